@@ -60,7 +60,7 @@ run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-t
 TEST_TOOLS := race dynamodb aws webhooks browser
 
 .PHONY: test
-test: ## Every test that this machine can run, with the race detector (PKG=./internal/token/... for some; CI=true leaves none out)
+test: ## Every test that this machine can run, with the race detector (PKG=./internal/evm/token/... for some; CI=true leaves none out)
 	@$(SHELL) tools/install gotestsum
 	@$(if $(filter ./...,$(PKG)),$(SHELL) tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
@@ -82,7 +82,7 @@ quick: ## The loop while you work: lint of the packages you changed, the tests o
 	@changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
 	  [ -z "$$changed" ] || { echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
 	go test ./internal/...
-	go test ./internal/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
+	go test ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
 
 .PHONY: lint-template
 lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
@@ -110,7 +110,7 @@ clients: ## Generate clients from openapi.json (Python, TypeScript) and complete
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)
-	go test ./internal/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
+	go test ./internal/proof/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
 sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test must fail (ARGS='-only "bump is stored"')
@@ -122,7 +122,7 @@ mutants: ## Every small mistake in the code that moves money or sends webhooks m
 	go run ./tools/mutate mutants $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
+fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/api/strictjson)
 	tools/fuzz $(PKG)
 
 .PHONY: bench

@@ -1,4 +1,4 @@
-module remit
+module github.com/remit-payouts/remit
 
 go 1.26.0
 

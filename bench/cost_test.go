@@ -13,14 +13,14 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"remit/internal/chain"
-	"remit/internal/chains"
-	"remit/internal/emf"
-	"remit/internal/emf/runreport"
-	"remit/internal/plan"
-	"remit/internal/settlement"
-	"remit/internal/stack"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
+	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 // months are the payments and the API keys in use of three customers' months. The last is
@@ -237,7 +237,7 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 	}
 	for path, want := range want {
 		if got := at(path); got != want {
-			t.Errorf("%s is %q, and internal/plan has %q", path, got, want)
+			t.Errorf("%s is %q, and internal/cli/plan has %q", path, got, want)
 		}
 	}
 	for name, gb := range map[string]float64{"SendPayment": d.PostGB, "GetTransaction": d.GetGB, "Authorizer": d.AuthGB,
@@ -245,15 +245,15 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		function := "Resources/" + name + "Function/"
 		memory := cmp.Or(at(function+"Properties/MemorySize"), at("Globals/Function/MemorySize"))
 		if memory = cmp.Or(at("Parameters/"+memory+"/Default"), memory); at(function+"Type") == "" || memory != fmt.Sprint(1024*gb) {
-			t.Errorf("%s has %s MB, and internal/plan %v", name, memory, 1024*gb)
+			t.Errorf("%s has %s MB, and internal/cli/plan %v", name, memory, 1024*gb)
 		}
 	}
 	own, _ := chains.Of(84532)
 	if block := own.Complete(stack.Config{}).BlockTime.Seconds(); at("Parameters/ChainId/Default") != "84532" || block != d.BlockSeconds {
-		t.Errorf("chain %s has a block in %v s, and internal/plan %v", at("Parameters/ChainId/Default"), block, d.BlockSeconds)
+		t.Errorf("chain %s has a block in %v s, and internal/cli/plan %v", at("Parameters/ChainId/Default"), block, d.BlockSeconds)
 	}
 	if alarms := strings.Count(string(text), "AWS::CloudWatch::Alarm"); math.Abs(float64(alarms)-d.Alarms) > 10 { // a dollar a month
-		t.Errorf("%d alarms, and internal/plan has %v", alarms, d.Alarms)
+		t.Errorf("%d alarms, and internal/cli/plan has %v", alarms, d.Alarms)
 	}
 }
 

@@ -1,10 +1,10 @@
-module remit/bench
+module github.com/remit-payouts/remit/bench
 
 go 1.26.0
 
-require remit v0.0.0
+require github.com/remit-payouts/remit v0.0.0
 
-replace remit => ../
+replace github.com/remit-payouts/remit => ../
 
 require (
 	github.com/aws/aws-lambda-go v1.55.1

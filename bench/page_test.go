@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/dynamo"
-	"remit/internal/plan"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/plan"
 )
 
 var update = flag.Bool("update", false, "write the measured values and the bills into the pages")
@@ -143,10 +143,10 @@ func TestThePlanIsOfTheResults(t *testing.T) {
 	measured, planned := reflect.ValueOf(readResults(t).consumption("Store")), reflect.ValueOf(plan.Measured)
 	for i := range measured.NumField() {
 		if m, p := measured.Field(i).Float(), planned.Field(i).Float(); !(math.Abs(p-m) <= 0.1*m) {
-			t.Errorf("%s: %v was measured, and internal/plan has %v", measured.Type().Field(i).Name, m, p)
+			t.Errorf("%s: %v was measured, and internal/cli/plan has %v", measured.Type().Field(i).Name, m, p)
 		}
 	}
 	if dynamo.ListBuckets != plan.ListBuckets {
-		t.Errorf("a list has %d partitions, and internal/plan %d", dynamo.ListBuckets, plan.ListBuckets)
+		t.Errorf("a list has %d partitions, and internal/cli/plan %d", dynamo.ListBuckets, plan.ListBuckets)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"remit/e2e/localaws"
+	"github.com/remit-payouts/remit/e2e/localaws"
 )
 
 // calls records the requests that functions make of AWS, on their way there:

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
-	"remit/e2e/localaws"
-	"remit/internal/boot"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/aws/boot"
 )
 
 // TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that

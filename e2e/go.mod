@@ -1,10 +1,10 @@
-module remit/e2e
+module github.com/remit-payouts/remit/e2e
 
 go 1.26.0
 
-require remit v0.0.0
+require github.com/remit-payouts/remit v0.0.0
 
-replace remit => ../
+replace github.com/remit-payouts/remit => ../
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.6

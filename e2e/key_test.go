@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"remit/e2e/localaws"
+	"github.com/remit-payouts/remit/e2e/localaws"
 )
 
 // TestAKeyOfOnesOwn: the template deploys with a KMS key and reserved concurrency. The

@@ -24,8 +24,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/devnet/faucet"
-	"remit/internal/token"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
 // TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the

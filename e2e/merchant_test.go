@@ -18,9 +18,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"remit/e2e/localaws"
-	"remit/internal/client"
-	"remit/internal/httpapi/httpapitest"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
+	"github.com/remit-payouts/remit/internal/cli/client"
 )
 
 // A merchant uses the API over HTTP, with a key or without.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/e2e/localaws"
-	"remit/internal/devnet"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
-	"remit/e2e/localaws"
-	"remit/internal/preflight"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
 // TestPreflight: in an account where nobody has prepared anything preflight finds

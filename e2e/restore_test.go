@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"remit/e2e/localaws"
-	"remit/internal/guidetest"
-	"remit/internal/settings"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A drill follows docs/restore.md on a stack of its own, in one terminal.
+// A drill follows docs/disasters.md on a stack of its own, in one terminal.
 type drill struct {
 	*testing.T
 	s        *stack
@@ -30,7 +30,7 @@ type drill struct {
 }
 
 // variables are those of the page that later blocks use.
-const variables = "SINCE RESTORED AT LOST BUCKET EXISTING"
+const variables = "SINCE RESTORED AT EXISTING"
 
 // newDrill deploys the template as for production.
 func newDrill(t *testing.T) *drill {
@@ -70,8 +70,8 @@ exec "`+program+`" "$@" --yes 2>&1
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
 		"--config-env prod", strings.Join(localaws.Where(build), " "),
-		"PARAMETERS=$(", "PARAMETERS='Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...),
-			" ") + "' # $(",
+		"$(parameters)", "Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " "),
+		"tools/restore.sh", filepath.Dir(tools) + "/tools/restore.sh",
 	}
 	return d
 }
@@ -88,9 +88,9 @@ func (d *drill) ok(err error) {
 func (d *drill) follow(start string, replaces ...string) string {
 	d.Helper()
 	began := time.Now()
-	before := guidetest.Read(d, root, "docs/restore.md", "export REMIT_STACK=") + "[ ! -e " + d.state + " ] || . " + d.state + "\nset -e\n"
+	before := guidetest.Read(d, root, "docs/disasters.md", "export REMIT_STACK=") + "[ ! -e " + d.state + " ] || . " + d.state + "\nset -e\n"
 	after := "\nset +e\nfor v in " + variables + "; do declare -p $v 2>/dev/null; done > " + d.state + " || true\n"
-	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/restore.md", start) +
+	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/disasters.md", start) +
 		after)
 	printed := guidetest.Run(d, lines)
 	d.Logf("%s… took %v and printed:\n%s", start, time.Since(began).Round(time.Second), printed)
@@ -175,7 +175,7 @@ func (d *drill) refused(m merchant, key string) {
 	}
 }
 
-// TestRestorePage follows docs/restore.md from its top to its end: back to a point in
+// TestRestorePage follows docs/disasters.md from its top to its end: back to a point in
 // time, a lost table, a stack that was deleted, a lost region.
 func TestRestorePage(t *testing.T) {
 	const bucket = "remit-exports" // of the page
@@ -213,7 +213,6 @@ func TestRestorePage(t *testing.T) {
 		t.Errorf("a table that was just restored: %s", bad)
 	}
 	d.follow("keep ")
-	d.follow("remit wallet pause --all --reason \"restore\" --table")
 	if report := d.follow("remit recover --table"); !strings.Contains(report, "\n1 payments put back, 0.000005 ") {
 		t.Errorf("the account of the recovery: %s", report)
 	}
@@ -225,12 +224,12 @@ func TestRestorePage(t *testing.T) {
 		t.Errorf("a payment that the table had lost is paid again: %s, not %s", again, lost)
 	}
 
-	d.follow("RESTORED=\"$REMIT_STACK-keys-")
+	d.follow("restore ApiKeys")
 	d.rollBack(keys)
 	d.use("remit keys revoke-all --ended-in")
 	ended.call("GET", "/transactions", nil).want(t, 401)
 	m.call("GET", "/transactions", nil).want(t, 200)
-	d.use("RESTORED=\"$REMIT_STACK-webhooks-")
+	d.use("restore Webhooks")
 	d.refused(m, "not-confirmed")
 	d.follow("remit settings confirm\nremit wallet resume")
 	if bad := d.doctor(""); len(bad) > 0 {
@@ -249,17 +248,16 @@ func TestRestorePage(t *testing.T) {
 	d.ok(err)
 	_, err = db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name})
 	d.ok(err)
-	d.follow("LOST=")
+	d.follow("restore Payments\n")
 	d.follow("keep ")
-	d.follow("remit wallet pause --all --reason \"restore\" --table")
 	d.use("use ExistingPaymentsTable")
 	d.refused(m, "new")
 	d.follow("remit settings confirm\nremit wallet resume")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	d.paid(m, "after-the-loss")
 
+	guidetest.Run(t, "aws s3 mb --region us-west-2 s3://"+bucket)
 	d.use("use ReplicaRegion")
-	d.follow("for wallet in")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("with replicas: %v", bad)
 	}
@@ -278,12 +276,11 @@ func TestRestorePage(t *testing.T) {
 		replaces = append(replaces, name, outputs[output])
 	}
 	d.use("EXISTING=", replaces...)
-	d.follow("for key in") // a role that is made again has its old name here, and with it its rights on the key
+	d.follow("allow_old_webhook_keys") // a role that is made again has its old name here, and with it its rights on the key
 	signs(200)
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after the stack was made again: %v", bad)
 	}
-	d.follow("remit settings confirm\nremit doctor")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	ended.call("GET", "/transactions", nil).want(t, 401)
 	if again := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", "after").want(t,
@@ -293,8 +290,6 @@ func TestRestorePage(t *testing.T) {
 	d.paid(m, "by-the-new-stack")
 
 	unused := rotated(t, m, m.id(), time.Hour) // API Gateway remembers one that was used
-	guidetest.Run(t, "aws s3 mb --region us-west-2 s3://"+bucket)
-	d.follow("BUCKET=")
 	for _, kind := range []string{"ApiKeys", "Payments", "Webhooks"} {
 		d.export(bucket, kind)
 	}
@@ -307,11 +302,11 @@ func TestRestorePage(t *testing.T) {
 	d.replaces = append(d.replaces, "AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-west-2 AWS_DEFAULT_REGION=us-west-2")
 	d.follow("export AWS_REGION=us-west-2")
 	// ministack cannot end a replication; a replica can be read as it is.
-	d.use("secret() {")
+	d.use("make build ENV=prod\n.cache/venv/bin/sam deploy --config-env prod --region")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	m.call("GET", "/transaction/"+later, nil).want(t, 404)
 	d.refused(m, "new")
-	d.follow("remit recover\n")
+	d.follow("remit settings confirm\nremit wallet resume")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("in the other region: %v", bad)
 	}

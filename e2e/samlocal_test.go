@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"remit/e2e/localaws"
+	"github.com/remit-payouts/remit/e2e/localaws"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/apikey"
-	"remit/internal/httpapi"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
 // keyOf makes a key of m's merchant as body says and returns the merchant with it.

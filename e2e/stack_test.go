@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/e2e/localaws"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // root is the root of the repository, from here.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // TestStage types the lines that `make stage` prints, and then Ctrl-C.

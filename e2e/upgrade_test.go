@@ -26,11 +26,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"gopkg.in/yaml.v3"
 
-	"remit/e2e/localaws"
-	"remit/internal/client"
-	"remit/internal/disburser"
-	"remit/internal/guidetest"
-	"remit/internal/preflight"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/preflight"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // from is the version that TestUpgrade begins with.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // zips makes the SAM CLI's own archive of each directory and prints its SHA-256.

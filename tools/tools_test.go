@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // everyTool lists the names that tools/install takes.

@@ -25,13 +25,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/client"
-	"remit/internal/devnet"
-	"remit/internal/dynamo"
-	"remit/internal/dynamo/dynamotest"
-	"remit/internal/local/fault"
-	"remit/internal/local/localtest"
-	"remit/internal/token"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
 var (
@@ -175,7 +175,7 @@ func startVictim(b *testing.B) *victim {
 	v := newVictim(b, fmt.Sprintf("chaos-%d", *seed))
 	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
 	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
-	remit, wallets := build(b, nil, "remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
+	remit, wallets := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
 	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms",
 		"--wallets", "4")
 	check(b, err)

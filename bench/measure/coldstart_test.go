@@ -28,12 +28,13 @@ func BenchmarkColdstart(b *testing.B) {
 	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must(os.ReadFile(root+"/Makefile"))(b)), -1) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
-	all := []*function{{name: "hello", path: build(b, flags, "remit/bench/hello"), chain: "no"}}
+	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
 	for _, main := range must(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
-		f.path = build(b, flags, "remit/functions/"+f.name)
+		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
 		if links := must(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
-			"remit/functions/"+f.name).Output())(b); bytes.Contains(links, []byte("remit/internal/ethrpc")) {
+			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
+			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
 			f.chain = "yes"
 		}
 		all = append(all, f)

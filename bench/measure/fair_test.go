@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/httpapi"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
 // floodRate is how many requests a second the flooding merchant makes, answered or not,
@@ -27,7 +27,7 @@ const turns = 5
 // measured in turns, and a p99 is the median of those of the turns: a pause of the machine
 // is in one turn, and what a flood does is in all.
 func BenchmarkFair(b *testing.B) {
-	_, flooding := startLocal(b, build(b, nil, "remit/cmd/remit"), 4, "--merchant-share=50")
+	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-share=50")
 	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
 	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)

@@ -25,9 +25,9 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/params"
 
-	"remit/internal/devnet"
-	"remit/internal/disburser"
-	"remit/internal/token"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // nodeKinds are the nodes that the acceptance run knows. Blocks are made when the

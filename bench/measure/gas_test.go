@@ -16,11 +16,11 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/chain"
-	"remit/internal/devnet"
-	"remit/internal/disburser"
-	"remit/internal/payment"
-	"remit/internal/token"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // BenchmarkGas reads from receipts what a payment takes of gas, alone and in batches, to

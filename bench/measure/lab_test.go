@@ -32,8 +32,8 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"golang.org/x/sync/errgroup"
 
-	"remit/internal/client"
-	"remit/internal/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 )
 
 const (

@@ -12,16 +12,16 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/client"
-	"remit/internal/devnet"
-	"remit/internal/dynamo/dynamotest"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
 // wallet at the rate that its window allows and from 50 wallets. Payments are refused for a
 // full window or a merchant cap only, no round fails, and each payment made is mined once.
 func BenchmarkMerchants(b *testing.B) {
-	remit := build(b, nil, "remit/cmd/remit")
+	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, row := range []struct {
 		wallets int
 		rate    float64 // payments a second

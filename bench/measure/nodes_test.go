@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/disburser"
-	"remit/internal/dynamo/dynamotest"
-	"remit/internal/local/fault"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -48,7 +48,7 @@ func TestNodes(t *testing.T) {
 	if *nodesFlag == "" {
 		kinds, wanted = []string{"remit"}, []string{"3 calls a batch"}
 	}
-	remit := build(t, nil, "remit/cmd/remit")
+	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, kind := range kinds {
 		for _, h := range fault.Habits {
 			if wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/devnet"
-	"remit/internal/memory"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // BenchmarkPost measures POST /send-payment under clients that each make one

@@ -15,15 +15,15 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/client"
-	"remit/internal/devnet"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // BenchmarkLoad measures `remit local` as a process, under clients that each make
 // one payment after the other over HTTP. The chain must hold every payment exactly
 // once.
 func BenchmarkLoad(b *testing.B) {
-	remit := build(b, nil, "remit/cmd/remit")
+	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
 		loadLocal(b, remit, row.clients, row.wallets, pick(row.payments, 300), 1)
 	}
@@ -31,7 +31,7 @@ func BenchmarkLoad(b *testing.B) {
 
 // BenchmarkBatches measures what BenchmarkLoad and BenchmarkStore do, of batches of 100.
 func BenchmarkBatches(b *testing.B) {
-	loadLocal(b, build(b, nil, "remit/cmd/remit"), 32, 4, pick(2000, 30), 100)
+	loadLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 32, 4, pick(2000, 30), 100)
 	lives(b, pick(400, 10), 100)
 }
 
@@ -90,7 +90,7 @@ var baseline = flag.String("baseline", "", "a remit of another commit, which Ben
 func BenchmarkAnvil(b *testing.B) {
 	const single, clients, wallets = 300, 32, 16
 	n, rates, p50s := pick(20_000, 1000), map[string][]float64{}, map[string][]float64{}
-	remits := map[string]string{"this": build(b, nil, "remit/cmd/remit"), "baseline": *baseline}
+	remits := map[string]string{"this": build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), "baseline": *baseline}
 	turn := func(name string) func(*testing.B) {
 		return func(b *testing.B) {
 			chain := startNode(b, io.Discard, "anvil", wallets)

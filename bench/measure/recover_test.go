@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/ethereum/go-ethereum/common"
 
-	"remit/internal/dynamo/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 )
 
 // stackTables are the tables of remit local. The first has the merchants' keys.
@@ -31,7 +31,7 @@ func TestRecover(t *testing.T) {
 	if *nodesFlag == "" {
 		kinds, payments = []string{"remit"}, 60
 	}
-	remit := build(t, nil, "remit/cmd/remit")
+	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, kind := range kinds {
 		for _, loss := range []string{"tables deleted", "tables copied earlier"} {
 			t.Run(kind+"/"+loss, func(t *testing.T) {

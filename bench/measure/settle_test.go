@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/devnet"
-	"remit/internal/memory"
-	"remit/internal/wallet"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // BenchmarkSettle measures one round of check-receipts over thousands of pending

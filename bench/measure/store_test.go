@@ -22,12 +22,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	"github.com/google/go-cmp/cmp"
 
-	"remit/internal/apikey"
-	"remit/internal/chain"
-	"remit/internal/dynamo"
-	"remit/internal/dynamo/dynamotest"
-	sqsjobs "remit/internal/queue"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	sqsjobs "github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 )
 
 // BenchmarkStore counts the calls and units of DynamoDB over payments' whole

@@ -13,13 +13,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"remit/internal/local"
-	"remit/internal/merchant"
-	"remit/internal/operator"
-	"remit/internal/operator/change"
-	"remit/internal/operator/deployed"
-	"remit/internal/plan"
-	"remit/internal/preflight"
+	"github.com/remit-payouts/remit/internal/cli/local"
+	"github.com/remit-payouts/remit/internal/cli/merchant"
+	"github.com/remit-payouts/remit/internal/cli/operator"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
 // commands is the command line. The help of a flag names its environment

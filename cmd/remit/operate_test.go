@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // TestOperateALocalStack types an operator's commands for a stack of remit local.
@@ -65,7 +65,7 @@ func TestOperateALocalStack(t *testing.T) {
 	move.line += " --yes"
 	batches := page("remit batch deploy", "The contract is there, on every node", "remit doctor says what the chain has")
 	batches[1].line += " --yes"
-	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
+	books := page("remit audit", "No difference.", "No difference.", "wallet,day,kind,", "$hash", "$hash")
 	for _, step := range slices.Concat([]step{
 		{"a batch whose words would steer a terminal", "payment show " + batch, payee + ` "\x1b[2J\u009b\n"`},
 		{"as JSON", "payment show --json " + batch, `"\u001b[2J\u009b\n"`},
@@ -115,14 +115,14 @@ func TestOperateALocalStack(t *testing.T) {
 	}
 }
 
-// TestRecoverPage types the commands of docs/recover.md for a stack that has lost
+// TestRecoverPage types the commands of docs/disasters.md for a stack that has lost
 // nothing: they find its payment, put nothing back, and let the wallets pay again.
 func TestRecoverPage(t *testing.T) {
 	p, m := local(t, "--window", "4", "--wallets", "2")
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
 	m.awaitConfirmed([]string{hash})
 	t.Setenv("REMIT_STACK", m.URL)
-	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/recover.md", "remit recover --dry-run"), "remit recover", binary+" recover")
+	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up",
 		"1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
 		if !strings.Contains(printed, want) {

@@ -23,9 +23,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/devnet"
-	"remit/internal/guidetest"
-	"remit/internal/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // TestPayAListOfThePage pays the sample file as docs/clients.md does: each row alone, and

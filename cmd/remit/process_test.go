@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/client"
-	"remit/internal/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 )
 
 // binary is the command under test, built once.

@@ -18,10 +18,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"remit/internal/devnet"
-	"remit/internal/httpapi"
-	"remit/internal/local/localtest"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // TestExplorer opens /docs in a browser as a person does: authorizes with a

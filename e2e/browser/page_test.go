@@ -25,12 +25,12 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/client"
-	"remit/internal/devnet"
-	"remit/internal/local/localtest"
-	pages "remit/internal/page"
-	"remit/internal/payment"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	pages "github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // remit is the command that serves the page, built once.

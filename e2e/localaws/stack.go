@@ -24,13 +24,13 @@ import (
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/smithy-go"
 
-	"remit/internal/devnet"
-	"remit/internal/disburser"
-	"remit/internal/dynamo"
-	"remit/internal/keyring"
-	"remit/internal/settings"
-	"remit/internal/token"
-	"remit/internal/wallet"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // Name of the stack, and parameters of it that differ from the template's.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"remit/e2e/localaws"
-	"remit/internal/client"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/cli/client"
 )
 
 // variables is the file that a shell reads to address the stage, below the root

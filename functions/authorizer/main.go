@@ -5,9 +5,9 @@ import (
 	"context"
 	"time"
 
-	"remit/internal/apikey"
-	"remit/internal/boot"
-	"remit/internal/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
 func main() { boot.Authorizer(wire) }

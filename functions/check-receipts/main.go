@@ -8,14 +8,14 @@ import (
 	"os"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/chainenv"
-	"remit/internal/dynamo"
-	"remit/internal/emf"
-	"remit/internal/queue"
-	"remit/internal/settlement"
-	"remit/internal/walletenv"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/chainenv"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/walletenv"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 func main() { boot.Schedule(wire) }

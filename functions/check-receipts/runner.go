@@ -8,13 +8,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
-	"remit/internal/boot"
-	"remit/internal/chain"
-	"remit/internal/emf"
-	"remit/internal/emf/runreport"
-	"remit/internal/settlement"
-	"remit/internal/token"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 // duePage is how many due webhooks one run queues at most.

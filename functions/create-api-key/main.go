@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"time"
 
-	"remit/internal/apikey"
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
-	"remit/internal/settings"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
 func main() { boot.HTTP(wire) }

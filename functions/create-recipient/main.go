@@ -6,15 +6,15 @@ import (
 	"log/slog"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
-	"remit/internal/queue"
-	"remit/internal/recipient"
-	"remit/internal/settings"
-	"remit/internal/token"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"remit/internal/boot"
-	"remit/internal/emf"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
 // do does one job, then writes its metrics.

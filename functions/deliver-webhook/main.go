@@ -6,13 +6,13 @@ import (
 	"os"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/emf"
-	"remit/internal/kms"
-	"remit/internal/queue"
-	"remit/internal/webhook"
-	"remit/internal/webhook/guard"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 )
 
 func main() { boot.Queue(wire) }

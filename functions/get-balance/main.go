@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/chain"
-	"remit/internal/chainenv"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/chainenv"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
-	"remit/internal/recipient"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

@@ -10,12 +10,12 @@ import (
 	"os"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/chainenv"
-	"remit/internal/dispatch"
-	"remit/internal/dynamo"
-	"remit/internal/emf"
-	"remit/internal/settlement"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/chainenv"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 func main() { boot.Schedule(wire) }

@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
-	"remit/internal/queue"
-	"remit/internal/webhook"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

@@ -6,10 +6,10 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dispatchenv"
-	"remit/internal/httpapi"
-	"remit/internal/meterenv"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

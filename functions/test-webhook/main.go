@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"time"
 
-	"remit/internal/boot"
-	"remit/internal/dynamo"
-	"remit/internal/httpapi"
-	"remit/internal/kms"
-	"remit/internal/meterenv"
-	"remit/internal/webhook"
-	"remit/internal/webhook/guard"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }

@@ -13,17 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/apikey"
-	"remit/internal/chain"
-	"remit/internal/dispatch"
-	"remit/internal/emf"
-	"remit/internal/emf/runreport"
-	"remit/internal/httpapi"
-	"remit/internal/payment"
-	"remit/internal/settings"
-	"remit/internal/settlement"
-	"remit/internal/token"
-	"remit/internal/wallet"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // A payer answers every payment with an error.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/plan"
+	"github.com/remit-payouts/remit/internal/cli/plan"
 )
 
 // shares says, for every function, how much of the account's concurrency a flood of

@@ -12,11 +12,11 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"remit/internal/guidetest"
-	"remit/internal/settings"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
-// TestGuides holds docs/deploy.md, docs/operate.md and docs/restore.md against what
+// TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against what
 // exists: every remit command, stack parameter and output.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
@@ -42,7 +42,7 @@ func TestGuides(t *testing.T) {
 			t.Errorf("docs/parameters.md: the table lacks the parameter %s", name)
 		}
 	}
-	for _, file := range []string{"docs/deploy.md", "docs/parameters.md", "docs/operate.md", "docs/restore.md"} {
+	for _, file := range []string{"docs/deploy.md", "docs/parameters.md", "docs/operate.md", "docs/disasters.md"} {
 		text := read(file)
 		found := 0
 		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) "+

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/guidetest"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // unneeded are rights that the registry lists for properties that the template does not have:
@@ -21,15 +20,15 @@ var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query
 	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
-// TestPipelineRoles: the roles of docs/pipeline.md may do what a deployment does, by the
+// TestPipelineRoles: the roles of tools/pipeline may do what a deployment does, by the
 // registry's list for each type of the transformed template and by the calls of preflight;
 // and the stack's role no more.
 func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
-	for _, b := range guidetest.Blocks(t, ".") {
+	for _, file := range []string{"deployer", "stack"} {
 		var p node
-		if b.Page != "docs/pipeline.md" || json.Unmarshal([]byte(b.Text), &p) != nil {
-			continue
+		if err := json.Unmarshal(files(t)["tools/pipeline/"+file+".json"], &p); err != nil {
+			t.Fatal(err)
 		}
 		id := at[string](p, "Id")
 		allowed[id] = map[string]bool{}
@@ -80,7 +79,7 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 	}
 	calls := regexp.MustCompile(`&(\w+)\.(\w+)Input\{`)
 	for path, text := range files(t) {
-		if !strings.HasPrefix(path, "internal/preflight/") || strings.HasSuffix(path, "_test.go") {
+		if !strings.HasPrefix(path, "internal/cli/preflight/") || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		for _, call := range calls.FindAllStringSubmatch(string(text), -1) {

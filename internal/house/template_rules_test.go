@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 )
 
 // A rule is a sentence about the resources of one type. Each has been broken

@@ -12,7 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"remit/internal/httpapi"
+	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
 // A node is template.yaml or a part of it, as it is written. Intrinsic functions
@@ -128,7 +128,7 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 		own, read := at[node](f, "Environment.Variables"), map[string]bool{}
 		variables(t, all, "functions/"+name, "wire", read)
 		if strings.Contains(string(all["functions/"+name+"/main.go"]), "meterenv.HTTP(wire") {
-			variables(t, all, "internal/meterenv", "Refusals", read)
+			variables(t, all, "internal/aws/meterenv", "Refusals", read)
 		}
 		for v, required := range read {
 			used[v]++
@@ -182,7 +182,7 @@ func variables(t *testing.T, all map[string][]byte, dir, name string, read map[s
 		case named != "":
 			read[named] = read[named] || method != "Optional"
 		case pkg != "":
-			variables(t, all, "internal/"+pkg, callee, read)
+			variables(t, all, "internal/aws/"+pkg, callee, read)
 		case callee != "":
 			variables(t, all, dir, callee, read)
 		}
@@ -285,7 +285,7 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(all["docs/alarms/"+name+".md"], -1) {
 			sections = append(sections, string(m[1]))
 		}
-		if want := []string{name, "What it means", "Where to look", "What to do"}; !slices.Equal(sections, want) {
+		if want := []string{name, "Meaning", "Where to look", "Response"}; !slices.Equal(sections, want) {
 			t.Errorf("docs/alarms/%s.md has the sections %q, want %q", name, sections, want)
 		}
 	}

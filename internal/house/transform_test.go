@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/settings"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // A deployment is what SAM transforms: the parameters of a stack, and the template if it

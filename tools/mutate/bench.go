@@ -71,7 +71,7 @@ type trial struct {
 
 // arguments are those of a package's tests.
 var arguments = map[string][]string{
-	"internal/simulation": {"-seeds=1000", "-singles"},
+	"internal/proof/simulation": {"-seeds=1000", "-singles"},
 }
 
 var (

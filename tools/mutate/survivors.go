@@ -19,11 +19,13 @@ import (
 )
 
 // mutated are the packages that move money or send webhooks.
-var mutated = []string{"internal/apikey", "internal/chain", "internal/dispatch", "internal/payment", "internal/recipient",
-	"internal/recovery", "internal/settlement", "internal/store", "internal/wallet", "internal/webhook"}
+var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
+	"internal/merchants/recipient",
+	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet",
+	"internal/merchants/webhook"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
-var common = []string{"internal/httpapi", "internal/memory", "internal/simulation"}
+var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
 
 // unfaced are tests that no mutant faces: one takes longer than all others together, the
 // other runs seeds that TestSeeds runs.

@@ -1,0 +1,549 @@
+package httpapi_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// The address and request of every example in openapi.yaml.
+const (
+	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" // an example of EIP-55
+	goodBody = `{"wallet_address":"` + alice + `","amount":1000000}`
+)
+
+var (
+	epoch     = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
+	asset     = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	ownWallet = token.Address{0x0a}
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+// contract is openapi.yaml, read once: every response of every test is held
+// against it.
+var contract = sync.OnceValues(httpapitest.NewContract)
+
+// An api is every endpoint of this package, on stores in memory, with a clock
+// that only tests move. Keys and ids are drawn from a counter.
+type api struct {
+	*testing.T
+	router   http.Handler
+	now      time.Time
+	keys     *apikey.Registry
+	keyStore *memory.APIKeys
+	book     *recipient.Book
+	key      string // a valid one of the merchant below
+	merchant string
+	payments *payments
+	node     *node
+	hooks    *hooks
+	sandbox  error
+}
+
+// keySettings returns a source of settings.
+func keySettings(k settings.Keys, err error) func(context.Context) (settings.Keys, error) {
+	return func(context.Context) (settings.Keys, error) { return k, err }
+}
+
+// newAPI returns an api with one merchant.
+func newAPI(t *testing.T) *api {
+	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}}}
+	clock := func() time.Time { return a.now }
+	keyStore := &memory.APIKeys{}
+	a.keyStore = keyStore
+	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
+	a.book = recipient.NewBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
+	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{})
+	must(t, err)
+	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
+	a.payments = &payments{now: clock}
+	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
+	a.hooks = &hooks{}
+	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	requests := 0
+	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
+	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
+		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
+		httpapi.ListAPIKeys(newID, a.keys),
+		httpapi.IssueAPIKey(newID, a.keys, a.hooks),
+		httpapi.RotateAPIKey(newID, a.keys, a.hooks),
+		httpapi.RevokeAPIKey(newID, a.keys),
+		httpapi.SendPayment(newID, a.payments, asset),
+		httpapi.SendPayments(newID, a.payments, asset),
+		httpapi.GetTransaction(newID, a.payments),
+		httpapi.ListTransactions(newID, a.payments, a.payments),
+		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
+		httpapi.CreateRecipient(newID, a.book, a.hooks, asset, clock),
+		httpapi.ListRecipients(newID, a.book, clock),
+		httpapi.DeleteRecipient(newID, a.book),
+		httpapi.CreateWebhook(newID, a.hooks.Registry),
+		httpapi.ListWebhooks(newID, a.hooks.Registry),
+		httpapi.UpdateWebhook(newID, a.hooks.Registry),
+		httpapi.DeleteWebhook(newID, a.hooks.Registry),
+		httpapi.RotateWebhookSecret(newID, a.hooks.Registry),
+		httpapi.TestWebhook(newID, a.hooks),
+		httpapi.ListDeliveries(newID, a.hooks),
+		httpapi.ResendDelivery(newID, a.hooks),
+		httpapi.Docs(newID, []byte("<!DOCTYPE html>")),
+		httpapi.OpenAPI(newID, []byte("{}")),
+		httpapi.Sandbox(newID, func(context.Context) (any, error) { return sandboxFacts(), a.sandbox }),
+	)
+	return a
+}
+
+// otherMerchant returns the key of a new merchant.
+func (a *api) otherMerchant() apikey.Minted {
+	a.Helper()
+	m, err := a.keys.Create(a.Context(), "Other", apikey.KeyRequest{})
+	must(a, err)
+	return m
+}
+
+// An answered is a response whose body has been read.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// rotate replaces the key of that id and returns the new one.
+func (a *api) rotate(id string, overlap time.Duration) apikey.Minted {
+	a.Helper()
+	by, err := a.keys.Operator(a.Context(), a.merchant, "")
+	must(a, err)
+	m, err := a.keys.Rotate(a.Context(), by, id, overlap, func(context.Context, apikey.Key) error { return nil })
+	must(a, err)
+	return m
+}
+
+// restrict makes a key as the body of POST /api-keys says, and goes on with it.
+func (a *api) restrict(body string) {
+	a.Helper()
+	got := a.post("/api-keys", body)
+	got.want(a.T, 201)
+	a.key = got.member(a.T, "api_key")
+}
+
+// play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
+// behind it, and takes steps between them. It returns the last answer.
+func (a *api) play(columns ...string) (got answered) {
+	a.Helper()
+	for len(columns) > 0 {
+		n := 1
+		for n < len(columns) && header.MatchString(columns[n]) {
+			n++
+		}
+		if step, ok := steps[columns[0]]; ok {
+			step(a)
+		} else {
+			method, rest, _ := strings.Cut(columns[0], " ")
+			path, body, _ := strings.Cut(rest, " ")
+			got = a.send(method, path, body, columns[1:n]...)
+		}
+		columns = columns[n:]
+	}
+	return got
+}
+
+// header is a header with its name, in requests and wanted answers.
+var header = regexp.MustCompile(`^[A-Z][A-Za-z-]+: `)
+
+// send serves a request with the given headers ("Name: value"), with a valid
+// key unless a header says otherwise, and holds the answer against the
+// contract. A Content-Type of JSON is added to a body that has none. The value
+// "(none)" takes a header away; the Content-Length may be "unknown".
+func (a *api) send(method, path, body string, headers ...string) answered {
+	a.Helper()
+	r := a.request(method, path, body)
+	if body == "" {
+		r.Header.Del("Content-Type")
+	}
+	named := map[string]bool{}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if !named[name] {
+			r.Header.Del(name)
+		}
+		if named[name] = true; value != "(none)" {
+			r.Header.Add(name, value)
+		}
+	}
+	if r.Header.Get("Content-Length") == "unknown" {
+		r.Header.Del("Content-Length")
+		r.ContentLength = -1
+	}
+	return a.serve(a.router, r)
+}
+
+// serve serves r by h and holds the answer against the contract.
+func (a *api) serve(h http.Handler, r *http.Request) answered {
+	a.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	answer := w.Result()
+	c, err := contract()
+	must(a, err)
+	if err := c.Check(r, answer); err != nil {
+		a.Error(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	must(a, err)
+	return answered{answer.StatusCode, answer.Header, string(body)}
+}
+
+// want checks an answer's status and each of parts: "Name: value" is a header,
+// "(none)" if there is none; "=" is before the whole body, "!" before text that
+// the body must not contain; other text must be in the body.
+func (got answered) want(t *testing.T, status int, parts ...string) {
+	t.Helper()
+	if got.status != status {
+		t.Fatalf("answered %d %s, want %d", got.status, got.body, status)
+	}
+	for _, part := range parts {
+		ok := strings.Contains(got.body, part)
+		if name, value, _ := strings.Cut(part, ": "); header.MatchString(part) {
+			ok = cmp.Or(strings.Join(got.header.Values(name), ","), "(none)") == value
+		} else if whole, found := strings.CutPrefix(part, "="); found {
+			ok = got.body == whole
+		} else if text, found := strings.CutPrefix(part, "!"); found {
+			ok = !strings.Contains(got.body, text)
+		}
+		if !ok {
+			t.Errorf("answered %v %s, want %s", got.header, got.body, part)
+		}
+	}
+}
+
+// outcome is want for the last column of a table: a status, then the parts with
+// " … " between them.
+func (got answered) outcome(t *testing.T, want string) {
+	t.Helper()
+	code, parts, _ := strings.Cut(want, " ")
+	status, err := strconv.Atoi(code)
+	must(t, err)
+	got.want(t, status, strings.Split(parts, " … ")...)
+}
+
+// words are what tables call by name.
+var words = map[string]string{
+	"alice":               alice,
+	"alice in lower case": strings.ToLower(alice),
+	"payment":             goodBody,
+	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
+	"hash":                exampleHash,
+	"key":                 "key_GHIJKLMNOPQR", // of newAPI
+	"webhook":             newHook,
+	"hook":                exampleHook,
+	"2^256-1":             maxAmount,
+	"20 pairs":            pairs(20),
+	"21 pairs":            pairs(21),
+	"batch":               `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"example batch": `{"payments":[{"wallet_address":"` + alice +
+		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
+		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
+	"100 payments": strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
+}
+
+// pairs returns n pairs of metadata.
+func pairs(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf(`"k%d":"v"`, i))
+	}
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+// steps are what happens between the requests of a table.
+var steps = map[string]func(*api){
+	"no money":                 refused(dispatch.ErrInsufficient),
+	"below the minimum":        refused(dispatch.ErrAmountBelow),
+	"above the maximum":        refused(dispatch.ErrAmountAbove),
+	"above the day's limit":    refused(store.ErrDailyLimit),
+	"too many pending":         refused(dispatch.ErrTooMany),
+	"a refused recipient":      refused(dispatch.ErrRecipient),
+	"in flight":                refused(dispatch.ErrInProgress),
+	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":      refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
+	"broken dispatch":          refused(errBroken),
+	"the payment is confirmed": (*api).confirm,
+	"the payment fails":        (*api).fail,
+	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
+	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
+	"a suspended merchant": func(a *api) {
+		must(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
+	},
+	"an entry below the minimum":  refused(second(dispatch.ErrAmountBelow)),
+	"an entry above the maximum":  refused(second(dispatch.ErrAmountAbove)),
+	"a refused entry":             refused(second(dispatch.ErrRecipient)),
+	"an entry not in the book":    refused(second(dispatch.ErrNotInBook)),
+	"an entry that is not known":  refused(second(dispatch.ErrUnavailable)),
+	"seven fit":                   refused(&dispatch.TooManyError{Fit: 7}),
+	"no batch contract":           refused(dispatch.ErrNoBatches),
+	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
+	"a recipient not in the book": refused(dispatch.ErrNotInBook),
+	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },
+	"25 keys": func(a *api) {
+		for a.post("/api-keys", `{}`).status == 201 {
+		}
+	},
+	"no webhook":         func(a *api) { a.hooks.refuse = broken(webhook.ErrNotFound) },
+	"no delivery":        func(a *api) { a.hooks.refuse = broken(webhook.ErrDeliveryNotFound) },
+	"a disabled webhook": func(a *api) { a.hooks.refuse = broken(webhook.ErrDisabled) },
+	"broken webhooks":    func(a *api) { a.hooks.refuse = errBroken },
+	"ten webhooks":       func(a *api) { a.hooked(webhook.EndpointLimit) },
+	"webhooks that change all the time": func(a *api) {
+		*a.hooks.Registry = *webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+	},
+}
+
+// second is an error of a batch's second entry.
+func second(err error) error { return &chain.EntryError{Index: 1, Err: err} }
+
+// broken returns err as an adapter does, with text that is for the log.
+func broken(err error) error { return fmt.Errorf("asking: %w", errors.Join(err, errBroken)) }
+
+// refused is the step after which dispatch returns err.
+func refused(err error) func(*api) { return func(a *api) { a.payments.refuse = broken(err) } }
+
+// answers runs the table of t. Each case begins with an api of its own. The first
+// of its inputs stands for %s in request, if that has one; further inputs are
+// headers, steps and requests.
+func answers(t *testing.T, begin func(*testing.T) *api, request string) {
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if strings.Contains(request, "%s") {
+			c.In[0] = strings.Replace(request, "%s", c.In[0], 1)
+		} else {
+			c.In = slices.Insert(c.In, 0, request)
+		}
+		begin(t).play(c.In...).outcome(t, c.Want)
+	})
+}
+
+// counter yields 0, 1, 2, … as if they were random.
+type counter struct{ next byte }
+
+func (c *counter) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = c.next
+		c.next++
+	}
+	return len(b), nil
+}
+
+// payments stands for dispatch: it commits each payment at once.
+type payments struct {
+	interpose.Store
+	now    func() time.Time
+	refuse error // of Send
+	fail   error // of the store
+	nonce  uint64
+	got    []payment.Request
+}
+
+func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result, error) {
+	s.got = append(s.got, r)
+	if s.refuse != nil {
+		return dispatch.Result{}, s.refuse
+	}
+	if i := slices.IndexFunc(r.Outputs(), func(e payment.Entry) bool { return e.To == ownWallet }); i >= 0 {
+		return dispatch.Result{}, &chain.EntryError{Index: i, Err: dispatch.ErrOwnWallet}
+	}
+	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, &counter{next: byte(s.nonce)})
+	if err != nil {
+		return dispatch.Result{}, err
+	}
+	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()))
+	switch {
+	case err != nil:
+		return dispatch.Result{}, err
+	case !created && stored.Fingerprint != r.Fingerprint():
+		return dispatch.Result{}, dispatch.ErrKeyReused
+	case !created:
+		return dispatch.Result{Payment: stored, Replayed: true}, nil
+	}
+	committed, err := s.commit(ctx, stored)
+	return dispatch.Result{Payment: committed}, err
+}
+
+// around makes the store's calls, unless it fails.
+func (s *payments) around(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
+	if s.fail == nil {
+		apply(ctx)
+	}
+	return s.fail
+}
+
+// commit signs p with the next nonce. The first hash is the examples'.
+func (s *payments) commit(ctx context.Context, p payment.Payment) (payment.Payment, error) {
+	hash, err := chain.ParseHash(exampleHash)
+	if err != nil {
+		return p, err
+	}
+	hash[31] += byte(s.nonce)
+	hash[30] += byte(s.nonce >> 8)
+	committed, err := p.Commit(chain.Signed{Nonce: s.nonce, Hash: hash, Raw: []byte{1}}, s.now())
+	if err != nil {
+		return p, err
+	}
+	s.nonce++
+	return committed, s.Commit(ctx, committed)
+}
+
+// node stands for one node of the chain.
+type node struct {
+	chain.Node
+	account chain.Account
+	err     error
+	asked   int
+}
+
+func (n *node) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return n.account.Head, n.err
+}
+
+func (n *node) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	n.asked++
+	return n.account, n.err
+}
+
+// hooks is a Registry that also stands for the sender and the log of package
+// webhook.
+type hooks struct {
+	*webhook.Registry
+	events []event
+	refuse error // of checking a URL, testing, listing deliveries and resending
+}
+
+func (h *hooks) Check(_ context.Context, url string) error {
+	if h.refuse != nil {
+		return h.refuse
+	}
+	if !strings.HasPrefix(url, "https://") {
+		return &webhook.URLError{Reason: "must begin with https://"}
+	}
+	return nil
+}
+
+// An event is an announcement.
+type event struct {
+	owner webhook.Owner
+	kind  string
+	data  any
+}
+
+// Announce implements httpapi.Announcer.
+func (h *hooks) Announce(_ context.Context, o webhook.Owner, kind string, _ time.Time, data any) error {
+	if h.refuse == nil {
+		h.events = append(h.events, event{o, kind, data})
+	}
+	return h.refuse
+}
+
+func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, error) {
+	return webhook.Attempt{At: epoch, StatusCode: 200, Duration: 38 * time.Millisecond, Response: "ok"}, h.refuse
+}
+
+func (h *hooks) Deliveries(_ context.Context, o webhook.Owner, id string) ([]webhook.Delivery, error) {
+	d := exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000000")
+	d.NextAttemptAt = epoch.Add(5 * time.Second)
+	d.Attempts = []webhook.Attempt{{At: epoch, Duration: 15 * time.Second, Error: "no answer within 15 s"}}
+	return []webhook.Delivery{d}, h.refuse
+}
+
+func (h *hooks) Resend(_ context.Context, o webhook.Owner, id, _ string) (webhook.Delivery, error) {
+	return exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000001"), h.refuse
+}
+
+func exampleDelivery(o webhook.Owner, endpoint, id string) webhook.Delivery {
+	return webhook.Delivery{
+		Ref:    webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
+		Event:  webhook.Event{ID: "evt_" + strings.Repeat("a", 32), Type: webhook.PaymentConfirmed},
+		Status: webhook.Pending, NextAttemptAt: epoch, CreatedAt: epoch,
+	}
+}
+
+func sandboxFacts() any {
+	type m = map[string]any
+	return m{
+		"rpc_url": "http://127.0.0.1:8545", "chain_id": 1337, "block_time_seconds": 1, "finality": "2",
+		"token": m{"address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "symbol": "USDC", "decimals": 6},
+		"wallets": []m{{"address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "token_balance": token.Units(1e12),
+			"gas_balance": token.Units(1e18)}},
+		"recipients": []m{{"address": "0x7e57000000000000000000000000000000000001", "behaviour": "revert"}},
+	}
+}
+
+// errBroken is a failure whose text must never reach a caller.
+var errBroken = errors.New("arn:aws:secretsmanager: broken")
+
+// contended is a store whose endpoint another writer changes all the time.
+type contended struct{ webhook.EndpointStore }
+
+func (contended) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
+	return webhook.Endpoint{Owner: o, ID: id, Status: webhook.Enabled}, nil
+}
+
+func (contended) SaveEndpoint(context.Context, webhook.Endpoint) (webhook.Endpoint, error) {
+	return webhook.Endpoint{}, webhook.ErrConflict
+}
+
+// newRequest returns a request of JSON without any key.
+func newRequest(t *testing.T, method, path, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// only leaves a single endpoint, which takes every key.
+func (a *api) only(e httpapi.Endpoint) {
+	a.router = httpapi.NewRouter(anyKey{a.merchant}, time.Now, func() string { return "req-1" }, e)
+}
+
+// request returns a request of JSON with a's key.
+func (a *api) request(method, path, body string) *http.Request {
+	r := newRequest(a.T, method, path, body)
+	r.Header.Set("X-Api-Key", a.key)
+	return r
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

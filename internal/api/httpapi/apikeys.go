@@ -1,0 +1,284 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// defaultOverlap is the time for which a rotated key works when the caller names
+// none.
+const defaultOverlap = 24 * time.Hour
+
+// createdKey is the body of POST /create-api-key.
+type createdKey struct {
+	APIKey       string       `json:"api_key"`
+	ID           string       `json:"id"`
+	MerchantID   string       `json:"merchant_id"`
+	MerchantName string       `json:"merchant_name"`
+	Mode         apikey.Mode  `json:"mode"`
+	CreatedAt    payment.Time `json:"created_at"`
+}
+
+func createdKeyOf(m apikey.Minted) createdKey {
+	return createdKey{m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt)}
+}
+
+// rotatedKey is the body of POST /api-keys/{id}/rotate.
+type rotatedKey struct {
+	APIKey string `json:"api_key"`
+	apikey.Public
+}
+
+func rotatedKeyOf(m apikey.Minted) rotatedKey {
+	return rotatedKey{m.Secret.Reveal(), m.Key.Public()}
+}
+
+// issuedKey is the body of POST /api-keys.
+type issuedKey struct {
+	createdKey
+	apikey.Permissions
+	ExpiresAt *payment.Time `json:"expires_at"`
+}
+
+func issuedKeyOf(m apikey.Minted) issuedKey {
+	return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, timeOrNull(m.Key.ExpiresAt)}
+}
+
+// timeOrNull returns nil, which is written as null, for the zero time.
+func timeOrNull(t time.Time) *payment.Time {
+	if t.IsZero() {
+		return nil
+	}
+	public := payment.Time(t)
+	return &public
+}
+
+// CreateAPIKey serves POST /create-api-key for everybody while the settings are Public;
+// otherwise, and while there are none, requests are refused before their body is read. For
+// an operator, current is nil.
+func CreateAPIKey(newID func() string, keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
+	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
+		if current != nil {
+			s, err := current(c.Context())
+			if err != nil && !settings.Unusable(err) {
+				return answer{}, err
+			}
+			if !s.Public {
+				return answer{}, errKeyCreation
+			}
+		}
+		f, err := readForm(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		name := f.merchantName("merchant_name")
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name, apikey.KeyRequest{}))
+	})
+}
+
+// merchantName reads a required name.
+func (f *form) merchantName(field string) string {
+	v, ok := f.object.Member(field)
+	if !ok {
+		f.missing(field)
+		return ""
+	}
+	return f.name(field, v)
+}
+
+// name reads text as apikey.CheckName takes it.
+func (f *form) name(field string, v strictjson.Value) string {
+	if v.Kind != strictjson.String {
+		f.refuse(field, "string_type", "Must be a string")
+		return ""
+	}
+	switch err := apikey.CheckName(v.Text); {
+	case errors.Is(err, apikey.ErrNameControl):
+		f.refuse(field, "control_character", "Must not contain control characters")
+	case errors.Is(err, apikey.ErrNameTooLong):
+		f.refuse(field, "string_too_long", "Must have at most 100 characters")
+	case v.Text == "":
+		f.refuse(field, "string_too_short", "Must not be empty")
+	case err != nil:
+		f.refuse(field, "blank", "Must not be blank")
+	}
+	return v.Text
+}
+
+// label reads an optional name, empty if there is none.
+func (f *form) label() string {
+	v, ok := f.given("label")
+	if !ok {
+		return ""
+	}
+	return f.name("label", v)
+}
+
+// ListAPIKeys serves GET /api-keys.
+func ListAPIKeys(newID func() string, keys *apikey.Registry) Endpoint {
+	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
+		return listing(apikey.Key.Public)(keys.List(c.Context(), c.caller.MerchantID))
+	})
+}
+
+// An Announcer publishes events; *webhook.Publisher is one. Once Announce returned
+// nil the event will be sent.
+type Announcer interface {
+	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
+}
+
+// created announces keys.
+func created(events Announcer) apikey.Announce {
+	return func(ctx context.Context, k apikey.Key) error {
+		return events.Announce(ctx, webhook.Owner{Merchant: k.MerchantID, Mode: string(k.Mode)}, webhook.KeyCreated, k.CreatedAt, k.Public())
+	}
+}
+
+// IssueAPIKey serves POST /api-keys.
+func IssueAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
+	return action("IssueAPIKey", newID, func(c *call, f *form) (answer, error) {
+		r := apikey.KeyRequest{
+			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
+			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Life: f.life(),
+		}
+		if r.Check() != nil {
+			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")
+		}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		by, err := keys.Asking(c.Context(), c.caller)
+		if err != nil {
+			return answer{}, err
+		}
+		made, err := keys.Issue(c.Context(), by, r, created(events))
+		if errors.Is(err, apikey.ErrNoScope) {
+			err = invalids{{"too_few", []any{"body", "scopes"}, "Must name a scope"}}
+		}
+		return reply(http.StatusCreated, issuedKeyOf)(made, err)
+	})
+}
+
+// scopes reads 1 to 5 distinct words, nil if the field is absent.
+func (f *form) scopes() []apikey.Scope {
+	words, ok := f.texts("scopes")
+	if !ok {
+		return nil
+	}
+	scopes := []apikey.Scope{}
+	for _, w := range words {
+		switch s := apikey.Scope(w); {
+		case !slices.Contains(apikey.AllScopes(), s):
+			f.refuse("scopes", "enum", "Must be words out of payments:write, payments:read, webhooks, keys, recipients")
+			return nil
+		case slices.Contains(scopes, s):
+			f.refuse("scopes", "repeated", "Must not name a scope twice")
+			return nil
+		default:
+			scopes = append(scopes, s)
+		}
+	}
+	if len(scopes) == 0 {
+		f.refuse("scopes", "too_few", "Must name a scope")
+	}
+	return scopes
+}
+
+// limit reads an amount that limits a key, zero if there is none.
+func (f *form) limit(field string) token.Amount {
+	v, ok := f.given(field)
+	if !ok {
+		return token.Amount{}
+	}
+	return f.positive(field, v)
+}
+
+// count is limit for a number up to most.
+func (f *form) count(field string, most uint64) uint64 {
+	n, fits := f.limit(field).Uint64()
+	if !fits || n > most {
+		f.refuse(field, "too_large", fmt.Sprintf("Must be at most %d", most))
+	}
+	return n
+}
+
+// book reads whether a key pays only entries of the recipient book.
+func (f *form) book() bool {
+	v, ok := f.given("recipients")
+	if !ok {
+		return false
+	}
+	if v.Kind != strictjson.String || v.Text != "any" && v.Text != "book" {
+		f.refuse("recipients", "enum", `Must be "any" or "book"`)
+	}
+	return v.Text == "book"
+}
+
+// longestLife is the longest time from now on for which a key can be made.
+const longestLife = 31_536_000
+
+// life reads how long a key works, which is no string, zero if the field is absent.
+func (f *form) life() time.Duration {
+	const field = "expires_in_seconds"
+	switch v, ok := f.given(field); {
+	case !ok:
+		return 0
+	case v.Kind == strictjson.String:
+		_, _ = f.whole(field, v)
+		return 0
+	}
+	return time.Duration(f.count(field, longestLife)) * time.Second
+}
+
+// RotateAPIKey serves POST /api-keys/{id}/rotate.
+func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
+	return action("RotateAPIKey", newID, func(c *call, f *form) (answer, error) {
+		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		by, err := askingAbout(c, keys)
+		if err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusCreated, rotatedKeyOf)(keys.Rotate(c.Context(), by, c.params["id"], overlap, created(events)))
+	})
+}
+
+// RevokeAPIKey serves POST /api-keys/{id}/revoke.
+func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
+	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
+		by, err := askingAbout(c, keys)
+		if err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusOK, apikey.Key.Public)(keys.Revoke(c.Context(), by, c.params["id"]))
+	})
+}
+
+// keyID is the form of a key's id.
+var keyID = regexp.MustCompile("^key_[0-9A-Za-z]{12}$")
+
+// askingAbout returns the key that asks about the one that the path names. A path
+// that names none is apikey.ErrNotFound without a read.
+func askingAbout(c *call, keys *apikey.Registry) (apikey.Key, error) {
+	if !keyID.MatchString(c.params["id"]) {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return keys.Asking(c.Context(), c.caller)
+}

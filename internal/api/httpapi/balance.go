@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// balance is the body of GET /balance/{address}.
+type balance struct {
+	Address     token.Address `json:"address"`
+	Balance     token.Amount  `json:"balance"`
+	Token       string        `json:"token"`
+	Decimals    int           `json:"decimals"`
+	Network     string        `json:"network"`
+	BlockNumber uint64        `json:"block_number"`
+}
+
+// GetBalance serves GET /balance/{address} from the first of nodes that
+// answers. asset is the token whose balance is shown.
+func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
+	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
+		address, err := token.ParseAddress(c.params["address"])
+		switch {
+		case errors.Is(err, token.ErrChecksum):
+			return answer{}, invalids{{"address_checksum", []any{"path", "address"}, checksumMsg}}
+		case err != nil:
+			return answer{}, invalids{{"address_invalid", []any{"path", "address"}, addressMsg}}
+		}
+		account, err := accountOf(c.Context(), nodes, address, asset.Contract, rule)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: balance{
+			Address: address, Balance: account.Balance, Token: asset.Symbol, Decimals: asset.Decimals,
+			Network: network, BlockNumber: account.Number,
+		}}, nil
+	})
+}
+
+// accountOf asks one node after the other and returns the first answer. No
+// payment depends on it, so one node is enough.
+func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address,
+	rule chain.ConfirmationRule) (chain.Account, error) {
+	nodes, err := provider.Nodes(ctx)
+	if err != nil {
+		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
+	}
+	errs := []error{chain.ErrUnavailable}
+	for _, node := range nodes {
+		head, err := node.Head(ctx, rule)
+		if err == nil {
+			var account chain.Account
+			if account, err = node.Account(ctx, address, contract, head); err == nil {
+				return account, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return chain.Account{}, errors.Join(errs...)
+}

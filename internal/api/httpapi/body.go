@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+)
+
+// maxBody is the longest body that is read: 64 KiB.
+const maxBody = 64 << 10
+
+// readForm reads the body of r as one JSON object. It checks the content type
+// and coding first, then the size, then the bytes.
+func readForm(r *http.Request) (*form, error) {
+	return readBody(r, false)
+}
+
+// readAction is readForm for the endpoints that need no input: an empty body of
+// any content type means {}.
+func readAction(r *http.Request) (*form, error) {
+	return readBody(r, true)
+}
+
+func readBody(r *http.Request, mayBeEmpty bool) (*form, error) {
+	if mayBeEmpty && r.ContentLength == 0 {
+		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
+	}
+	headers := checkContent(r.Header)
+	if unknown := mayBeEmpty && r.ContentLength < 0; headers != nil && !unknown {
+		return nil, headers
+	}
+	if r.ContentLength > maxBody {
+		return nil, errTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case mayBeEmpty && err == nil && len(body) == 0:
+		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
+	case headers != nil:
+		return nil, headers
+	case len(body) > maxBody:
+		return nil, errTooLarge
+	case err != nil: // the connection ended, or a chunk is malformed
+		return nil, invalids{{"json_invalid", []any{"body", len(body)}, "The body ends too early"}}
+	}
+	return parseForm(body)
+}
+
+// parseForm reads body as one JSON object.
+func parseForm(body []byte) (*form, error) {
+	v, err := strictjson.Parse(body)
+	if errors.Is(err, strictjson.ErrNotUTF8) {
+		return nil, errNotUTF8
+	}
+	if len(body) == 0 {
+		return nil, invalids{{"missing", []any{"body"}, "Field required"}}
+	}
+	if syntax, ok := errors.AsType[*strictjson.SyntaxError](err); ok {
+		return nil, invalids{{"json_invalid", []any{"body", syntax.Offset}, syntax.Reason}}
+	}
+	if v.Kind != strictjson.Object {
+		return nil, invalids{{"object_type", []any{"body"}, "Must be a JSON object"}}
+	}
+	return &form{object: v}, nil
+}
+
+// checkContent refuses a body whose headers do not declare plain JSON in UTF-8.
+func checkContent(h http.Header) error {
+	var bad invalids
+	if types := h.Values("Content-Type"); len(types) != 1 || !isJSON(types[0]) {
+		bad.add("content_type", "Must be application/json or application/*+json, in UTF-8", "header", "content-type")
+	}
+	for _, coding := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(coding, "identity") {
+			bad.add("content_encoding", "The body must not be compressed", "header", "content-encoding")
+			break
+		}
+	}
+	return bad.orNil()
+}
+
+// isJSON reports whether a Content-Type is application/json or
+// application/*+json with the charset UTF-8 or none.
+func isJSON(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	sub, ok := strings.CutPrefix(media, "application/")
+	if suffixed, found := strings.CutSuffix(sub, "+json"); !ok || sub != "json" && (!found || suffixed == "") {
+		return false
+	}
+	charset, given := params["charset"]
+	return !given || strings.EqualFold(charset, "utf-8")
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// deliveryBody is one event on its way to one endpoint.
+type deliveryBody struct {
+	ID            string                 `json:"id"`
+	EventID       string                 `json:"event_id"`
+	EventType     string                 `json:"event_type"`
+	Status        webhook.DeliveryStatus `json:"status"`
+	NextAttemptAt *payment.Time          `json:"next_attempt_at"`
+	CreatedAt     payment.Time           `json:"created_at"`
+	Attempts      []attemptBody          `json:"attempts"`
+}
+
+// attemptBody is one post to an endpoint and its answer.
+type attemptBody struct {
+	At           payment.Time `json:"at"`
+	StatusCode   *int         `json:"status_code"`
+	DurationMS   int64        `json:"duration_ms"`
+	Error        *string      `json:"error"`
+	ResponseBody *string      `json:"response_body"`
+}
+
+func deliveryBodyOf(d webhook.Delivery) deliveryBody {
+	body := deliveryBody{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
+		[]attemptBody{}}
+	for _, a := range d.Attempts {
+		body.Attempts = append(body.Attempts, attemptBodyOf(a))
+	}
+	return body
+}
+
+func attemptBodyOf(a webhook.Attempt) attemptBody {
+	body := attemptBody{At: payment.Time(a.At), DurationMS: a.Duration.Milliseconds(), Error: textOrNull(a.Error)}
+	if a.StatusCode != 0 {
+		body.StatusCode, body.ResponseBody = &a.StatusCode, &a.Response
+	}
+	return body
+}
+
+// A WebhookTester posts test events; *webhook.Tester is one.
+type WebhookTester interface {
+	Test(ctx context.Context, o webhook.Owner, endpoint string) (webhook.Attempt, error)
+}
+
+// TestWebhook serves POST /webhooks/{id}/test.
+func TestWebhook(newID func() string, tester WebhookTester) Endpoint {
+	return action("TestWebhook", newID, func(c *call, _ *form) (answer, error) {
+		return reply(http.StatusOK, attemptBodyOf)(tester.Test(c.Context(), ownerOf(c.caller), c.params["id"]))
+	})
+}
+
+// A DeliveryLister lists the deliveries of an endpoint; *webhook.Log is one.
+type DeliveryLister interface {
+	Deliveries(ctx context.Context, o webhook.Owner, endpoint string) ([]webhook.Delivery, error)
+}
+
+// ListDeliveries serves GET /webhooks/{id}/deliveries.
+func ListDeliveries(newID func() string, log DeliveryLister) Endpoint {
+	return endpoint("ListDeliveries", newID, func(c *call) (answer, error) {
+		return listing(deliveryBodyOf)(log.Deliveries(c.Context(), ownerOf(c.caller), c.params["id"]))
+	})
+}
+
+// A Resender sends events again; *webhook.Log is one.
+type Resender interface {
+	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
+}
+
+// ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
+func ResendDelivery(newID func() string, log Resender) Endpoint {
+	return action("ResendDelivery", newID, func(c *call, _ *form) (answer, error) {
+		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
+	})
+}

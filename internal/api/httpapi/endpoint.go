@@ -1,0 +1,282 @@
+// Package httpapi turns HTTP requests into calls on the domain and its answers
+// into JSON. The wire format is openapi.yaml. The package decides nothing about
+// money and does not know where it runs: the same endpoints serve one Lambda
+// function each, or all together behind a Router.
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+)
+
+// An Endpoint serves one Route. As an http.Handler by itself it expects that an
+// authorizer has put the caller into the request's context
+// (apikey.WithPrincipal), and refuses every request without one.
+type Endpoint struct {
+	route   Route
+	newID   func() string
+	handle  func(*call) (answer, error)
+	meter   Meter  // of refusals; nil: none
+	version string // of the function that serves it
+}
+
+// A Meter collects metrics; *emf.Meter is one.
+type Meter interface {
+	AddOf(dimension, of, name, unit string, values ...float64)
+	Flush() error
+}
+
+// Metered returns e, which meters what it refuses: Refusals by the problem's code, and
+// RequestsFailed of the version, which names the function too, so that a canary sees what
+// the new one does: answers of 500, and payments that it left half way. Nodes, wallets,
+// settings and repeated requests fail no version. An answer that is no refusal writes nothing.
+func (e Endpoint) Metered(m Meter, version string) Endpoint {
+	e.meter, e.version = m, version
+	return e
+}
+
+func (e Endpoint) refused(ctx context.Context, p problem, err error) {
+	if e.meter == nil {
+		return
+	}
+	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
+	if p.status == http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting) {
+		e.meter.AddOf("Version", e.version, "RequestsFailed", "Count", 1)
+	}
+	if err := e.meter.Flush(); err != nil {
+		slog.WarnContext(ctx, "metering", "err", err)
+	}
+}
+
+// endpoint makes the Endpoint of a constructor's route.
+func endpoint(handler string, newID func() string, handle func(*call) (answer, error)) Endpoint {
+	return Endpoint{route: routeOf(handler), newID: newID, handle: handle}
+}
+
+// submission is endpoint for a route whose request has a body.
+func submission(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, newID, withForm(readForm, handle))
+}
+
+// action is endpoint for a route whose request may have a body but needs none.
+func action(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, newID, withForm(readAction, handle))
+}
+
+func withForm(read func(*http.Request) (*form, error), handle func(*call, *form) (answer, error)) func(*call) (answer, error) {
+	return func(c *call) (answer, error) {
+		f, err := read(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		return handle(c, f)
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	respond(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
+		p, ok := apikey.PrincipalFrom(r.Context())
+		if !ok {
+			return p, apikey.ErrInvalid
+		}
+		return p, nil
+	})
+}
+
+// An Authenticator finds the merchant of a presented key; *apikey.Authenticator
+// is one. apikey.ErrInvalid refuses the key; any other error is answered 500.
+type Authenticator interface {
+	Authenticate(ctx context.Context, presented string, now time.Time) (apikey.Principal, error)
+}
+
+// A Router serves several endpoints and authenticates their callers by the
+// x-api-key header, as API Gateway and the authorizer do on AWS.
+type Router struct {
+	endpoints []Endpoint
+	keys      Authenticator
+	now       func() time.Time
+	newID     func() string
+}
+
+// NewRouter returns a router of the given endpoints. newID makes request ids.
+func NewRouter(keys Authenticator, now func() time.Time, newID func() string, endpoints ...Endpoint) *Router {
+	return &Router{endpoints, keys, now, newID}
+}
+
+// ServeHTTP implements http.Handler.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	respond(w, r, rt.endpoints, rt.newID, rt.authenticate)
+}
+
+func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
+	presented := r.Header.Values("X-Api-Key")
+	if len(presented) != 1 {
+		return apikey.Principal{}, apikey.ErrInvalid
+	}
+	return rt.keys.Authenticate(r.Context(), presented[0], rt.now())
+}
+
+// A call is a request whose endpoint is found and whose caller is authenticated.
+type call struct {
+	*http.Request
+	caller apikey.Principal
+	params map[string]string // of the path
+}
+
+// An answer is an endpoint's response.
+type answer struct {
+	status int
+	body   any               // written as JSON, unless it is a page
+	header map[string]string // beyond the headers of every response
+}
+
+// reply returns a function that answers with the view of a result, or with its
+// error.
+func reply[T, V any](status int, view func(T) V) func(T, error) (answer, error) {
+	return func(result T, err error) (answer, error) {
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: status, body: view(result)}, nil
+	}
+}
+
+// listing is reply for a list: {"data":[…]}, never null.
+func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
+	type list struct {
+		Data []V `json:"data"`
+	}
+	return reply(http.StatusOK, func(items []T) list {
+		l := list{make([]V, len(items))}
+		for i, item := range items {
+			l.Data[i] = view(item)
+		}
+		l.Data = l.Data[:fitting(l.Data)] // all, but of deliveries with the longest answers
+		return l
+	})
+}
+
+// A page is a body that is not JSON.
+type page struct {
+	contentType, cacheControl string
+	content                   []byte
+}
+
+// respond answers r. The order of its steps is part of the contract: an unknown
+// route is answered before the key is checked, and a bad key, a suspended merchant's,
+// or one without the route's scope, before anything else of the request is read.
+func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
+	authenticate func(*http.Request) (apikey.Principal, error),
+) {
+	id := requestID(r, newID)
+	w.Header().Set("X-Request-Id", id)
+	a, body, err := serve(r, endpoints, authenticate)
+	if err != nil {
+		p := problemOf(err)
+		endpoints[0].refused(r.Context(), p, err)
+		if p.status >= http.StatusInternalServerError {
+			slog.ErrorContext(r.Context(), "request failed", "request_id", id, "status", p.status, "err", err)
+		}
+		a = p.answer()
+		body, _ = encode(a.body) // text and lists of text
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	if p, ok := a.body.(page); ok {
+		h.Set("Content-Type", p.contentType)
+		h.Set("Cache-Control", p.cacheControl)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	for name, value := range a.header {
+		h.Set(name, value)
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(body) // an error means that the client has gone
+}
+
+// serve finds the endpoint of r, authenticates its caller, lets it answer, and
+// serialises the answer. It writes nothing to the client: an endpoint that fails
+// half-way, even by a panic, leaves no half answer.
+func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
+) (a answer, body []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	e, params, err := find(endpoints, r)
+	if err != nil {
+		return a, nil, err
+	}
+	c := &call{Request: r, params: params}
+	if e.route.Scope != "" {
+		if c.caller, err = authenticate(r); err != nil {
+			return a, nil, err
+		}
+		if c.caller.Terms.Suspended != "" {
+			return a, nil, apikey.ErrSuspended
+		}
+		if !c.caller.Grant.May(e.route.Scope) {
+			return a, nil, apikey.ErrNotPermitted
+		}
+	}
+	if a, err = e.handle(c); err != nil {
+		return a, nil, err
+	}
+	if p, ok := a.body.(page); ok {
+		return a, p.content, nil
+	}
+	body, err = encode(a.body)
+	return a, body, err
+}
+
+// encode returns v as JSON, in which < is one byte and not six.
+func encode(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// answerLimit bounds a list, in bytes of JSON inside a JSON string, which is how a function
+// answers: Lambda takes 6,291,556 of them. CSV of the same takes half as much again at most.
+const answerLimit = 4_000_000
+
+// fitting returns how many of the first items fit into an answer, at least one.
+func fitting[V any](items []V) int {
+	size := 0
+	for i, item := range items {
+		text, _ := encode(item) // an error is that of the whole answer too
+		if size += len(text) + bytes.Count(text, []byte(`"`)) + bytes.Count(text, []byte(`\`)); size > answerLimit && i > 0 {
+			return i
+		}
+	}
+	return len(items)
+}
+
+// requestID returns the caller's request id if it sent exactly one of 1 to 128
+// letters, digits, ".", "_" and "-", and a new one otherwise.
+func requestID(r *http.Request, newID func() string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	sent := r.Header.Values("X-Request-Id")
+	if len(sent) != 1 || sent[0] == "" || len(sent[0]) > 128 || strings.Trim(sent[0], alphabet) != "" {
+		return newID()
+	}
+	return sent[0]
+}

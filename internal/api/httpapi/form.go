@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A form is the body of a request. Its methods read one field each and note its
+// faults, so that a caller learns of all faults at once. The values they return
+// are valid only if err is nil after the last of them. An optional field that is
+// null counts as absent.
+type form struct {
+	object strictjson.Value
+	bad    invalids
+	at     []any // where the object is in the body, if it is not the whole
+}
+
+// err returns all faults, nil if there are none.
+func (f *form) err() error { return f.bad.orNil() }
+
+func (f *form) refuse(field, kind, msg string) {
+	f.bad.add(kind, msg, slices.Concat([]any{"body"}, f.at, []any{field})...)
+}
+
+func (f *form) missing(field string) { f.refuse(field, "missing", "Field required") }
+
+// given returns an optional field and whether it is there.
+func (f *form) given(field string) (strictjson.Value, bool) {
+	v, ok := f.object.Member(field)
+	return v, ok && v.Kind != strictjson.Null
+}
+
+// text reads an optional string of least (0 or 1) to most code points.
+func (f *form) text(field string, least, most int) (s string, ok bool) {
+	v, ok := f.given(field)
+	if !ok {
+		return "", false
+	}
+	return v.Text, f.check(field, v, least, most)
+}
+
+// check reports whether v is a string of least to most code points, and notes a
+// fault if not.
+func (f *form) check(field string, v strictjson.Value, least, most int) bool {
+	n := utf8.RuneCountInString(v.Text)
+	switch {
+	case v.Kind != strictjson.String:
+		f.refuse(field, "string_type", "Must be a string")
+	case n < least:
+		f.refuse(field, "string_too_short", "Must not be empty")
+	case n > most:
+		f.refuse(field, "string_too_long", fmt.Sprintf("Must have at most %d characters", most))
+	default:
+		return true
+	}
+	return false
+}
+
+// amount reads a required amount above zero.
+func (f *form) amount(field string) token.Amount {
+	v, ok := f.object.Member(field)
+	if !ok {
+		f.missing(field)
+		return token.Amount{}
+	}
+	return f.positive(field, v)
+}
+
+// positive reads v as an amount above zero: a number, or a string of its digits, for
+// clients whose numbers are not exact.
+func (f *form) positive(field string, v strictjson.Value) token.Amount {
+	if v.Kind == strictjson.String && digits.MatchString(v.Text) {
+		v.Kind = strictjson.Number
+	}
+	n, ok := f.whole(field, v)
+	if ok && n.IsZero() {
+		f.refuse(field, "not_positive", "Must be greater than 0")
+	}
+	return n
+}
+
+// digits is the form of a whole number above zero as a string; 2^256-1 has 78 digits.
+var digits = regexp.MustCompile(`^[1-9][0-9]{0,77}$`)
+
+// seconds reads an optional whole number of seconds from 0 to most.
+func (f *form) seconds(field string, otherwise, most time.Duration) time.Duration {
+	v, ok := f.given(field)
+	if !ok {
+		return otherwise
+	}
+	whole, ok := f.whole(field, v)
+	n, fits := whole.Uint64()
+	if limit := uint64(most / time.Second); ok && (!fits || n > limit) {
+		f.refuse(field, "too_large", fmt.Sprintf("Must be at most %d", limit))
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// whole reads v as a whole number, and reports whether it is one.
+func (f *form) whole(field string, v strictjson.Value) (n token.Amount, ok bool) {
+	if v.Kind != strictjson.Number {
+		f.refuse(field, "number_type", "Must be a whole number; an amount may also be a string of 1 to 78 digits")
+		return n, false
+	}
+	n, err := wholeNumber(v.Text)
+	switch {
+	case errors.Is(err, errFraction):
+		f.refuse(field, "not_integral", "Must be a whole number")
+	case errors.Is(err, errNegative):
+		f.refuse(field, "not_positive", "Must not be negative")
+	case errors.Is(err, errTooBig):
+		f.refuse(field, "too_large", "Must be at most 2^256-1")
+	case err != nil:
+		f.refuse(field, "number_too_long", "Number literals may have at most 100 characters and small exponents")
+	}
+	return n, err == nil
+}

@@ -1,0 +1,204 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// TestSuspended: every endpoint that needs a key refuses a suspended merchant, and
+// limits of its own reach the engine in place of the stack's.
+func TestSuspended(t *testing.T) {
+	a := newAPI(t)
+	limited := apikey.Terms{Maximum: token.Units(7), Daily: token.Units(9)}
+	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
+	a.pay().want(t, 201)
+	if got := a.payments.got[0].Key; got.MerchantMaximum != limited.Maximum || got.MerchantDaily != limited.Daily {
+		t.Errorf("the engine was told of %+v", got)
+	}
+	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
+	for _, r := range httpapi.Routes {
+		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" &&
+			(got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
+		}
+	}
+}
+
+// TestScopes: every endpoint that needs a key takes one of its scope alone, and
+// refuses one that has every other scope.
+func TestScopes(t *testing.T) {
+	seen := map[apikey.Scope]bool{}
+	for _, r := range httpapi.Routes {
+		if r.Scope == "" {
+			continue
+		}
+		seen[r.Scope] = true
+		others := slices.DeleteFunc(apikey.AllScopes(), func(s apikey.Scope) bool { return s == r.Scope })
+		for _, with := range []struct {
+			scopes    []apikey.Scope
+			permitted bool
+		}{{[]apikey.Scope{r.Scope}, true}, {others, false}} {
+			a := newAPI(t)
+			body, err := json.Marshal(map[string]any{"scopes": with.scopes})
+			must(t, err)
+			a.restrict(string(body))
+			got := a.send(r.Method, concrete(r.Path), "")
+			if permitted := got.status != 403; permitted != with.permitted {
+				t.Errorf("%s %s with %v: %d %s", r.Method, r.Path, with.scopes, got.status, got.body)
+			}
+		}
+	}
+	for _, s := range apikey.AllScopes() {
+		if !seen[s] {
+			t.Errorf("no endpoint needs %s", s)
+		}
+	}
+}
+
+func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
+
+// TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the
+// key that it was rotated from.
+func TestLimitsReachTheEngine(t *testing.T) {
+	a := newAPI(t)
+	a.pay().want(t, 201)
+	made := a.post("/api-keys", `{"daily_amount":100,"daily_count":5,"max_amount":60,"recipients":"book"}`)
+	id := made.member(t, "id")
+	rotated := a.post("/api-keys/"+id+"/rotate", "")
+	for _, key := range []answered{made, rotated} {
+		a.key = key.member(t, "api_key")
+		a.pay().want(t, 201)
+	}
+	limits := payment.KeyLimits{Maximum: token.Units(60), Book: true, Daily: payment.DailyLimit{Key: id, Amount: token.Units(100), Count: 5}}
+	var got []payment.KeyLimits
+	for _, r := range a.payments.got {
+		got = append(got, r.Key)
+	}
+	if want := []payment.KeyLimits{{}, limits, limits}; !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestARevokedKeyMakesNoKey: also while API Gateway remembers that it was good.
+func TestARevokedKeyMakesNoKey(t *testing.T) {
+	a := newAPI(t)
+	id := a.keyID()
+	by, err := a.keys.Operator(t.Context(), a.merchant, "")
+	must(t, err)
+	k, err := a.keys.Revoke(t.Context(), by, id)
+	must(t, err)
+	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
+	newID := func() string { return "req-1" }
+	for path, e := range map[string]httpapi.Endpoint{
+		"/api-keys":                   httpapi.IssueAPIKey(newID, a.keys, a.hooks),
+		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(newID, a.keys, a.hooks),
+		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(newID, a.keys),
+	} {
+		r := a.request("POST", path, "{}")
+		a.serve(e, r.WithContext(apikey.WithPrincipal(r.Context(), remembered))).want(t, 401)
+	}
+}
+
+func TestRecipientEntries(t *testing.T) { answers(t, newAPI, "POST /recipients %s") }
+
+// TestRecipientBook: entries are added once, listed newest first, page by page, and
+// belong to one merchant.
+func TestRecipientBook(t *testing.T) {
+	a := newAPI(t)
+	var want []string
+	for n := range 5 {
+		address := token.Address{19: 0xff, 0: byte(n + 1)}
+		want = append([]string{address.String()}, want...)
+		a.post("/recipients", fmt.Sprintf(`{"address":%q}`, address)).want(t, 201, address.String())
+		a.now = a.now.Add(time.Second)
+	}
+	a.post("/recipients", fmt.Sprintf(`{"address":%q,"label":"again"}`, want[0])).want(t, 200, `"label":null`)
+	var got []string
+	for path := "/recipients?limit=2"; path != ""; {
+		var page struct {
+			Data       []struct{ Address string }
+			HasMore    bool    `json:"has_more"`
+			NextCursor *string `json:"next_cursor"`
+		}
+		answer := a.get(path)
+		answer.want(t, 200)
+		must(t, json.Unmarshal([]byte(answer.body), &page))
+		for _, e := range page.Data {
+			got = append(got, e.Address)
+		}
+		if page.HasMore != (page.NextCursor != nil) {
+			t.Fatal(answer.body)
+		}
+		if path = ""; page.HasMore {
+			path = "/recipients?cursor=" + *page.NextCursor
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var first struct {
+		NextCursor string `json:"next_cursor"`
+	}
+	must(t, json.Unmarshal([]byte(a.get("/recipients?limit=2").body), &first))
+	a.get("/transactions?cursor="+first.NextCursor).want(t, 422, "cursor_invalid")
+	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
+	a.get("/recipients?cursor="+first.NextCursor, other).want(t, 422, "cursor_invalid")
+	a.get("/recipients", other).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
+	for _, bad := range []string{"limit=0", "limit=101", "limit=x", "cursor="} {
+		a.get("/recipients?"+bad).want(t, 422)
+	}
+	for _, path := range []string{want[0], "0x00", "alice.eth", strings.ToLower(alice), "%00"} {
+		a.post("/recipients/"+path+"/delete", ``, other).want(t, 404, `"code":"recipient_not_found"`)
+	}
+	a.post("/recipients/"+want[0]+"/delete", ``).want(t, 200)
+	a.post("/recipients/"+want[0]+"/delete", ``).want(t, 404)
+	a.post("/recipients", fmt.Sprintf(`{"address":%q,"label":"anew"}`, want[0])).want(t, 201, `"label":"anew","status":"pending"`)
+}
+
+// TestCreationsAreAnnounced: keys and entries are told of before they are there, in
+// the form in which they are listed, and nothing is stored that cannot be told.
+func TestCreationsAreAnnounced(t *testing.T) {
+	a := newAPI(t)
+	a.now = a.now.Add(time.Second)
+	a.post("/api-keys", `{"label":"till 3"}`).want(t, 201)
+	a.now = a.now.Add(time.Second)
+	a.post("/api-keys/"+a.keyID()+"/rotate", ``).want(t, 201)
+	a.post("/recipients", `{"address":"`+alice+`"}`).want(t, 201)
+	a.post("/recipients", `{"address":"`+alice+`"}`).want(t, 200) // tells nothing new
+	listed := a.get("/api-keys").body
+	entries := a.get("/recipients").body
+	for i, want := range []struct{ kind, list string }{{webhook.KeyCreated, listed}, {webhook.KeyCreated, listed},
+		{webhook.RecipientCreated, entries}} {
+		if i >= len(a.hooks.events) {
+			t.Fatalf("%d events", len(a.hooks.events))
+		}
+		e := a.hooks.events[i]
+		data, err := json.Marshal(e.data)
+		must(t, err)
+		if e.kind != want.kind || e.owner != (webhook.Owner{Merchant: a.merchant, Mode: "test"}) || !strings.Contains(want.list, string(data)) {
+			t.Errorf("event %d: %s of %v: %s\nlisted is %s", i, e.kind, e.owner, data, want.list)
+		}
+	}
+	if len(a.hooks.events) != 3 {
+		t.Errorf("%d events", len(a.hooks.events))
+	}
+	a.hooks.refuse = errBroken
+	a.post("/api-keys", ``).want(t, 500)
+	a.post("/api-keys/"+a.keyID()+"/rotate", ``).want(t, 500)
+	a.post("/recipients", `{"address":"0x`+strings.Repeat("1", 40)+`"}`).want(t, 500)
+	if a.get("/api-keys").body != listed || a.get("/recipients").body != entries {
+		t.Error("something is stored that was not told")
+	}
+}

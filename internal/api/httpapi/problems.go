@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Refusals of this package, which are the same for all endpoints.
+var (
+	errNoRoute     = errors.New("no such route")
+	errTooLarge    = errors.New("body over 64 KiB")
+	errNotUTF8     = errors.New("body is not UTF-8")
+	errKeySyntax   = errors.New("malformed Idempotency-Key")
+	errKeyCreation = errors.New("keys are created by an operator")
+)
+
+// A methodError reports a method that a path does not have; it is the value
+// of the Allow header.
+type methodError string
+
+func (e methodError) Error() string { return "method not allowed; allowed: " + string(e) }
+
+// A problem is the only part of an error that a caller sees.
+type problem struct {
+	status     int
+	code       string // stable; listed in openapi.yaml. Empty: the body has none
+	detail     any    // a sentence, or the list of a 422
+	index      *int   // of the entry of a batch that a 400 concerns, if any
+	allow      string // Allow header, if any
+	retryAfter int    // seconds, Retry-After header; 0: none
+}
+
+// problems has the problem of every error that a caller can act on; the first
+// match wins. An error's own text goes to the log only.
+var problems = []struct {
+	is error
+	problem
+}{
+	{errNoRoute, problem{status: http.StatusNotFound, detail: "Not Found"}},
+	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
+	{errTooLarge, problem{status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "The body may have at most 65536 bytes."}},
+	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
+	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
+		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
+	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
+		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
+	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed",
+		detail: "API keys are issued by the operator of this service."}},
+
+	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
+		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
+	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
+		detail: "Your API key does not permit this. Use a key that has the scopes and works as long."}},
+
+	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
+		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
+	{dispatch.ErrTooMany, problem{status: http.StatusTooManyRequests, code: "too_many_pending", retryAfter: 5,
+		detail: "Too many of your payments wait to be mined. Nothing was started; try again when some are."}},
+	{dispatch.ErrBusy, problem{status: http.StatusTooManyRequests, code: "too_many_requests", retryAfter: 1,
+		detail: "Too many requests"}}, // as the gateway says it
+	{dispatch.ErrRolledBack, behind},
+	{dispatch.ErrUnavailable, unavailable},
+	{chain.ErrUnavailable, unavailable},
+	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
+	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
+	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
+	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
+		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
+
+	{dispatch.ErrNoBatches, badRequest("batches_not_enabled",
+		"This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
+	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book",
+		"Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
+	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
+
+	{recipient.ErrNotFound, problem{status: http.StatusNotFound, code: "recipient_not_found", detail: "No such recipient."}},
+	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
+	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
+	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
+	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
+	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
+	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled",
+		detail: "The webhook is disabled and is sent nothing. Enable it first."}},
+	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1,
+		detail: "The webhook was changed by another request. Try again."}},
+}
+
+// badRequest is the problem of a request that a rule of the service refuses.
+// Nothing was started, and no Idempotency-Key was used up.
+func badRequest(code, detail string) problem {
+	return problem{status: http.StatusBadRequest, code: code, detail: detail}
+}
+
+// unavailable is the problem of nodes or stores that could not be reached before
+// the payment was started.
+var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_rail_unavailable", retryAfter: 5,
+	detail: "Payments cannot be made at the moment. Nothing was started; it is safe to try again."}
+
+// behind is unavailable while the chain lacks blocks that were final.
+var behind = problem{status: unavailable.status, code: unavailable.code, retryAfter: unavailable.retryAfter,
+	detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe " +
+		"to try again."}
+
+// internal is the problem of every other error.
+var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}
+
+// problemOf returns the problem of err.
+func problemOf(err error) problem {
+	if list := invalidsOf(err); list != nil {
+		return problem{status: http.StatusUnprocessableEntity, detail: list}
+	}
+	if methods, ok := errors.AsType[methodError](err); ok {
+		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}
+	}
+	for _, row := range problems {
+		if errors.Is(err, row.is) {
+			if entry, ok := errors.AsType[entryError](err); ok && row.status == http.StatusBadRequest {
+				row.index = &entry.index
+			}
+			return row.problem
+		}
+	}
+	return internal
+}
+
+// answer returns the response that shows p.
+func (p problem) answer() answer {
+	a := answer{status: p.status, header: map[string]string{}}
+	a.body = struct {
+		Detail any    `json:"detail"`
+		Code   string `json:"code,omitempty"`
+		Index  *int   `json:"index,omitempty"`
+	}{p.detail, p.code, p.index}
+	if p.allow != "" {
+		a.header["Allow"] = p.allow
+	}
+	if p.retryAfter > 0 {
+		a.header["Retry-After"] = strconv.Itoa(p.retryAfter)
+	}
+	return a
+}

@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// A Payer makes payments; *dispatch.Dispatcher is one.
+type Payer interface {
+	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
+}
+
+// SendPayment serves POST /send-payment. asset is the token that is paid; its
+// contract is refused as a recipient.
+func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayment", newID, func(c *call, f *form) (answer, error) {
+		to, field := f.recipient(asset)
+		amount := f.amount("amount")
+		r := f.request(c)
+		r.To, r.Amount = to, amount
+		return send(c, f, payer, r, func(int) []any { return []any{field} })
+	})
+}
+
+// SendPayments serves POST /send-payments: a batch, all or nothing.
+func SendPayments(newID func() string, payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayments", newID, func(c *call, f *form) (answer, error) {
+		entries, fields := f.entries(asset)
+		r, fits := f.request(c).Batch(entries)
+		if len(f.bad) == 0 && !fits {
+			f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
+		}
+		a, err := send(c, f, payer, r, func(i int) []any { return []any{"payments", i, fields[i]} })
+		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
+			err = invalids{{"too_many", []any{"body", "payments"},
+				fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
+		} else if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+			err = entryError{err, entry.Index}
+		}
+		return a, err
+	})
+}
+
+// An entryError is an error that concerns an entry of a batch.
+type entryError struct {
+	error
+	index int // from 0
+}
+
+// Unwrap returns the error of the entry.
+func (e entryError) Unwrap() error { return e.error }
+
+// request reads the parts that one payment and a batch have alike.
+func (f *form) request(c *call) payment.Request {
+	r := payment.Request{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller)}
+	r.Reference, _ = f.text("reference", 1, payment.MaxReference)
+	return r
+}
+
+// send answers with the payment of r, unless f has faults. place says where in the
+// body the recipient of an entry is.
+func send(c *call, f *form, payer Payer, r payment.Request, place func(int) []any) (answer, error) {
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	var err error
+	if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
+		return answer{}, err
+	}
+	result, err := payer.Send(c.Context(), r)
+	switch {
+	case errors.Is(err, dispatch.ErrKeyReused):
+		return answer{}, invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
+			"This Idempotency-Key was used for a payment with other content"}}
+	case errors.Is(err, dispatch.ErrOwnWallet):
+		own := 0
+		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+			own = entry.Index
+		}
+		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, place(own)...), "Must not be a wallet of this service"}}
+	case err != nil:
+		return answer{}, err
+	}
+	a := answer{status: http.StatusCreated, body: result.Payment.Public()}
+	if result.Replayed {
+		a.header = map[string]string{"Idempotent-Replayed": "true"}
+	}
+	return a, nil
+}
+
+// entries reads the payments of a batch, and the names of their recipients' fields.
+func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []string) {
+	v, ok := f.object.Member("payments")
+	switch {
+	case !ok:
+		f.missing("payments")
+	case v.Kind != strictjson.Array:
+		f.refuse("payments", "array_type", "Must be a list of payments")
+	case len(v.Items) == 0:
+		f.refuse("payments", "too_few", "Must have at least 1 payment")
+	case len(v.Items) > payment.MaxEntries:
+		f.refuse("payments", "too_many", fmt.Sprintf("Must have at most %d payments", payment.MaxEntries))
+		return nil, nil
+	}
+	for i, item := range v.Items {
+		if item.Kind != strictjson.Object {
+			f.bad.add("object_type", "Must be a JSON object", "body", "payments", i)
+			continue
+		}
+		one := form{object: item, at: []any{"payments", i}}
+		to, field := one.recipient(asset)
+		e := payment.Entry{To: to, Amount: one.amount("amount")}
+		e.Reference, _ = one.text("reference", 1, payment.MaxReference)
+		entries, fields, f.bad = append(entries, e), append(fields, field), append(f.bad, one.bad...)
+	}
+	return entries, fields
+}
+
+// limitsOf are the limits that a key's grant and its merchant's terms set to payments.
+func limitsOf(p apikey.Principal) payment.KeyLimits {
+	return payment.KeyLimits{
+		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
+		MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily,
+	}
+}
+
+// recipient reads wallet_address and to, two names of one field: at least one is
+// required, and both must agree. It also returns the name that was used.
+func (f *form) recipient(asset token.Token) (to token.Address, field string) {
+	wallet, named := f.address("wallet_address", asset)
+	other, alias := f.address("to", asset)
+	switch {
+	case !named && !alias:
+		f.missing("wallet_address")
+	case !named:
+		return other, "to"
+	case alias && wallet != other && len(f.bad) == 0:
+		f.refuse("to", "recipient_mismatch", "Must be the same address as wallet_address")
+	}
+	return wallet, "wallet_address"
+}
+
+// address reads a recipient and whether the field is there at all.
+func (f *form) address(field string, asset token.Token) (a token.Address, there bool) {
+	v, there := f.object.Member(field)
+	if !there {
+		return a, false
+	}
+	if v.Kind != strictjson.String {
+		f.refuse(field, "string_type", "Must be a string")
+		return a, true
+	}
+	a, err := token.ParseAddress(v.Text)
+	switch {
+	case errors.Is(err, token.ErrChecksum):
+		f.refuse(field, "address_checksum", checksumMsg)
+	case err != nil:
+		f.refuse(field, "address_invalid", addressMsg)
+	case a.IsZero():
+		f.refuse(field, "recipient_refused", "Must not be the zero address")
+	case a.IsPrecompile():
+		f.refuse(field, "recipient_refused", "Must not be a precompiled contract")
+	case a == asset.Contract:
+		f.refuse(field, "recipient_refused", "Must not be the token contract")
+	}
+	return a, true
+}
+
+// The messages for text that is no address, in a body and in a path.
+const (
+	addressMsg  = `Must be "0x" and 40 hexadecimal digits`
+	checksumMsg = "Does not match its EIP-55 checksum: send it all in lower case, or correct it"
+)
+
+// metadata reads an optional object of strings. A fault is noted for the whole
+// field, since an answer never repeats a merchant's names.
+func (f *form) metadata(field string) map[string]string {
+	v, ok := f.given(field)
+	switch {
+	case !ok:
+		return nil
+	case v.Kind != strictjson.Object:
+		f.refuse(field, "object_type", "Must be a JSON object")
+		return nil
+	case len(v.Members) > payment.MaxMetadata:
+		f.refuse(field, "too_many", "Must have at most 20 pairs")
+		return nil
+	}
+	pairs := make(map[string]string, len(v.Members))
+	for _, m := range v.Members {
+		if n := utf8.RuneCountInString(m.Name); n < 1 || n > payment.MaxMetadataName {
+			f.refuse(field, "metadata_name", "Names must have 1 to 40 characters")
+			return nil
+		}
+		if m.Value.Kind != strictjson.String {
+			f.refuse(field, "metadata_value", "Values must be strings")
+			return nil
+		}
+		if utf8.RuneCountInString(m.Value.Text) > payment.MaxMetadataValue {
+			f.refuse(field, "metadata_value", "Values must have at most 500 characters")
+			return nil
+		}
+		pairs[m.Name] = m.Value.Text
+	}
+	return pairs
+}

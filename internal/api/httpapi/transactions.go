@@ -1,0 +1,178 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Page sizes of GET /transactions.
+const (
+	maxPage     = 100
+	defaultPage = 20
+)
+
+// A HashFinder finds a payment by the hash of any of its attempts; every
+// store.Payments is one.
+type HashFinder interface {
+	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
+}
+
+// GetTransaction serves GET /transaction/{tx_hash}.
+func GetTransaction(newID func() string, payments HashFinder) Endpoint {
+	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
+		hash, err := chain.ParseHash(c.params["tx_hash"])
+		if err != nil {
+			return answer{}, store.ErrNotFound
+		}
+		p, err := payments.PaymentByHash(c.Context(), hash)
+		if err != nil {
+			return answer{}, err
+		}
+		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
+			return answer{}, store.ErrNotFound
+		}
+		return answer{status: http.StatusOK, body: p.Public()}, nil
+	})
+}
+
+func ownedBy(p payment.Payment, caller apikey.Principal) bool {
+	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
+}
+
+// An IDFinder finds a payment by its ID, strongly consistently; every
+// store.Payments is one.
+type IDFinder interface {
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+}
+
+// transactionList is the body of GET /transactions.
+type transactionList struct {
+	Data       []payment.Public `json:"data"`
+	HasMore    bool             `json:"has_more"`
+	NextCursor *string          `json:"next_cursor"`
+}
+
+// ListTransactions serves GET /transactions.
+func ListTransactions(newID func() string, history store.History, payments IDFinder) Endpoint {
+	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
+		f, key, err := readFilter(c)
+		if err != nil {
+			return answer{}, err
+		}
+		var list transactionList
+		if key != "" {
+			list, err = underKey(c.Context(), payments, f, key)
+		} else {
+			list, err = pageOf(c.Context(), history, f)
+		}
+		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
+			return list.csv()
+		}
+		return answer{status: http.StatusOK, body: list}, err
+	})
+}
+
+// csv answers with the page as CSV. The link to the next page is relative to the
+// address of this one, which the function does not know in full behind API Gateway.
+func (l transactionList) csv() (answer, error) {
+	var text bytes.Buffer
+	if err := payment.CSV(&text, true, l.Data...); err != nil {
+		return answer{}, err
+	}
+	a := answer{status: http.StatusOK, body: page{"text/csv; charset=utf-8", "no-store", text.Bytes()}}
+	if l.NextCursor != nil {
+		a.header = map[string]string{"Link": "<?cursor=" + *l.NextCursor + `>; rel="next"`}
+	}
+	return a, nil
+}
+
+// readFilter reads the query of GET /transactions. A cursor carries the filters
+// of its list; a request that names other filters beside it is refused.
+func readFilter(c *call) (f store.Filter, key string, err error) {
+	q := parseQuery(c.URL.RawQuery)
+	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
+	f = store.Filter{
+		Merchant: merchant, Mode: mode,
+		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
+		After:  q.instant("created_after"),
+		Before: q.instant("created_before"),
+		Limit:  q.integer("limit", 1, maxPage, 0),
+	}
+	if sent, ok := q.given("idempotency_key"); ok {
+		if key, err = parseKey(sent); err != nil {
+			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks")
+		}
+	}
+	if sent, ok := q.given("cursor"); ok {
+		var cur cursor
+		err := parseCursor(sent, paymentCursors, merchant, mode, &cur)
+		switch {
+		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
+			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
+		case key != "" || f.Status != "" && f.Status != cur.Status ||
+			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
+			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
+		default:
+			limit := f.Limit
+			if f = cur.filter(merchant, mode); limit > 0 {
+				f.Limit = limit
+			}
+		}
+	}
+	if f.Limit == 0 {
+		f.Limit = defaultPage
+	}
+	return f, key, q.err()
+}
+
+// pageOf returns a page of the history, which may lag a little behind writes.
+func pageOf(ctx context.Context, history store.History, f store.Filter) (transactionList, error) {
+	payments, more, err := history.List(ctx, f)
+	if err != nil {
+		return transactionList{}, err
+	}
+	list := transactionList{Data: []payment.Public{}, HasMore: more}
+	for _, p := range payments {
+		list.Data = append(list.Data, p.Public())
+	}
+	if n := fitting(list.Data); n < len(list.Data) {
+		list.Data, list.HasMore = list.Data[:n], true
+	}
+	if n := len(list.Data); list.HasMore && n > 0 {
+		next := encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1]))
+		list.NextCursor = &next
+	}
+	return list, nil
+}
+
+// underKey returns the list of the one payment under an Idempotency-Key, if it
+// fits the filter. By it a client whose POST got no answer learns of its
+// payment, so it reads strongly consistently. A payment that is PREPARED is
+// dispatch.ErrInProgress.
+func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string) (transactionList, error) {
+	list := transactionList{Data: []payment.Public{}}
+	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return list, nil
+	case err != nil:
+		return transactionList{}, err
+	case p.State == payment.Prepared:
+		return transactionList{}, dispatch.ErrInProgress
+	}
+	if (f.Status == "" || f.Status == p.State.Status()) &&
+		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
+		p.Mode = f.Mode // one that was found on the chain has none yet, but its ID is of this mode's keys
+		list.Data = append(list.Data, p.Public())
+	}
+	return list, nil
+}

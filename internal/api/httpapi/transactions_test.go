@@ -1,0 +1,375 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
+// another form, or an unknown hash, is 404.
+func TestHashes(t *testing.T) {
+	paid := func(t *testing.T) *api {
+		a := newAPI(t)
+		a.pay().want(t, 201)
+		return a
+	}
+	answers(t, paid, "GET /transaction/%s")
+}
+
+// TestOthersTransactions: another merchant's payment is no payment, and so is
+// one of the other mode.
+func TestOthersTransactions(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
+	other := a.otherMerchant()
+	theirs := "X-Api-Key: " + other.Secret.Reveal()
+	a.get("/transaction/"+exampleHash, theirs).want(t, 404, "transaction_not_found")
+	a.get("/transactions", theirs).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
+	a.get("/transactions?idempotency_key=k", theirs).want(t, 200, `"data":[]`)
+
+	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
+	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
+	a.serve(e, r).want(t, 404, "transaction_not_found")
+
+	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
+	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
+	a.serve(e, r).want(t, 404, "transaction_not_found")
+}
+
+// prepared finds a payment that is not signed, which no store should.
+type prepared struct{ merchant string }
+
+func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
+	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
+}
+
+// TestFoundOnTheChain: what recover has put back is nobody's until its request comes
+// again, but under its key it has the mode of the key that asks.
+func TestFoundOnTheChain(t *testing.T) {
+	a := newAPI(t)
+	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
+	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{})
+	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
+}
+
+// recovered finds a payment that was found on the chain.
+type recovered struct{}
+
+func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
+	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6},
+		Network: "base", Version: 1}, nil
+}
+
+// TestBothHashesResolve: after a fee bump the hash that was mined is another
+// one; tx_hash stays, and both find the payment.
+func TestBothHashesResolve(t *testing.T) {
+	a := newAPI(t)
+	a.pay().want(t, 201)
+	p, bumped := a.first(), chain.Hash{1, 2, 3}
+	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx, a.now)
+	must(t, err)
+	must(t, a.payments.AddAttempt(t.Context(), p))
+	p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now)
+	must(t, err)
+	must(t, a.payments.Finish(t.Context(), p))
+	first := a.get("/transaction/" + exampleHash)
+	first.want(t, 200, `"tx_hash":"`+exampleHash+`"`, `"onchain_tx_hash":"`+bumped.String()+`"`, `"block_number":7`)
+	if second := a.get("/transaction/" + bumped.String()); second.body != first.body {
+		t.Errorf("the mined hash answers %s", second.body)
+	}
+}
+
+// TestUnderKey: by idempotency_key a client whose POST got no answer finds its
+// payment.
+func TestUnderKey(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
+	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"),
+		payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "begun"}, asset, "base-sepolia", a.now)
+	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, func(*testing.T) *api { return a }, "GET /transactions?%s")
+	if got := a.get("/transactions"); strings.Count(got.body, `"tx_hash"`) != 1 {
+		t.Errorf("a payment that is not signed is listed: %s", got.body)
+	}
+}
+
+// TestCSV: with exactly Accept: text/csv the same page comes as CSV, which leads on to the
+// next one, and in which no spreadsheet finds a formula. Errors stay JSON.
+func TestCSV(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 2)
+	a.post("/send-payment", `{"to":"`+alice+`","amount":3,"reference":"=HYPERLINK(1)","metadata":{"a":"<b>, \"c\""}}`).want(t, 201)
+	a.fail()
+	page := a.get("/transactions?limit=2", "Accept: text/csv")
+	page.want(t, 200)
+	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
+	must(t, err)
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at"
+	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
+		t.Fatalf("%d rows: %s", len(rows), page.body)
+	}
+	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` ||
+		newest[11]+newest[12]+newest[13]+newest[14] != "" {
+		t.Errorf("%q", newest)
+	}
+	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")
+	next, rel, _ := strings.Cut(next, ">")
+	here, err := url.Parse("/v1/transactions?limit=2")
+	must(t, err)
+	there, err := here.Parse(next)
+	if must(t, err); !ok || rel != `; rel="next"` || there.Path != here.Path {
+		t.Fatalf("Link: %s", page.header.Get("Link"))
+	}
+	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
+	if last.want(t, 200, `,61234567890,"{""code"":""execution_reverted"",`); strings.Count(last.body, "\n") != 2 ||
+		last.header.Get("Link") != "" {
+		t.Errorf("the last page: %v %s", last.header, last.body)
+	}
+	if got := a.get("/transactions?status=confirmed", "Accept: text/csv"); got.body != names+"\n" {
+		t.Errorf("no payment at all: %q", got.body)
+	}
+	a.get("/transactions?limit=0", "Accept: text/csv").want(t, 422, `"integer_range"`)
+	for _, other := range []string{"text/csv, */*", "text/CSV", "application/json", "*/*"} {
+		a.get("/transactions", "Accept: "+other).want(t, 200, `{"data":[`)
+	}
+}
+
+// TestQueries: bad values are 422 at their parameter, unknown parameters are
+// ignored.
+func TestQueries(t *testing.T) { answers(t, newAPI, "GET /transactions?%s") }
+
+// A listed is a page of payments as a client reads it.
+type listed struct {
+	Data []struct {
+		Amount    int       `json:"amount"`
+		Status    string    `json:"status"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	HasMore    bool    `json:"has_more"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+func (a *api) list(query string) listed {
+	a.Helper()
+	got := a.get("/transactions?" + query)
+	got.want(a.T, 200)
+	var page listed
+	must(a, json.Unmarshal([]byte(got.body), &page))
+	if page.HasMore != (page.NextCursor != nil) {
+		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
+	}
+	return page
+}
+
+func (l listed) amounts() []int {
+	var amounts []int
+	for _, p := range l.Data {
+		amounts = append(amounts, p.Amount)
+	}
+	return amounts
+}
+
+// payTimes makes payments of from to to units, a second apart.
+func (a *api) payTimes(from, to int) {
+	for n := from; n <= to; n++ {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n)).want(a.T, 201)
+		a.now = a.now.Add(time.Second)
+	}
+}
+
+// TestPages: newest first, each payment once, however many arrive meanwhile.
+func TestPages(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 25)
+	if first := a.list(""); len(first.Data) != 20 || first.Data[0].Amount != 25 || !first.HasMore {
+		t.Errorf("the first page without a limit: %v", first.amounts())
+	}
+	page := a.list("limit=10")
+	all := page.amounts()
+	for arriving := 26; page.NextCursor != nil; arriving++ {
+		a.payTimes(arriving, arriving)
+		page = a.list("cursor=" + url.QueryEscape(*page.NextCursor))
+		all = append(all, page.amounts()...)
+	}
+	var want []int
+	for n := 25; n > 0; n-- {
+		want = append(want, n)
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("pages hold %v", all)
+	}
+	if len(page.Data) != 5 {
+		t.Errorf("the limit did not travel inside the cursor: %d on the last page", len(page.Data))
+	}
+}
+
+// TestPagesFitIntoAnAnswer: Lambda takes 6,291,556 bytes of JSON, in which an answer is
+// text. A page of longer payments ends early.
+func TestPagesFitIntoAnAnswer(t *testing.T) {
+	a := newAPI(t)
+	words := make(map[string]string)
+	for i := range 20 {
+		words[strconv.Itoa(i)] = strings.Repeat("\x01", 499) + "<"
+	}
+	metadata, err := json.Marshal(words)
+	must(t, err)
+	for n := range 100 {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"metadata":%s}`, alice, n+1, metadata)).want(t, 201, `\u0001<`)
+	}
+	fits := func(body string) {
+		text, err := json.Marshal(body)
+		must(t, err)
+		if n := len(text) - 5*strings.Count(body, "<"); n > 6_291_556 { // what the runtime does not escape
+			t.Errorf("an answer has %d bytes", n)
+		}
+	}
+	paid := 0
+	for query := "limit=100"; query != ""; {
+		page := a.get("/transactions?" + query)
+		fits(page.body)
+		fits(a.get("/transactions?"+query, "Accept: text/csv").body)
+		list := a.list(query)
+		paid, query = paid+len(list.Data), ""
+		if list.NextCursor != nil {
+			query = "cursor=" + *list.NextCursor
+		}
+	}
+	if paid != 100 {
+		t.Errorf("the pages have %d payments", paid)
+	}
+}
+
+// TestPagesOfOneInstant: payments of the same millisecond are not lost between
+// two pages.
+func TestPagesOfOneInstant(t *testing.T) {
+	a := newAPI(t)
+	for n := range 9 {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n+1)).want(t, 201)
+	}
+	seen := map[int]bool{}
+	page := a.list("limit=2")
+	for {
+		for _, n := range page.amounts() {
+			if seen[n] {
+				t.Errorf("%d twice", n)
+			}
+			seen[n] = true
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		page = a.list("cursor=" + *page.NextCursor)
+	}
+	if len(seen) != 9 {
+		t.Errorf("saw %v", seen)
+	}
+}
+
+// TestFilters: they restrict, they are exclusive, and they travel inside the
+// cursor.
+func TestFilters(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 10) // at 15:04:05 to 15:04:14
+	a.confirm()       // the first one
+	for query, want := range map[string][]int{
+		"status=confirmed":                          {1},
+		"status=pending&limit=3":                    {10, 9, 8},
+		"status=failed":                             nil,
+		"created_after=2026-01-02T15:04:12Z":        {10, 9},
+		"created_before=2026-01-02T15:04:06Z":       {1},
+		"created_after=2026-01-02T15:04:11.999Z":    {10, 9, 8},
+		"created_after=2026-01-02T16:04:12%2B01:00": {10, 9},
+		"created_after=2026-01-02T15:04:07Z&created_before=2026-01-02T15:04:10Z": {5, 4},
+	} {
+		if got := a.list(query).amounts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	const filters = "status=pending&created_before=2026-01-02T15:04:14Z"
+	first := a.list(filters + "&limit=4")
+	if got := first.amounts(); !slices.Equal(got, []int{9, 8, 7, 6}) {
+		t.Errorf("first page %v", got)
+	}
+	next := "cursor=" + *first.NextCursor
+	for query, want := range map[string][]int{
+		next:                 {5, 4, 3, 2},
+		next + "&limit=1":    {5},
+		next + "&" + filters: {5, 4, 3, 2},
+		next + "&created_before=2026-01-02T16:04:14%2B01:00": {5, 4, 3, 2},
+	} {
+		if got := a.list(query).amounts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "created_after=2026-01-02T15:04:05Z",
+		"idempotency_key=k"} {
+		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
+	}
+}
+
+// TestCursors: a cursor of another merchant is refused, and one that was changed
+// in any place.
+func TestCursors(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 2)
+	cursor := *a.list("limit=1").NextCursor
+	refused := func(name, cursor string, headers ...string) {
+		t.Helper()
+		got := a.get("/transactions?cursor="+url.QueryEscape(cursor), headers...)
+		if got.status != 422 || !strings.Contains(got.body, `"cursor_invalid"`) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	for i := range cursor {
+		for _, c := range "Aa0_" {
+			if changed := cursor[:i] + string(c) + cursor[i+1:]; changed != cursor {
+				refused(fmt.Sprint("changed at ", i), changed)
+			}
+		}
+		refused(fmt.Sprint("cut at ", i), cursor[:i])
+	}
+	refused("padded", cursor+"=")
+	refused("with a line feed inside", cursor[:8]+"\n"+cursor[8:])
+	refused("with a blank", cursor+" ")
+	other := a.otherMerchant()
+	refused("of another merchant", cursor, "X-Api-Key: "+other.Secret.Reveal())
+	for _, limit := range []string{"0", "101", "-1"} {
+		refused("forged with the limit "+limit, forge(t, cursor, a.merchant, `"n":1`, `"n":`+limit))
+	}
+	for _, cursor := range []string{cursor, forge(t, cursor, a.merchant, `"n":1`, `"n":2`)} { // a checksum is no secret, and grants nothing
+		if got := a.list("cursor=" + cursor).amounts(); !slices.Equal(got, []int{1}) {
+			t.Errorf("as it is: %v", got)
+		}
+	}
+}
+
+// forge changes a cursor and its checksum, as a reader of this code can.
+func forge(t *testing.T, cursor, merchant, old, replacement string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	must(t, err)
+	body := strings.Replace(string(b[12:]), old, replacement, 1)
+	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))
+}

@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// endpointBody is a webhook endpoint without its secret.
+type endpointBody struct {
+	ID          string         `json:"id"`
+	URL         string         `json:"url"`
+	EventTypes  []string       `json:"event_types"`
+	Description *string        `json:"description"`
+	Status      webhook.Status `json:"status"`
+	CreatedAt   payment.Time   `json:"created_at"`
+}
+
+// secretBody is a webhook endpoint with its new secret.
+type secretBody struct {
+	endpointBody
+	Secret string `json:"secret"`
+}
+
+func secretBodyOf(e webhook.Endpoint) secretBody {
+	return secretBody{endpointBodyOf(e), e.Secret.Reveal()}
+}
+
+func endpointBodyOf(e webhook.Endpoint) endpointBody {
+	types := append([]string{}, e.EventTypes...) // [], not null
+	return endpointBody{e.ID, e.URL, types, textOrNull(e.Description), e.Status, payment.Time(e.CreatedAt)}
+}
+
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func ownerOf(p apikey.Principal) webhook.Owner {
+	return webhook.Owner{Merchant: p.MerchantID, Mode: string(p.Mode)}
+}
+
+// CreateWebhook serves POST /webhooks.
+func CreateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
+	return submission("CreateWebhook", newID, func(c *call, f *form) (answer, error) {
+		var r webhook.Registration
+		if v, ok := f.object.Member("url"); !ok {
+			f.missing("url")
+		} else if f.check("url", v, 1, maxBody) {
+			r.URL = v.Text
+		}
+		r.EventTypes, _ = f.texts("event_types")
+		r.Description, _ = f.text("description", 0, webhook.DescriptionLimit)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusCreated, secretBodyOf)(registry.Register(c.Context(), ownerOf(c.caller), r))
+	})
+}
+
+// ListWebhooks serves GET /webhooks.
+func ListWebhooks(newID func() string, registry *webhook.Registry) Endpoint {
+	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
+		return listing(endpointBodyOf)(registry.List(c.Context(), ownerOf(c.caller)))
+	})
+}
+
+// UpdateWebhook serves POST /webhooks/{id}.
+func UpdateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
+	return submission("UpdateWebhook", newID, func(c *call, f *form) (answer, error) {
+		var change webhook.Change
+		if url, ok := f.text("url", 1, maxBody); ok {
+			change.URL = &url
+		}
+		if types, ok := f.texts("event_types"); ok {
+			change.EventTypes = &types
+		}
+		if description, ok := f.text("description", 0, webhook.DescriptionLimit); ok {
+			change.Description = &description
+		}
+		if status, ok := f.text("status", 0, maxBody); ok {
+			s := webhook.Status(status)
+			change.Status = &s
+		}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusOK, endpointBodyOf)(registry.Update(c.Context(), ownerOf(c.caller), c.params["id"], change))
+	})
+}
+
+// DeleteWebhook serves POST /webhooks/{id}/delete.
+func DeleteWebhook(newID func() string, registry *webhook.Registry) Endpoint {
+	return action("DeleteWebhook", newID, func(c *call, _ *form) (answer, error) {
+		id := c.params["id"]
+		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: struct {
+			ID      string `json:"id"`
+			Deleted bool   `json:"deleted"`
+		}{id, true}}, nil
+	})
+}
+
+// RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
+func RotateWebhookSecret(newID func() string, registry *webhook.Registry) Endpoint {
+	return action("RotateWebhookSecret", newID, func(c *call, f *form) (answer, error) {
+		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusOK, secretBodyOf)(registry.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap))
+	})
+}
+
+// texts reads an optional list of strings.
+func (f *form) texts(field string) (list []string, ok bool) {
+	v, ok := f.given(field)
+	if !ok {
+		return nil, false
+	}
+	list = []string{}
+	for _, item := range v.Items {
+		if item.Kind == strictjson.String {
+			list = append(list, item.Text)
+		}
+	}
+	if v.Kind != strictjson.Array || len(list) < len(v.Items) {
+		f.refuse(field, "array_type", "Must be a list of strings")
+		return nil, false
+	}
+	return list, true
+}
+
+// kinds are the types of webhook.FieldErrors by field.
+var kinds = map[string]string{
+	"event_types":        "enum",
+	"status":             "enum",
+	"description":        "string_too_long",
+	"expires_in_seconds": "too_large",
+}
+
+// invalidsOf returns the faults of a request that err holds: invalids, or the
+// errors of package webhook for single fields. Nil if err has another reason.
+func invalidsOf(err error) invalids {
+	bad, _ := errors.AsType[invalids](err)
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // the tree is walked here
+		case *webhook.URLError:
+			bad.add("url_refused", sentence(e.Reason), "body", "url")
+		case *webhook.FieldError:
+			bad.add(kinds[e.Field], sentence(e.Reason), "body", e.Field)
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner)
+			}
+		default:
+			if inner := errors.Unwrap(err); inner != nil {
+				walk(inner)
+			}
+		}
+	}
+	walk(err)
+	return bad
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,87 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// gatewayCodes are in answers of API Gateway only.
+var gatewayCodes = []string{"too_many_requests"}
+
+// TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an
+// example, which TestExamples makes come about.
+func TestEveryCodeHasAnExample(t *testing.T) {
+	told := map[string]bool{}
+	for _, e := range readExamples(t) {
+		told[fmt.Sprint(dig(e.body, "code"))] = true
+	}
+	for _, code := range enum(t, "Problem", "code") {
+		if !told[code] && !slices.Contains(gatewayCodes, code) {
+			t.Errorf("no example tells %s", code)
+		}
+	}
+}
+
+func enum(t *testing.T, schema, property string) []string {
+	list, ok := dig(describe(t), "components", "schemas", schema, "properties", property, "enum").([]any)
+	if !ok {
+		t.Fatalf("no enum at %s.%s", schema, property)
+	}
+	var words []string
+	for _, w := range list {
+		words = append(words, fmt.Sprint(w))
+	}
+	return words
+}
+
+// TestEveryTypeCanBeTold: each type of a 422 in openapi.yaml is in an answer that
+// a table wants.
+func TestEveryTypeCanBeTold(t *testing.T) {
+	var told []byte
+	files, err := filepath.Glob("testdata/*.txt")
+	must(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		told = append(told, text...)
+	}
+	for _, kind := range enum(t, "InvalidItem", "type") {
+		if !bytes.Contains(told, []byte(`"type":"`+kind+`"`)) {
+			t.Errorf("no case tells %s", kind)
+		}
+	}
+}
+
+// TestEventsAreDescribed: the body posted to webhooks is as openapi.yaml says,
+// and its data is the payment that the API shows with its previous status.
+func TestEventsAreDescribed(t *testing.T) {
+	a := newAPI(t)
+	a.pay().want(t, 201)
+	a.confirm()
+	shown := a.get("/transaction/" + exampleHash)
+	p, _, err := a.payments.List(t.Context(), store.Filter{Merchant: a.merchant, Mode: "test", Limit: 1})
+	if err != nil || len(p) != 1 || p[0].Event == nil {
+		t.Fatalf("%v, %v", p, err)
+	}
+	c, err := contract()
+	must(t, err)
+	if err := c.CheckEvent(p[0].Event.Body); err != nil {
+		t.Error(err)
+	}
+	data := `"data":` + strings.TrimSuffix(shown.body, "}") + `,"previous_status":"pending"}`
+	if !strings.Contains(string(p[0].Event.Body), data) {
+		t.Errorf("the event is %s\nwant in it %s", p[0].Event.Body, data)
+	}
+	for _, bad := range []string{`{}`, strings.Replace(string(p[0].Event.Body), `"confirmed"`, `"done"`, 1)} {
+		if c.CheckEvent([]byte(bad)) == nil {
+			t.Errorf("CheckEvent takes %s", bad)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package strictjson_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
+)
+
+func TestParseRefuses(t *testing.T) {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		_, err := strictjson.Parse([]byte(c.In[0]))
+		syntax, ok := errors.AsType[*strictjson.SyntaxError](err)
+		if !ok {
+			t.Fatalf("error = %v, want a SyntaxError", err)
+		}
+		if fmt.Sprint(syntax.Offset) != c.Want || syntax.Reason == "" {
+			t.Errorf("error = %v, want offset %s", err, c.Want)
+		}
+	})
+}
+
+// TestParseMemory holds the promise that a full body of the costliest shape
+// takes a bounded multiple of its size.
+func TestParseMemory(t *testing.T) {
+	body := []byte("[" + strings.Repeat("0,", 32<<10-2) + "0]")
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := strictjson.Parse(body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	if perByte := result.AllocedBytesPerOp() / int64(len(body)); perByte > 250 {
+		t.Errorf("%d bytes allocated for each byte of the body", perByte)
+	}
+}
+
+func TestMember(t *testing.T) {
+	v, err := strictjson.Parse([]byte(`{"b":1,"a":null}`))
+	if err != nil || v.Members[0].Name != "b" {
+		t.Fatalf("%+v, %v: want the members in their order", v, err)
+	}
+	if _, ok := v.Member("a"); !ok {
+		t.Error("a member that is null is there")
+	}
+	if _, ok := v.Member("A"); ok {
+		t.Error("names match exactly")
+	}
+}

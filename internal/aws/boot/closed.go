@@ -1,0 +1,19 @@
+package boot
+
+import (
+	"errors"
+
+	"github.com/remit-payouts/remit/internal/evm/chains"
+)
+
+// Closed keeps a function from starting on a stack with real money that is in test mode
+// or unwatched, also where the template's Rules were not asked: it records what
+// chains.Deployment says is open, next to variables that are missing.
+func Closed(env *Env) {
+	env.refuse(chains.Deployment{
+		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"),
+		AlarmTopic: env.Optional("ALARM_TOPIC_ARN", ""),
+	}.Open())
+}
+
+func (e *Env) refuse(reasons []error) { e.errs = append(e.errs, errors.Join(reasons...)) }

@@ -1,0 +1,227 @@
+package boot_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
+)
+
+// event is a request as API Gateway sends it.
+func event(change func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyRequest {
+	ev := events.APIGatewayProxyRequest{
+		Resource:          "/balance/{address}",
+		Path:              "/balance/0xAb",
+		HTTPMethod:        "GET",
+		Headers:           map[string]string{"x-api-key": "k"},
+		MultiValueHeaders: map[string][]string{"x-api-key": {"k"}},
+		RequestContext: events.APIGatewayProxyRequestContext{
+			APIID: "api", Stage: "v1", RequestID: "request-1", DomainName: "api.example.com",
+			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test"},
+		},
+	}
+	if change != nil {
+		change(&ev)
+	}
+	return ev
+}
+
+func send(t *testing.T, h http.HandlerFunc, ev events.APIGatewayProxyRequest) events.APIGatewayProxyResponse {
+	t.Helper()
+	response, err := boot.Gateway(h)(t.Context(), ev)
+	if err != nil {
+		t.Fatalf("the invocation failed: %v", err)
+	}
+	return response
+}
+
+func TestRequests(t *testing.T) {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		change, part := c.In[0], c.In[1]
+		ev := event(func(ev *events.APIGatewayProxyRequest) {
+			check(t, json.Unmarshal([]byte(change), ev))
+		})
+		var got string
+		send(t, func(_ http.ResponseWriter, r *http.Request) {
+			switch part {
+			case "path":
+				got = r.URL.EscapedPath()
+			case "URI":
+				got = r.URL.RequestURI()
+			case "query":
+				got = fmt.Sprint(r.URL.Query())
+			case "body":
+				b, err := io.ReadAll(r.Body)
+				if got = string(b); err != nil {
+					t.Error(err)
+				}
+			default:
+				got = fmt.Sprint(r.Header.Values(part))
+			}
+		}, ev)
+		if got != c.Want {
+			t.Errorf("got  %q\nwant %q", got, c.Want)
+		}
+	})
+	noText := event(func(ev *events.APIGatewayProxyRequest) { ev.Path = "/\xff" })
+	send(t, func(_ http.ResponseWriter, r *http.Request) {
+		if got := r.URL.EscapedPath(); got != "/%FF" {
+			t.Errorf("a byte that is no text arrives as %q", got)
+		}
+	}, noText)
+}
+
+func TestPrincipalOfARequest(t *testing.T) {
+	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
+	restricted := merchant
+	restricted.Hash, restricted.Grant = apikey.Hash{0xab},
+		apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
+	restricted.Grant.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}
+	grant, err := restricted.Grant.MarshalText()
+	check(t, err)
+	hash := hex.EncodeToString(restricted.Hash[:])
+	for _, test := range []struct {
+		why        string
+		authorizer map[string]any
+		want       apikey.Principal
+	}{
+		{"a restricted key", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash,
+			"grant": string(grant)}, restricted},
+		{"a grant that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash,
+			"grant": "{"}, apikey.Principal{}},
+		{"a hash that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test",
+			"key_hash": hash + hash + "x"}, apikey.Principal{}},
+		{"whom an older authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"},
+			merchant},
+		{"no authorizer", nil, apikey.Principal{}},
+		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test"}, apikey.Principal{}},
+		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test"}, apikey.Principal{}},
+		{"an unknown mode", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "prod"}, apikey.Principal{}},
+		{"values that are no text", map[string]any{"merchant_id": 1, "key_id": true, "mode": "test"}, apikey.Principal{}},
+	} {
+		ev := event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = test.authorizer })
+		var got apikey.Principal
+		var found bool
+		send(t, func(_ http.ResponseWriter, r *http.Request) { got, found = apikey.PrincipalFrom(r.Context()) }, ev)
+		if found != (test.want != apikey.Principal{}) || found && got != test.want {
+			t.Errorf("%s: principal = %+v, %v; want %+v", test.why, got, found, test.want)
+		}
+	}
+}
+
+func TestOperators(t *testing.T) {
+	h := boot.ForOperators(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }))
+	var invoked events.APIGatewayProxyRequest
+	check(t, json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked))
+	if got := send(t, h.ServeHTTP, invoked); got.StatusCode != 201 {
+		t.Errorf("an invocation by an operator got %d", got.StatusCode)
+	}
+	if got := send(t, h.ServeHTTP, event(nil)); got.StatusCode != 403 {
+		t.Errorf("a request through the gateway got %d", got.StatusCode)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	const problem = `{"detail":"Internal Server Error","code":"internal_error"}`
+	problemHeader := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"request-1"}}
+	for _, test := range []struct {
+		why    string
+		h      http.HandlerFunc
+		want   int
+		header http.Header
+		body   string
+	}{
+		{
+			"status, headers and body", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header()["Allow"] = []string{"GET", "POST"}
+				w.Header().Set("Content-Length", "2")
+				w.WriteHeader(405)
+				_, _ = io.WriteString(w, `{`)
+				_, _ = io.WriteString(w, `}`)
+			}, 405, http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}, `{}`,
+		},
+		{"nothing written is an empty 200", func(http.ResponseWriter, *http.Request) {}, 200,
+			http.Header{"Content-Type": {"application/json"}}, ``},
+		{"a body alone is a 200", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, 200,
+			http.Header{"Content-Type": {"application/json"}}, `{}`},
+		{
+			"the first status counts", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(404)
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(200)
+			}, 404, http.Header{"Content-Type": {"application/json"}}, ``,
+		},
+		{"a panic before anything", func(http.ResponseWriter, *http.Request) { panic("secret") }, 500, problemHeader, problem},
+		{
+			"a panic after half an answer", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Request-Id", "request-1")
+				w.Header().Set("Content-Type", "text/plain")
+				w.WriteHeader(201)
+				_, _ = io.WriteString(w, `{"half`)
+				panic(http.ErrAbortHandler)
+			}, 500, problemHeader, problem,
+		},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			got := send(t, test.h, event(nil))
+			if got.StatusCode != test.want || got.Body != test.body || got.IsBase64Encoded {
+				t.Errorf("got %d %q, base64 %v; want %d %q", got.StatusCode, got.Body, got.IsBase64Encoded, test.want, test.body)
+			}
+			if diff := cmp.Diff(test.header, http.Header(got.MultiValueHeaders)); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBinaryAnswer(t *testing.T) {
+	got := send(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0xff, 0}) }, event(nil))
+	if b, err := base64.StdEncoding.DecodeString(got.Body); err != nil || !got.IsBase64Encoded || string(b) != "\xff\x00" {
+		t.Errorf("got %q, base64 %v", got.Body, got.IsBase64Encoded)
+	}
+}
+
+// FuzzGateway: every request reaches the handler or is answered.
+func FuzzGateway(f *testing.F) {
+	f.Add("GET", "/balance/%zz", "/balance/{address}", "x", "y", "{", true)
+	f.Fuzz(func(t *testing.T, method, path, resource, name, value, text string, encoded bool) {
+		ev := events.APIGatewayProxyRequest{
+			HTTPMethod: method, Path: path, Resource: resource, Body: text, IsBase64Encoded: encoded,
+			MultiValueHeaders:               map[string][]string{name: {value}},
+			MultiValueQueryStringParameters: map[string][]string{name: {value}},
+		}
+		got, err := boot.Gateway(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.EscapedPath(), "/") {
+				t.Errorf("path %q", r.URL.EscapedPath())
+			}
+			w.WriteHeader(204)
+		}))(t.Context(), ev)
+		if err != nil || got.StatusCode != 204 && got.StatusCode != 500 {
+			t.Errorf("got %d, %v", got.StatusCode, err)
+		}
+	})
+}
+
+// check ends the test if err is not nil.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

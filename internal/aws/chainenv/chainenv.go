@@ -1,0 +1,103 @@
+// Package chainenv reads from a function's environment its part about the chain:
+// the token, the rules of the stack, and the nodes. Nodes change while a
+// function lives, whenever an operator changes the RPC secret.
+package chainenv
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/secrets"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Asset returns the stack's token and the name of its network (chains.Profile.Asset), from
+// CHAIN_ID, NETWORK, TOKEN_ADDRESS, TOKEN_SYMBOL and TOKEN_DECIMALS.
+func Asset(env *boot.Env) (token.Token, string) {
+	own, _ := chains.Of(env.Uint64("CHAIN_ID"))
+	network, contract := env.Optional("NETWORK", ""), env.Optional("TOKEN_ADDRESS", "")
+	symbol, decimals := env.Optional("TOKEN_SYMBOL", ""), env.Optional("TOKEN_DECIMALS", "")
+	t, name, err := own.Asset(network, contract, symbol, decimals)
+	if err != nil {
+		boot.Parse(env, "CHAIN_ID", func(string) (uint64, error) { return 0, err })
+	}
+	return t, name
+}
+
+// SilentAfter returns how long a node is silent before payments are confirmed without it
+// (stack.Config), from QUORUM and MODE.
+func SilentAfter(env *boot.Env) time.Duration {
+	mode := env.String("MODE")
+	parse := func(text string) (time.Duration, error) { return stack.ParseQuorum(text, mode) }
+	if env.Optional("QUORUM", "") != "" {
+		return boot.Parse(env, "QUORUM", parse)
+	}
+	after, _ := parse("")
+	return after
+}
+
+// Config returns the configuration that both engines work by: that of the environment
+// and, for each part that is empty there, the chain's own, but in live mode the rule
+// finalized. Of a chain that is not known it logs which values the stack has.
+func Config(env *boot.Env) stack.Config {
+	config := stack.Config{ChainID: env.Uint64("CHAIN_ID"), Mode: env.String("MODE")}
+	config.Token, config.Network = Asset(env)
+	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
+	config.ConfirmationRule = chains.Chosen(config.Mode)
+	if env.Optional("CONFIRMATION_RULE", "") != "" {
+		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
+	}
+	if env.Optional("BLOCK_TIME", "") != "" {
+		config.BlockTime = env.Duration("BLOCK_TIME")
+	}
+	own, known := chains.Of(config.ChainID)
+	full := own.Complete(config)
+	if !known && full != config && config.ChainID > 0 {
+		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", full.ConfirmationRule.String(),
+			"block_time", full.BlockTime.String(), "fee_limit", full.Own.FeeLimit.String(), "window", full.Own.Window)
+	}
+	return full
+}
+
+// Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
+// the moment, watched for as long as it names them. The secret is not read yet: a function
+// whose secret has no value starts, and says so when a node is needed.
+func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
+	chainID := env.Uint64("CHAIN_ID")
+	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
+	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) {
+		nodes, err := open(value, chainID)
+		return nodes.Watch(now, time.After), err
+	})}
+}
+
+type provider struct{ nodes *secrets.Cached[chain.Nodes] }
+
+// Nodes implements chain.Provider.
+func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
+
+// open opens the nodes; none is asked anything yet.
+func open(value []byte, chainID uint64) (chain.Nodes, error) {
+	urls, err := secrets.RPC(value)
+	if err != nil {
+		return nil, err
+	}
+	own, _ := chains.Of(chainID)
+	transport := ethrpc.NewTransport()
+	var nodes chain.Nodes
+	for i, url := range urls {
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Transport: transport})
+		if err != nil {
+			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}

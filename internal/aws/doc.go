@@ -1,0 +1,6 @@
+// Package aws groups the adapters to AWS (dynamo, kms, secrets, queue, emf), one outside thing
+// each, and the readers of a function's environment (boot, chainenv, walletenv, dispatchenv,
+// meterenv), which mains put together.
+//
+// Adapters never import each other.
+package aws

@@ -1,0 +1,395 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+)
+
+// APIKeys keeps API keys and recipient books in the table ApiKeys.
+type APIKeys struct{ table }
+
+var (
+	_ apikey.Store  = (*APIKeys)(nil)
+	_ apikey.Finder = (*APIKeys)(nil)
+)
+
+// NewAPIKeys returns the keys kept in the table of that name.
+func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
+
+// OpenAPIKeys returns the API keys of a table in the account of config.
+func OpenAPIKeys(config aws.Config, name string) *APIKeys {
+	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
+}
+
+// Create implements apikey.Store. When the SDK repeats it after a lost answer it
+// meets its own item, which ownOrTaken tells from another merchant's.
+func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           &s.name,
+		Item:                                encodeAPIKey(k),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if there, ok := refused(err); ok {
+		return ownOrTaken(there, k)
+	}
+	return outcome(err, nil, "putting "+k.ID)
+}
+
+// issueTries bounds how often others may issue keys of the merchant meanwhile: each
+// time one more is stored, until there are apikey.MaxLive.
+const issueTries = 2 * apikey.MaxLive
+
+// indexLag is the time after which the merchant index surely has a key.
+const indexLag = 10 * time.Minute
+
+// Issue implements apikey.Store. The index may lag, so an item of the merchant
+// names the valid keys that were issued lately, at most as many as are valid, and its
+// revision lets one of several callers store its key. Rotated keys are not named there: no limit refuses them.
+// When the SDK repeats the transaction after a lost answer, its token makes the
+// answer the first one.
+func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
+	for range issueTries {
+		it, err := get(ctx, s.table, issuedKey(k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
+		if err != nil {
+			return err
+		}
+		keys, err := s.List(ctx, k.MerchantID)
+		if err != nil {
+			return err
+		}
+		valid, listed := 0, map[string]apikey.Key{}
+		for _, there := range keys {
+			listed[there.ID] = there
+			if there.Hash != k.Hash && there.Valid(k.CreatedAt) {
+				valid++
+			}
+		}
+		next := issuedItem{issuedPrefix + k.MerchantID, []string{k.ID}, it.Revision + 1}
+		for _, id := range it.Issued {
+			if id == k.ID {
+				continue
+			}
+			there, ok := listed[id]
+			if !ok {
+				valid++
+			}
+			if !ok || there.Valid(k.CreatedAt) && k.CreatedAt.Before(there.CreatedAt.Add(indexLag)) {
+				next.Issued = append(next.Issued, id)
+			}
+		}
+		if valid >= most {
+			return apikey.ErrLimit
+		}
+		err = s.transact(ctx, "issuing "+k.ID, s.putNew(k), write{types.TransactWriteItem{Put: &types.Put{
+			TableName:                 &s.name,
+			Item:                      encode(next),
+			ConditionExpression:       aws.String("attribute_not_exists(key_hash) OR revision = :seen"),
+			ExpressionAttributeValues: attributes{":seen": number(it.Revision)},
+		}}, is(errOvertaken)})
+		if !errors.Is(err, errOvertaken) {
+			return err
+		}
+	}
+	return errOvertaken
+}
+
+// errOvertaken reports a merchant for which others issued keys at the same time.
+var errOvertaken = errors.New("others issue keys of the merchant")
+
+// issuedItem names the keys that were issued for a merchant lately.
+type issuedItem struct {
+	KeyHash  string   `dynamodbav:"key_hash"` // issued#mer_…
+	Issued   []string `dynamodbav:"issued"`   // key ids
+	Revision uint64   `dynamodbav:"revision"` // of the item
+}
+
+func decodeIssued(item attributes) (it issuedItem, err error) {
+	r := read(item, &it)
+	return decoded(r, it, "the issued keys of a merchant")
+}
+
+// putNew puts a key if its hash is free.
+func (s *APIKeys) putNew(k apikey.Key) write {
+	return write{types.TransactWriteItem{Put: &types.Put{
+		TableName:                           &s.name,
+		Item:                                encodeAPIKey(k),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(there attributes) error { return ownOrTaken(there, k) }}
+}
+
+// ownOrTaken judges the item that was found under k's hash. It returns nil for k
+// itself, stored by a call whose answer was lost, and ErrExists for another key.
+func ownOrTaken(item attributes, k apikey.Key) error {
+	there, err := decodeAPIKey(item)
+	if err != nil {
+		return err
+	}
+	if there.Hash == k.Hash && there.MerchantID == k.MerchantID && there.CreatedAt.Equal(k.CreatedAt) {
+		return nil
+	}
+	return apikey.ErrExists
+}
+
+// Find implements apikey.Finder with a strongly consistent read: an
+// authorizer's refusal is cached, so a new key must never be missed.
+func (s *APIKeys) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error) {
+	return get(ctx, s.table, apiKeyKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
+}
+
+// termsItem is the item of a merchant's terms.
+type termsItem struct {
+	KeyHash string `dynamodbav:"key_hash"` // merchant#mer_…
+	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text
+}
+
+// Terms implements apikey.Finder.
+func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
+	name := "the terms of " + merchantID
+	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
+		var it termsItem
+		r := read(item, &it)
+		t, err := apikey.ParseTerms(it.Terms)
+		r.note("terms", err)
+		return decoded(r, t, name)
+	})
+}
+
+// SetTerms implements apikey.Store.
+func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
+	condition := "terms IN (:from, :to)"
+	if from == (apikey.Terms{}) {
+		condition = "attribute_not_exists(terms) OR " + condition
+	}
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name, Item: encode(termsItem{termsPrefix + merchantID, to.Text()}),
+		ConditionExpression: &condition, ExpressionAttributeValues: attributes{":from": text(from.Text()), ":to": text(to.Text())},
+	})
+	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
+}
+
+// Touch implements apikey.Finder.
+func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:              apiKeyKey(hash),
+		UpdateExpression: aws.String("SET last_used_at = :at"),
+		ConditionExpression: aws.String("attribute_exists(key_hash) AND " +
+			"(attribute_not_exists(last_used_at) OR last_used_at <= :since)"),
+		ExpressionAttributeValues:           attributes{":at": text(instant(at)), ":since": text(instant(since))},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if stale, ok := refused(err); ok && stale == nil {
+		return apikey.ErrNotFound
+	}
+	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
+}
+
+// Named implements apikey.Store from the merchant index, newest first.
+func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
+	for k, err := range s.ofMerchant(ctx, merchantID) {
+		if err != nil || k.ID == id {
+			return k, err
+		}
+	}
+	return apikey.Key{}, apikey.ErrNotFound
+}
+
+// ofMerchant yields the merchant's keys, newest first, until there is an error.
+func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[apikey.Key, error] {
+	return func(yield func(apikey.Key, error) bool) {
+		for item, err := range s.query(ctx, &dynamodb.QueryInput{
+			IndexName:                 aws.String(indexMerchant),
+			KeyConditionExpression:    aws.String("merchant_id = :m"),
+			ExpressionAttributeValues: attributes{":m": text(merchantID)},
+			ScanIndexForward:          aws.Bool(false),
+		}) {
+			var k apikey.Key
+			if err == nil {
+				k, err = decodeAPIKey(item)
+			} else {
+				err = fmt.Errorf("querying the API keys of %s: %w", merchantID, err)
+			}
+			if !yield(k, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// List implements apikey.Store from the merchant index.
+func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
+	keys := []apikey.Key{}
+	for k, err := range s.ofMerchant(ctx, merchantID) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	slices.SortStableFunc(keys, func(a, b apikey.Key) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return keys, nil
+}
+
+// Replace implements apikey.Store with one transaction of two items: the
+// successor, and the old key with its expiry shortened. If the old key expires
+// earlier anyway, a second transaction only checks its merchant. An expiry never
+// moves to a later time, so the second transaction need not check it again.
+func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+	doing := "putting " + successor.ID
+	put := s.putNew(successor)
+	earlier := false
+	err := s.transact(ctx, doing, write{types.TransactWriteItem{Update: &types.Update{
+		TableName:        &s.name,
+		Key:              apiKeyKey(hash),
+		UpdateExpression: aws.String("SET expires_at = :at"),
+		ConditionExpression: aws.String("merchant_id = :m AND " +
+			"(attribute_not_exists(expires_at) OR expires_at > :at)"),
+		ExpressionAttributeValues:           attributes{":m": text(merchantID), ":at": text(instant(at))},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(old attributes) error {
+		owner, _ := old[attrMerchantID].(*types.AttributeValueMemberS)
+		earlier = owner != nil && owner.Value == merchantID
+		return apikey.ErrNotFound
+	}}, put)
+	if !earlier {
+		return err
+	}
+	return s.transact(ctx, doing, write{types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName:                 &s.name,
+		Key:                       apiKeyKey(hash),
+		ConditionExpression:       aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
+	}}, is(apikey.ErrNotFound)}, put)
+}
+
+// Revoke implements apikey.Store.
+func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
+	item, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                       apiKeyKey(hash),
+		UpdateExpression:          aws.String("SET revoked_at = if_not_exists(revoked_at, :at)"),
+		ConditionExpression:       aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID), ":at": text(instant(at))},
+		ReturnValues:              types.ReturnValueAllNew,
+	})
+	if err != nil {
+		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
+	}
+	return decodeAPIKey(item)
+}
+
+// All implements apikey.Store.
+func (s *APIKeys) All(ctx context.Context) (keys []apikey.Key, err error) {
+	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
+		TableName: &s.name, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("attribute_exists(key_id)"), // no entry of a book
+	}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading table %s: %w", s.name, err)
+		}
+		for _, item := range page.Items {
+			k, err := decodeAPIKey(item)
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
+
+// End gives the stored key of k.Hash the revocation and the expiry of k, each
+// where k has one and the stored key none or a later one. It returns
+// apikey.ErrNotFound if no such key is stored. A crash leaves the revocation alone.
+func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
+	for _, end := range []struct {
+		attribute string
+		at        time.Time
+	}{{"revoked_at", k.RevokedAt}, {"expires_at", k.ExpiresAt}} {
+		if end.at.IsZero() {
+			continue
+		}
+		_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+			Key:                                 apiKeyKey(k.Hash),
+			UpdateExpression:                    aws.String("SET #end = :at"),
+			ConditionExpression:                 aws.String("attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)"),
+			ExpressionAttributeNames:            map[string]string{"#end": end.attribute},
+			ExpressionAttributeValues:           attributes{":at": text(instant(end.at))},
+			ReturnValuesOnConditionCheckFailure: allOld,
+		})
+		if stored, ok := refused(err); ok && stored == nil {
+			return apikey.ErrNotFound
+		}
+		if err := outcome(err, nil, "ending "+k.ID); err != nil { // refused: it ends earlier already
+			return err
+		}
+	}
+	return nil
+}
+
+// apiKeyItem is the item of an API key. Fields may be added, but none changes its
+// meaning: old items stay readable.
+type apiKeyItem struct {
+	KeyHash      string `dynamodbav:"key_hash"` // lower-case hex
+	KeyID        string `dynamodbav:"key_id"`
+	MerchantID   string `dynamodbav:"merchant_id"`
+	MerchantName string `dynamodbav:"merchant_name"`
+	Mode         string `dynamodbav:"mode,omitempty"`            // of a key that may do everything
+	Restricted   string `dynamodbav:"restricted_mode,omitempty"` // of any other: a version before grants refuses a key without a mode
+	Prefix       string `dynamodbav:"prefix"`
+	Last4        string `dynamodbav:"last4"`
+	CreatedAt    string `dynamodbav:"created_at"`
+	ExpiresAt    string `dynamodbav:"expires_at,omitempty"`
+	RevokedAt    string `dynamodbav:"revoked_at,omitempty"`
+	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
+	Label        string `dynamodbav:"label,omitempty"`
+	Grant        string `dynamodbav:"grant,omitempty"` // apikey.Grant's text; absent: everything
+	Term         string `dynamodbav:"term,omitempty"`
+}
+
+func encodeAPIKey(k apikey.Key) attributes {
+	it := apiKeyItem{
+		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
+		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instant(k.CreatedAt),
+		ExpiresAt: instant(k.ExpiresAt), RevokedAt: instant(k.RevokedAt), LastUsedAt: instant(k.LastUsedAt),
+		Label: k.Label, Term: instant(k.Term),
+	}
+	if k.Grant != apikey.Full() {
+		grant, err := k.Grant.MarshalText()
+		if err != nil { // none has a value that JSON cannot write
+			panic(err)
+		}
+		it.Grant, it.Mode, it.Restricted = string(grant), "", it.Mode
+	}
+	return encode(it)
+}
+
+func decodeAPIKey(item attributes) (apikey.Key, error) {
+	var it apiKeyItem
+	r := read(item, &it)
+	k := apikey.Key{
+		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
+		Mode: apikey.Mode(it.Mode + it.Restricted), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
+		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
+		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
+		Term: r.instant("term", it.Term),
+	}
+	r.note("grant", k.Grant.UnmarshalText([]byte(it.Grant)))
+	hash, err := hex.DecodeString(it.KeyHash)
+	r.require("key_hash", err == nil && len(hash) == len(k.Hash))
+	copy(k.Hash[:], hash)
+	return decoded(r, k, it.KeyID)
+}

@@ -1,0 +1,111 @@
+package dynamo
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// deliveryItem is the item of a delivery. Fields may be added, but none changes
+// its meaning: old items stay readable.
+type deliveryItem struct {
+	PK            string     `dynamodbav:"pk"`
+	SK            string     `dynamodbav:"sk"`
+	EventID       string     `dynamodbav:"event_id"`
+	EventType     string     `dynamodbav:"event_type"`
+	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as in every first delivery
+	Body          []byte     `dynamodbav:"body,omitempty"`
+	Status        string     `dynamodbav:"status"`
+	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
+	AttemptCount  int        `dynamodbav:"attempt_count"` // compared by writes
+	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
+	Shard         string     `dynamodbav:"shard,omitempty"` // set while the delivery is parked; the due index has items with a shard only
+	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
+	TTL           int64      `dynamodbav:"ttl,omitempty"` // in epoch seconds
+}
+
+// deliveryFixed are the attributes that never change.
+var deliveryFixed = []string{"event_id", "event_type", "event_at", "body", "created_at", attrTTL}
+
+// postItem is one element of a delivery's attempts.
+type postItem struct {
+	At         string `dynamodbav:"at"`
+	StatusCode int    `dynamodbav:"status_code,omitempty"`
+	DurationMS int64  `dynamodbav:"duration_ms"`
+	Error      string `dynamodbav:"error,omitempty"`
+	Response   string `dynamodbav:"response,omitempty"`
+}
+
+func encodeDelivery(d webhook.Delivery) attributes {
+	return encode(deliveryItem{
+		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
+		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
+		AttemptCount: len(d.Attempts), NextAttemptAt: instant(d.NextAttemptAt), Shard: shardOf(d),
+		CreatedAt: moment(d.CreatedAt), TTL: expiry(d.CreatedAt),
+	})
+}
+
+// expiry returns the time in epoch seconds at which DynamoDB removes what began or ended
+// at a time, 0 if that is zero. It may be two days late; until then the item is read.
+func expiry(from time.Time) int64 {
+	if from.IsZero() {
+		return 0
+	}
+	return from.Add(webhook.KeptFor).Unix()
+}
+
+// eventAt returns the time of the event, empty if that is the delivery's.
+func eventAt(d webhook.Delivery) string {
+	if d.Event.At.Equal(d.CreatedAt) {
+		return ""
+	}
+	return moment(d.Event.At)
+}
+
+// deliveryShards is the number of partitions that parked deliveries are spread
+// over in the due index. Each takes 1,000 writes a second; reading each once a
+// minute costs half a read unit a minute.
+const deliveryShards = 4
+
+// shardOf returns the shard of a parked delivery by the last digit of its id,
+// which is random, and an empty one for other deliveries.
+func shardOf(d webhook.Delivery) string {
+	if !d.Parked {
+		return ""
+	}
+	return fmt.Sprint(int(d.Delivery[len(d.Delivery)-1]) % deliveryShards)
+}
+
+func postItems(attempts []webhook.Attempt) []postItem {
+	items := make([]postItem, len(attempts))
+	for i, a := range attempts {
+		items[i] = postItem{moment(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error, a.Response}
+	}
+	return items
+}
+
+func decodeDelivery(item attributes) (webhook.Delivery, error) {
+	var it deliveryItem
+	r := read(item, &it)
+	ref, err := parseDeliveryKey(it.PK, it.SK)
+	r.note("pk", err)
+	d := webhook.Delivery{
+		Ref: ref,
+		Event: webhook.Event{
+			Merchant: ref.Merchant, Mode: ref.Mode, ID: it.EventID, Type: it.EventType,
+			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body,
+		},
+		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
+		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt),
+	}
+	for _, a := range it.Attempts {
+		d.Attempts = append(d.Attempts, webhook.Attempt{
+			At: r.instant("at", a.At), StatusCode: a.StatusCode, Duration: time.Duration(a.DurationMS) * time.Millisecond,
+			Error: a.Error, Response: a.Response,
+		})
+	}
+	r.require("attempt_count", it.AttemptCount == len(it.Attempts))
+	return decoded(r, d, it.SK)
+}

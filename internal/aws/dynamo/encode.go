@@ -1,0 +1,72 @@
+package dynamo
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// encode returns the attributes of an item, a struct of this package. None has
+// a field that cannot be encoded.
+func encode(item any) attributes {
+	encoded, err := attributevalue.MarshalMap(item)
+	if err != nil {
+		panic("dynamo: encoding texts, numbers and bytes: " + err.Error())
+	}
+	return encoded
+}
+
+// encodeList returns a list of structs of this package.
+func encodeList[T any](parts []T) types.AttributeValue {
+	list := make([]types.AttributeValue, len(parts))
+	for i, p := range parts {
+		list[i] = &types.AttributeValueMemberM{Value: encode(p)}
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func number(n uint64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+}
+
+// instant returns the text of a time, which keeps nanoseconds, in UTC and at a
+// fixed width, so that the text sorts by time. The zero time is "", to be
+// omitted.
+func instant(t time.Time) string { return layOut(t, "2006-01-02T15:04:05.000000000Z") } // RFC 3339
+
+// moment keeps only the decimals that a time has, for times that are never
+// sorted or compared as text. Most have three decimals; the six bytes saved by
+// each keep an item below the next write unit. The zero time is "", to be
+// omitted.
+func moment(t time.Time) string { return layOut(t, time.RFC3339Nano) }
+
+func layOut(t time.Time, layout string) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(layout)
+}
+
+// units encodes an amount of at most 38 digits as a number, which a condition
+// can compare and an update can subtract from.
+func units(a token.Amount) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: a.String()}
+}
+
+func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
+
+// texts encodes a list of hashes.
+func texts(hashes []chain.Hash) types.AttributeValue {
+	list := make([]types.AttributeValue, len(hashes))
+	for i, h := range hashes {
+		list[i] = text(h.String())
+	}
+	return &types.AttributeValueMemberL{Value: list}
+}

@@ -1,0 +1,244 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// maxPage is the largest number of payments on a page (store.Filter.Limit), and
+// of items in one BatchGetItem.
+const maxPage = 100
+
+const (
+	// bucketLook is the number of index entries that the first request to a bucket
+	// reads at most: some 200 bytes each, so that half a read unit pays for them.
+	bucketLook = 20
+	// firstLook is that of a filtered list, 13 kB of each bucket. Later requests read
+	// the megabyte that a query may, so that some 200 of them find a rare status among
+	// a million payments.
+	firstLook = 64
+	// listWidth is how many buckets are read at once: the SDK keeps ten idle
+	// connections to a host (aws/transport/http, DefaultHTTPTransportMaxIdleConnsPerHost).
+	listWidth = 9
+)
+
+// List implements store.History. The index says which payments a page has; the
+// payments themselves are read strongly consistent, so that a page never shows a
+// status that has passed. A payment that does not decode, or is not of f.Status
+// any more, is left out.
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		f.Limit = maxPage
+	}
+	page = []payment.Payment{}
+	for {
+		entries, err := s.entries(ctx, f, f.Limit-len(page)+1)
+		if err != nil {
+			return nil, false, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+		}
+		more = len(entries) > f.Limit-len(page)
+		entries = entries[:min(len(entries), f.Limit-len(page))]
+		keys := make([]primaryKey, len(entries))
+		for i, entry := range entries {
+			keys[i] = paymentKey(string(entry.ID))
+		}
+		items, err := s.batch(ctx, keys)
+		if err != nil {
+			return nil, false, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+		}
+		found := make(map[payment.ID]payment.Payment, len(items))
+		for _, item := range items {
+			if p, err := decodePayment(item); err == nil {
+				found[p.ID] = p
+			}
+		}
+		for _, entry := range entries {
+			if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
+				page = append(page, p)
+			}
+		}
+		if !more || len(page) == f.Limit {
+			return page, more, nil
+		}
+		f.From = entries[len(entries)-1]
+	}
+}
+
+// A bucket is the part of a merchant's list that one partition of the index has.
+type bucket struct {
+	next *dynamodb.QueryInput // reads on; nil once the partition is read to its end
+	read []store.Position     // and not taken yet, newest first
+}
+
+// entries returns the positions of at most n payments that match f, newest first,
+// merged from all buckets. A position is taken only while every bucket has one that
+// is read, or has no more: none that is newer can follow.
+func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
+	buckets := s.buckets(f, n)
+	var found []store.Position
+	for len(found) < n && buckets != nil {
+		group, all := errgroup.WithContext(ctx)
+		group.SetLimit(listWidth)
+		for i := range buckets {
+			group.Go(func() error { return s.readOn(all, &buckets[i], f.From, n) })
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
+		for len(found) < n && !slices.ContainsFunc(buckets, func(b bucket) bool { return len(b.read) == 0 && b.next != nil }) {
+			newest := &buckets[0]
+			for i := range buckets {
+				if b := &buckets[i]; len(b.read) > 0 && (len(newest.read) == 0 || b.read[0].After(newest.read[0])) {
+					newest = b
+				}
+			}
+			if len(newest.read) == 0 {
+				return found, nil
+			}
+			found, newest.read = append(found, newest.read[0]), newest.read[1:]
+		}
+	}
+	return found, nil
+}
+
+// buckets returns the unread buckets of the list for f, none if no payment can match.
+func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
+	oldest, newest := bounds(f)
+	if oldest > newest {
+		return nil
+	}
+	for _, pk := range listPKs(f.Merchant, f.Mode) {
+		in := &dynamodb.QueryInput{
+			TableName:                 &s.name,
+			IndexName:                 aws.String(indexMerchant),
+			KeyConditionExpression:    aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
+			ExpressionAttributeValues: attributes{":list": text(pk), ":oldest": text(oldest), ":newest": text(newest)},
+			ScanIndexForward:          aws.Bool(false),
+			Limit:                     aws.Int32(int32(min(n+1, bucketLook))), // f.From may be among them
+		}
+		if f.Status != "" {
+			filter := statusFilter(f.Status, in.ExpressionAttributeValues)
+			if filter == "" {
+				return nil
+			}
+			in.FilterExpression = &filter
+			in.ExpressionAttributeNames = stateName
+			in.Limit = aws.Int32(firstLook)
+		}
+		all = append(all, bucket{next: in})
+	}
+	return all
+}
+
+// readOn reads a bucket until a position but from is read, or there are no more.
+func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n int) error {
+	for len(b.read) == 0 && b.next != nil {
+		out, err := s.db.Query(ctx, b.next)
+		if err != nil {
+			return err
+		}
+		for _, item := range out.Items {
+			sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
+			at, id, _ := strings.Cut(sk.Value, "#")
+			createdAt, err := time.Parse(time.RFC3339Nano, at)
+			if err != nil {
+				return err
+			}
+			if position := (store.Position{CreatedAt: createdAt, ID: payment.ID(id)}); position.ID != from.ID || !createdAt.Equal(from.CreatedAt) {
+				b.read = append(b.read, position)
+			}
+		}
+		if b.next.ExclusiveStartKey, b.next.Limit = out.LastEvaluatedKey, nil; b.next.FilterExpression == nil {
+			b.next.Limit = aws.Int32(int32(n))
+		}
+		if out.LastEvaluatedKey == nil {
+			b.next = nil
+		}
+	}
+	return nil
+}
+
+// Entries implements store.Books with a scan of the table, strongly consistent.
+func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
+			TableName:                 &s.name,
+			FilterExpression:          aws.String("begins_with(pk, :payment) OR begins_with(pk, :tx) AND attribute_not_exists(payment_id)"),
+			ExpressionAttributeValues: attributes{":payment": text(paymentPrefix), ":tx": text(txPrefix)},
+			ConsistentRead:            aws.Bool(true),
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(store.Entry{}, fmt.Errorf("reading the whole table: %w", err))
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(entryOf(item)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entryOf reads a payment, or the hash of a no-op.
+func entryOf(item attributes) (store.Entry, error) {
+	pk, _ := item[attrPK].(*types.AttributeValueMemberS)
+	if hash, noop := strings.CutPrefix(pk.Value, txPrefix); noop {
+		h, err := chain.ParseHash(hash)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", store.ErrUnreadable, pk.Value)
+		}
+		return store.Entry{Noop: h}, err
+	}
+	p, err := decodePayment(item)
+	return store.Entry{Payment: p}, err
+}
+
+// bounds returns the range of list_sk that may be on the page, both ends
+// included. The only payment at an end is f.From: '$' sorts behind '#' and every
+// id, and no list_sk is a time without an id.
+func bounds(f store.Filter) (oldest, newest string) {
+	oldest, newest = "0", "~"
+	if !f.After.IsZero() {
+		oldest = instant(f.After) + "$"
+	}
+	if !f.Before.IsZero() {
+		newest = instant(f.Before)
+	}
+	if !f.From.CreatedAt.IsZero() {
+		newest = min(newest, listSK(f.From.CreatedAt, string(f.From.ID)))
+	}
+	return oldest, newest
+}
+
+// statusFilter returns the condition that an entry's state has the status, empty
+// if no state has it.
+func statusFilter(status payment.Status, values attributes) string {
+	var names []string
+	for _, state := range payment.States() {
+		if state.Status() == status {
+			name := ":" + strings.ToLower(string(state))
+			names = append(names, name)
+			values[name] = text(string(state))
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "#state IN (" + strings.Join(names, ", ") + ")"
+}

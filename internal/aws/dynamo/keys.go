@@ -1,0 +1,184 @@
+// Package dynamo keeps the stores in three tables of DynamoDB. No other package
+// knows DynamoDB. An item that decides about money is read strongly consistent
+// and written under a condition. docs/tables.md describes the items.
+package dynamo
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// Attributes that are keys of a table or an index. tables.go and template.yaml
+// declare them with these names; a test compares the two.
+const (
+	attrPK            = "pk"
+	attrSK            = "sk"
+	attrKeyHash       = "key_hash"
+	attrMerchantID    = "merchant_id"
+	attrCreatedAt     = "created_at"
+	attrShard         = "shard"
+	attrNextAttemptAt = "next_attempt_at"
+	attrListPK        = "list_pk" // merchant#<id>#<mode>#<bucket>, set when a payment is committed
+	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
+	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
+	attrTTL           = "ttl"     // epoch seconds
+)
+
+// Indexes. They may lag, so no decision about money reads one.
+const (
+	// indexMerchant of ApiKeys has the key merchant_id, created_at. That of
+	// Payments has the key list_pk, list_sk, projects state, and holds
+	// committed payments only.
+	indexMerchant = "merchant"
+	// indexDue of Webhooks has the key shard, next_attempt_at, and holds only
+	// deliveries that wait for a retry.
+	indexDue = "due"
+)
+
+// attributes are those of an item, or the values of an expression.
+type attributes = map[string]types.AttributeValue
+
+// A primaryKey is the primary key of one item.
+type primaryKey = attributes
+
+func pair(pk, sk string) primaryKey { return primaryKey{attrPK: text(pk), attrSK: text(sk)} }
+
+// Items of the table ApiKeys.
+
+func apiKeyKey(hash [32]byte) primaryKey {
+	return primaryKey{attrKeyHash: text(hex.EncodeToString(hash[:]))}
+}
+
+// issuedPrefix begins the key of the item that names a merchant's lately issued
+// keys. A hash in hex has no "#".
+const issuedPrefix = "issued#"
+
+func issuedKey(merchantID string) primaryKey {
+	return primaryKey{attrKeyHash: text(issuedPrefix + merchantID)}
+}
+
+// termsPrefix begins the key of the item with a merchant's terms.
+const termsPrefix = "merchant#"
+
+func termsKey(merchantID string) primaryKey {
+	return primaryKey{attrKeyHash: text(termsPrefix + merchantID)}
+}
+
+// Items of the table Payments. A wallet and its pending transactions are one
+// partition, so that one query reads them in nonce order.
+
+const paymentPrefix = "payment#"
+
+func paymentKey(id string) primaryKey { return pair(paymentPrefix+id, "payment") }
+
+func walletKey(chainID uint64, address string) primaryKey {
+	return pair(walletPK(chainID, address), "wallet")
+}
+
+func pendingTxKey(chainID uint64, address string, nonce uint64) primaryKey {
+	return pair(walletPK(chainID, address), pendingTxSK(nonce))
+}
+
+const txPrefix = "tx#"
+
+func txKey(hash string) primaryKey { return pair(txPrefix+hash, "tx") }
+
+func spendKey(merchantID, mode string, now time.Time) primaryKey {
+	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
+}
+
+// walletListKey is the key of a wallet's entry in the list of its chain's
+// wallets.
+func walletListKey(chainID uint64, address string) primaryKey {
+	return pair(WalletPartition(chainID), walletListPrefix+address)
+}
+
+const walletListPrefix = "wallet#"
+
+// WalletPartition returns the partition in which the wallets of a chain are registered.
+func WalletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
+
+// comparedKey is the key of the time at which a chain's wallets were compared. It
+// names the table: in a copy of it, no item has the key that is asked for.
+func comparedKey(chainID uint64, table string) primaryKey {
+	return pair("compared#"+strconv.FormatUint(chainID, 10), table)
+}
+
+// ListBuckets is how many partitions of the index a merchant's list is spread over.
+// A payment writes two units to one of them (its commit and its end), and a partition
+// takes 1,000 a second (DynamoDB developer guide, "Best practices for designing and
+// using partition keys effectively"), so that one merchant's list takes 8,000 payments
+// a second. Reading a page costs a request to each. The number may grow, and never
+// shrink: a list reads the buckets that this number names.
+const ListBuckets = 16
+
+// listPK and listSK are a payment's place in its merchant's list: a bucket chosen by
+// the id, and a text that sorts by time, then by id.
+
+func listPK(merchantID, mode, id string) string {
+	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
+}
+
+// listPKs returns every partition that may have payments of a list.
+func listPKs(merchantID, mode string) (all []string) {
+	for bucket := range uint64(ListBuckets) {
+		all = append(all, listPrefix(merchantID, mode)+"#"+strconv.FormatUint(bucket, 16))
+	}
+	return all
+}
+
+func listPrefix(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
+
+func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
+
+func walletPK(chainID uint64, address string) string {
+	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
+}
+
+const pendingTxPrefix = "pendingtx#"
+
+// pendingTxSK pads the nonce to the 20 digits of the largest uint64, so that the
+// text sorts by nonce.
+func pendingTxSK(nonce uint64) string { return fmt.Sprintf("%s%020d", pendingTxPrefix, nonce) }
+
+// Items of the table Webhooks. All endpoints of a merchant are one partition. The
+// log of an endpoint is another, sorted by its deliveries' ids.
+const (
+	endpointPrefix = "endpoint#"
+	logPrefix      = "log#"
+)
+
+func endpointKey(o webhook.Owner, id string) primaryKey {
+	return pair(o.Merchant, endpointPrefix+o.Mode+"#"+id)
+}
+
+// goneKey is the key of a deleted endpoint, outside the range that a list reads.
+func goneKey(o webhook.Owner, id string) primaryKey {
+	return pair(o.Merchant, "gone#"+o.Mode+"#"+id)
+}
+
+// countKey is the key of the item that counts a merchant's endpoints.
+func countKey(o webhook.Owner) primaryKey { return pair(o.Merchant, "count#"+o.Mode) }
+
+func logPK(o webhook.Owner, endpoint string) string {
+	return logPrefix + o.Mode + "#" + o.Merchant + "#" + endpoint
+}
+
+func deliveryKey(r webhook.Ref) primaryKey { return pair(logPK(r.Owner, r.Endpoint), r.Delivery) }
+
+// parseDeliveryKey is the inverse of deliveryKey.
+func parseDeliveryKey(pk, sk string) (webhook.Ref, error) {
+	parts := strings.Split(pk, "#")
+	if len(parts) != 4 || parts[0]+"#" != logPrefix {
+		return webhook.Ref{}, fmt.Errorf("%q is not the key of a log: %w", pk, errMissing)
+	}
+	return webhook.Ref{Owner: webhook.Owner{Mode: parts[1], Merchant: parts[2]}, Endpoint: parts[3], Delivery: sk}, nil
+}

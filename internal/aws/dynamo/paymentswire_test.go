@@ -1,0 +1,348 @@
+package dynamo_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+
+// A stage is a store whose client speaks through a wire, with one wallet and one
+// payment stored.
+type stage struct {
+	*testing.T
+	*wire
+	*dynamo.Payments
+	db    *dynamodb.Client
+	table string
+	w     wallet.Wallet
+	p     payment.Payment // stored, prepared
+	made  byte            // wallets and payments so far
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, wire: &wire{}}
+	s.db = s.client(t)
+	s.table = tables(t, s.db).Payments
+	s.Payments = dynamo.NewPayments(s.db, s.table)
+	s.renew()
+	return s
+}
+
+// renew gives the stage a new wallet, a new payment and an undisturbed wire.
+func (s *stage) renew() {
+	s.Helper()
+	s.meddle = nil
+	s.made++
+	id := wallet.ID{ChainID: 1, Address: token.Address{19: s.made}}
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000),
+		Reservations: map[payment.ID]wallet.Reservation{}}
+	s.must("opening", s.Open(s.Context(), s.w))
+	s.p = s.draft()
+	_, _, err := s.Create(s.Context(), s.p)
+	s.must("creating", err)
+	s.sent()
+}
+
+func (s *stage) draft() payment.Payment {
+	s.made++
+	key := fmt.Sprint("key ", s.made)
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(10)}
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.CallData(true), Gas: 21_000})
+}
+
+// batch is a draft of a batch of n entries, each with a reference.
+func (s *stage) batch(n int) payment.Payment {
+	s.made++
+	key := fmt.Sprint("key ", s.made)
+	entries := make([]payment.Entry, n)
+	for i := range entries {
+		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1_000_000 + uint64(i)),
+			Reference: fmt.Sprintf("inv-%04d", i)}
+	}
+	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key}.Batch(entries)
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
+	if n > 1 {
+		p.BatchContract = token.Address{0xba}
+	}
+	call := p.Call(s.w.Address, true)
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, To: call.To, Data: call.Data, Gas: 21_000})
+}
+
+func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
+	raw := binary.BigEndian.AppendUint64([]byte(p.Revision), nonce<<32|tip)
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
+}
+
+func (s *stage) committing(p payment.Payment, nonce uint64) payment.Payment {
+	s.Helper()
+	p, err := p.Commit(s.signed(p, nonce, 0), noon)
+	s.must("committing", err)
+	return p
+}
+
+func (s *stage) committed() payment.Payment {
+	s.Helper()
+	p := s.committing(s.p, 5)
+	s.must("committing", s.Commit(s.Context(), p))
+	return p
+}
+
+func (s *stage) bumped(p payment.Payment) payment.Payment {
+	s.Helper()
+	p, err := p.Bump(s.signed(p, p.Nonce, 1), chain.Tx{Fees: chain.Fees{Tip: token.Units(1)}, Gas: 30_000}, noon)
+	s.must("bumping", err)
+	return p
+}
+
+func (s *stage) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// stored checks that want is the stored payment.
+func (s *stage) stored(want payment.Payment) {
+	s.Helper()
+	got, err := s.Payment(s.Context(), want.ID)
+	s.must("reading", err)
+	want.Attempts = slices.Clone(want.Attempts)
+	for i := range want.Attempts {
+		want.Attempts[i].Raw = nil // in the pending transaction
+	}
+	if want.State != payment.Prepared {
+		want.Revision = got.Revision
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(token.Amount{})); diff != "" {
+		s.Errorf("stored payment (-want +got):\n%s", diff)
+	}
+}
+
+// need asks for a reservation that ties up 10 units and 3 wei.
+func (s *stage) need() wallet.Need {
+	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(10), Gas: token.Units(3), At: noon}
+}
+
+// reserve gives the stage's payment a nonce.
+func (s *stage) reserve() {
+	s.Helper()
+	_, err := s.Reserve(s.Context(), s.need())
+	s.must("reserving", err)
+}
+
+func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
+	s := newStage(t)
+	p := s.draft()
+	_, created, err := s.Create(t.Context(), p)
+	if err != nil || !created {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	n := s.need()
+	n.Payment = p.ID
+	w, err := s.Reserve(t.Context(), n)
+	s.must("reserving", err)
+	p = s.committing(p, w.Reservations[p.ID].Nonce)
+	s.must("committing", s.Commit(t.Context(), p))
+	s.must("releasing", s.Release(t.Context(), p.ID, store.PendingTxOf(p)))
+	want := []string{"PutItem", "UpdateItem", "TransactWriteItems", "UpdateItem"}
+	if diff := cmp.Diff(want, s.sent()); diff != "" {
+		t.Errorf("calls of a payment (-want +got):\n%s", diff)
+	}
+	s.must("charging", s.Charge(t.Context(), dayOf(1, 100)))
+	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
+		t.Errorf("calls of a charge (-want +got):\n%s", diff)
+	}
+}
+
+// A repeated write is one that DynamoDB has already applied when the SDK sends it
+// a second time.
+type repeated struct {
+	sentence string
+	before   func()
+	call     func() error
+	want     error
+	after    func()
+}
+
+// TestAnswersLostInsideTheSDK lets the SDK repeat each write. The error that the
+// caller then gets stands in each method's comment.
+func TestAnswersLostInsideTheSDK(t *testing.T) {
+	s := newStage(t)
+	for _, row := range s.repeated() {
+		s.renew()
+		if row.before != nil {
+			row.before()
+		}
+		s.sent()
+		s.lose(1)
+		if err := row.call(); !errors.Is(err, row.want) {
+			t.Errorf("%s: error = %v, want %v", row.sentence, err, row.want)
+		}
+		if ops := s.sent(); len(ops) < 2 || ops[0] != ops[1] {
+			t.Errorf("%s: the SDK sent %v", row.sentence, ops)
+		}
+		if row.after != nil {
+			row.after()
+		}
+	}
+}
+
+func (s *stage) repeated() []repeated {
+	ctx := s.Context()
+	return []repeated{
+		{"a created payment is the caller's own", func() { s.p = s.draft() }, func() error {
+			_, created, err := s.Create(ctx, s.p)
+			if !created {
+				s.Error("taken for another's")
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment that was there is not the caller's", nil, func() error {
+			p := s.draft()
+			p.ID = s.p.ID
+			stored, created, err := s.Create(ctx, p)
+			if created || stored.Revision != s.p.Revision {
+				s.Errorf("created %v, revision %s", created, stored.Revision)
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment is assigned", nil, func() error {
+			old := s.p.Revision
+			s.p = s.p.AssignedTo(token.Address{2}, s.p.Tx)
+			return s.Reassign(ctx, s.p, old)
+		}, nil, func() { s.stored(s.p) }},
+		{"a discard that was repeated is not known to be the caller's", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
+		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
+			var err error
+			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
+			s.must("confirming", err)
+			return s.Finish(ctx, s.p)
+		}, store.ErrChanged, func() { s.stored(s.p) }},
+		{"a committed payment is committed", nil, func() error {
+			s.p = s.committing(s.p, 5)
+			return s.Commit(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"an attempt is added once", func() { s.p = s.committed() }, func() error {
+			s.p = s.bumped(s.p)
+			return s.AddAttempt(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"a no-op is put", nil, func() error {
+			return s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
+		}, nil, nil},
+		{"a pending transaction is deleted", func() { s.committed() }, func() error { return s.DeletePendingTx(ctx, s.w.ID, 5) }, nil, nil},
+		{"a reservation is taken over and charged once", nil, func() error {
+			w, err := s.Reserve(ctx, s.need())
+			if w.NextNonce != 6 || w.Balance != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
+				s.Errorf("reserved wallet: %+v", w)
+			}
+			return err
+		}, nil, nil},
+		{"a released reservation is released", s.reserve,
+			func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
+		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
+		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
+		{"a ceiling is lowered", nil, func() error { return s.LowerCeiling(ctx, s.w.ID, 6) }, nil, nil},
+		{"a table is bound", nil, func() error { return s.Bind(ctx, store.Coin{ChainID: 1}, noon) }, nil, nil},
+		{"a claim is held", nil, func() error {
+			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
+			if !held {
+				s.Error("taken for another's")
+			}
+			return err
+		}, nil, nil},
+		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w, token.Units(1), token.Units(1), nil) }, nil, nil},
+		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, 9) }, nil, nil},
+		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
+		{"a pause is changed", nil, func() error { return s.Repause(ctx, s.w.ID, "", "because") }, nil, nil},
+	}
+}
+
+// dayOf is a charge of a merchant's day, and of the day of one of its keys.
+func dayOf(amount, limit uint64) store.Charge {
+	return store.Charge{Merchant: "mer_1", Mode: "test", At: noon, Amount: token.Units(amount), Count: 1, Limits: []payment.DailyLimit{
+		{Amount: token.Units(limit)}, {Key: "key_1", Amount: token.Units(limit), Count: 10},
+	}}
+}
+
+func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	charge := func() error { return s.Charge(ctx, dayOf(10, 30)) }
+	s.lose(1)
+	s.must("charging", charge()) // twice: the first answer was lost
+	s.must("charging", charge())
+	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
+		t.Errorf("charging a fourth time: %v", err)
+	}
+	s.sent()
+	s.lose(1)
+	if err := s.Refund(ctx, dayOf(10, 30)); err == nil {
+		t.Error("a refund whose answer was lost is not told from one that is known")
+	}
+	if ops := s.sent(); !slices.Equal(ops, []string{"UpdateItem"}) {
+		t.Errorf("a refund was sent %d times", len(ops))
+	}
+	s.must("charging what was refunded", charge())
+	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
+		t.Errorf("refunded twice: %v", err)
+	}
+}
+
+// TestConflicts lets DynamoDB leave a write unjudged because another transaction
+// is at work on its item. Its outcome must not be taken for known.
+func TestConflicts(t *testing.T) {
+	s := newStage(t)
+	const ccf, conflict, throttled, none = "ConditionalCheckFailed", "TransactionConflict", "ThrottlingError", "None"
+	for _, row := range []struct {
+		sentence string
+		times    int
+		reasons  []string
+		want     error
+		unknown  bool
+	}{
+		{"a conflict is tried again", 3, []string{conflict, none, none}, nil, false},
+		{"too much work is tried again", 1, []string{none, throttled, none}, nil, false},
+		{"conflicts without end are an unknown outcome", 100, []string{conflict, none, none}, nil, true},
+		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, store.ErrNonceTaken, false},
+		{"the payment's condition is known beside any others", 1, []string{ccf, conflict, throttled}, store.ErrChanged, false},
+		{"a payment that was not judged may have changed", 100, []string{conflict, ccf, none}, nil, true},
+		{"a cancellation for a reason of another kind is an unknown outcome", 1, []string{"ValidationError", none, none}, nil, true},
+	} {
+		s.renew()
+		s.cancel(row.times, row.reasons...)
+		err := s.Commit(t.Context(), s.committing(s.p, 5))
+		known := err == nil || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken)
+		if row.unknown == known || known && !errors.Is(err, row.want) {
+			t.Errorf("%s: error = %v", row.sentence, err)
+		}
+	}
+	s.renew()
+	s.conflict(4)
+	if _, err := s.Reserve(t.Context(), s.need()); err != nil {
+		t.Errorf("a reservation that met a transaction: %v", err)
+	}
+	s.renew()
+	s.conflict(100)
+	if err := s.Discard(t.Context(), s.p); err == nil || errors.Is(err, store.ErrChanged) {
+		t.Errorf("a discard that met transactions without end: %v", err)
+	}
+}

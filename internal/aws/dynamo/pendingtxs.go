@@ -1,0 +1,227 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Commit implements store.PendingTxs with one transaction: the payment, its
+// pending transaction, its hash. The payment's revision goes: no condition
+// compares it any more. A caller that repeats Commit after a lost answer
+// gets ErrChanged and reads the payment again.
+func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
+	return s.transact(ctx, "committing "+string(p.ID),
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name,
+			Key:       paymentKey(string(p.ID)),
+			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
+				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision"),
+			ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
+			ExpressionAttributeNames: stateName,
+			ExpressionAttributeValues: attributes{
+				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
+				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
+				":hash":    text(p.TxHash.String()),
+				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
+				":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+			},
+		}}, is(store.ErrChanged)},
+		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
+		s.putHash(p.TxHash, p.ID),
+	)
+}
+
+// AddAttempt implements store.PendingTxs with one transaction: the payment, its
+// pending transaction, the new hash.
+func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
+	tx := store.PendingTxOf(p)
+	earlier := tx.Hashes[:len(tx.Hashes)-1]
+	names := map[string]string{"#state": attrState, "#hash": "hash"}
+	values := attributes{
+		":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier))),
+	}
+	condition, last := "#state = :committed AND size(attempts) = :count", len(earlier)-1 // attempts are only ever added
+	if last >= 0 {
+		condition += fmt.Sprintf(" AND attempts[%d].#hash = :last", last)
+		values[":last"] = text(earlier[last].String())
+	}
+	return s.transact(ctx, "adding an attempt to "+string(p.ID),
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName:                 &s.name,
+			Key:                       paymentKey(string(p.ID)),
+			UpdateExpression:          aws.String("SET attempts = list_append(attempts, :attempt)"),
+			ConditionExpression:       &condition,
+			ExpressionAttributeNames:  names,
+			ExpressionAttributeValues: values,
+		}}, is(store.ErrChanged)},
+		s.bumpPendingTx(tx),
+		s.putHash(tx.Hash(), p.ID),
+	)
+}
+
+// PutNoop implements store.PendingTxs with one transaction: the pending
+// transaction, its hash.
+func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	if err := store.FitsTx(tx); err != nil {
+		return err
+	}
+	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
+		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
+}
+
+// BumpNoop implements store.PendingTxs with one transaction: the pending
+// transaction, the new hash.
+func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	if err := store.FitsTx(tx); err != nil {
+		return err
+	}
+	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
+		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
+}
+
+// putHash makes a hash lead to a payment, or to none for a no-op, whose id is
+// empty. It needs no condition: the same bytes always lead to the same payment.
+func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
+	item := txKey(hash.String())
+	if id != "" {
+		item["payment_id"] = text(string(id))
+	}
+	return s.put(item)
+}
+
+// bumpPendingTx sets the newest attempt of tx if the stored pending transaction
+// has exactly the attempts before it, else it is refused with ErrChanged.
+func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
+	last := len(tx.Hashes) - 1
+	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
+	values := attributes{
+		":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
+		":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
+	}
+	if !tx.Noop() {
+		condition = "hashes = :earlier AND payment_id = :id"
+		values[":id"] = text(string(tx.Payment))
+	}
+	return write{types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.name,
+		Key:       pendingTxKey(tx.ChainID, tx.Address.String(), tx.Nonce),
+		UpdateExpression: aws.String("SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, " +
+			"signed_at = :at, gas_held = :gas"),
+		ConditionExpression:       &condition,
+		ExpressionAttributeValues: values,
+	}}, is(store.ErrChanged)}
+}
+
+// PendingTxs implements store.PendingTxs with one query, strongly consistent.
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
+	txs = []wallet.PendingTx{}
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		KeyConditionExpression: aws.String("pk = :wallet AND sk BETWEEN :from AND :end"),
+		ExpressionAttributeValues: attributes{
+			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":from": text(pendingTxSK(from)), ":end": text(pendingTxPrefix + "~"),
+		},
+		ConsistentRead: aws.Bool(true),
+	}) {
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading the pending transactions of %s: %w", id.Address, err)
+		}
+		tx, err := decodePendingTx(id)(item)
+		if err != nil {
+			unreadable++
+			continue
+		}
+		txs = append(txs, tx)
+	}
+	return txs, unreadable, nil
+}
+
+// PendingTx implements store.PendingTxs.
+func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	key := pendingTxKey(id.ChainID, id.Address.String(), nonce)
+	return get(ctx, s.table, key, "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
+}
+
+// DeletePendingTx implements store.PendingTxs.
+func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.name,
+		Key:       pendingTxKey(id.ChainID, id.Address.String(), nonce),
+	}, conflicts)
+	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
+}
+
+// pendingTxItem is the item of a pending transaction. Fields may be added, but
+// none changes its meaning: old items stay readable.
+type pendingTxItem struct {
+	PK        string   `dynamodbav:"pk"`
+	SK        string   `dynamodbav:"sk"`
+	Nonce     *uint64  `dynamodbav:"nonce"`
+	PaymentID string   `dynamodbav:"payment_id,omitempty"` // absent for a no-op
+	Merchant  string   `dynamodbav:"merchant_id,omitempty"`
+	Hashes    []string `dynamodbav:"hashes"`    // every attempt's, oldest first
+	Raw       []byte   `dynamodbav:"raw_bytes"` // the newest attempt
+	Tip       string   `dynamodbav:"tip"`
+	Cap       string   `dynamodbav:"fee_cap"`
+	At        string   `dynamodbav:"signed_at"`
+	Since     string   `dynamodbav:"since"` // when the first attempt was signed
+	Token     string   `dynamodbav:"token_held"`
+	Gas       string   `dynamodbav:"gas_held"` // wei
+}
+
+func encodePendingTx(tx wallet.PendingTx) attributes {
+	hashes := make([]string, len(tx.Hashes))
+	for i, h := range tx.Hashes {
+		hashes[i] = h.String()
+	}
+	return encode(pendingTxItem{
+		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
+		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
+		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
+		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant,
+	})
+}
+
+// decodePendingTx returns the decoder of pending transactions of wallet id, whose
+// errors are store.ErrUnreadable.
+func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
+	return func(item attributes) (wallet.PendingTx, error) {
+		var it pendingTxItem
+		r := read(item, &it)
+		tx := wallet.PendingTx{
+			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At),
+			Since:  r.instant("since", it.Since),
+			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
+			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
+		}
+		if it.Nonce != nil {
+			tx.Nonce = *it.Nonce
+		}
+		for _, h := range it.Hashes {
+			tx.Hashes = append(tx.Hashes, r.hash("hashes", h))
+		}
+		r.require("nonce", it.Nonce != nil && pendingTxSK(tx.Nonce) == it.SK)
+		r.require("hashes", len(tx.Hashes) > 0)
+		r.require("raw_bytes", tx.Raw != nil)
+		return readable(r, tx, it.SK+" of "+id.Address.String())
+	}
+}
+
+// placeOf names a nonce in errors.
+func placeOf(id wallet.ID, nonce uint64) string {
+	return fmt.Sprintf("nonce %d of %s", nonce, id.Address)
+}

@@ -1,0 +1,75 @@
+package dynamo
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// placesKept is how long the item of a merchant stays after its last place was taken.
+const placesKept = 24 * time.Hour
+
+// Take implements store.Places. The places of a merchant are a set of strings in one item,
+// each with the moment of its end in front. One that has ended is removed when there is no
+// room, so that a place costs one write to take and one to leave.
+func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
+	if err := store.Within("places", most, store.MaxPlaces); err != nil {
+		return err
+	}
+	take := &dynamodb.UpdateItemInput{
+		Key: placesKey(p), UpdateExpression: aws.String("ADD held :place SET #ttl = :ttl"),
+		ConditionExpression:      aws.String("attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)"),
+		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
+		ExpressionAttributeValues: attributes{
+			":place": places(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
+			":ttl": number(uint64(now.Add(placesKept).Unix())),
+		},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}
+	_, err := s.update(ctx, take)
+	item, full := refused(err)
+	held, _ := item["held"].(*types.AttributeValueMemberSS)
+	if !full || held == nil {
+		return outcome(err, store.ErrFull, "taking a place of "+p.Merchant)
+	}
+	var ended []string
+	for _, name := range held.Value {
+		if name < instant(now) {
+			ended = append(ended, name)
+		}
+	}
+	if len(ended) == 0 {
+		return store.ErrFull
+	}
+	if err := s.drop(ctx, p, ended...); err != nil {
+		return err
+	}
+	_, err = s.update(ctx, take)
+	return outcome(err, store.ErrFull, "taking a place of "+p.Merchant)
+}
+
+// Leave implements store.Places.
+func (s *Payments) Leave(ctx context.Context, p store.Place) error {
+	return s.drop(ctx, p, placeName(p))
+}
+
+// drop removes places of a merchant.
+func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: placesKey(of), UpdateExpression: aws.String("DELETE held :places"),
+		ExpressionAttributeValues: attributes{":places": places(names...)},
+	})
+	return outcome(err, nil, "leaving places of "+of.Merchant)
+}
+
+func placesKey(p store.Place) primaryKey { return pair("places#"+p.Merchant, "places") }
+func placeName(p store.Place) string     { return instant(p.Until) + "#" + p.ID }
+
+func places(names ...string) types.AttributeValue {
+	return &types.AttributeValueMemberSS{Value: names}
+}

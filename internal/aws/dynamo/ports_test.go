@@ -1,0 +1,168 @@
+package dynamo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/storetest"
+)
+
+// tables makes three tables under new names.
+func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
+	t.Helper()
+	id := rand.Text()
+	names := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
+	for range 2 { // the second call finds them there
+		if err := dynamo.CreateTables(t.Context(), db, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return names
+}
+
+func TestAPIKeys(t *testing.T) {
+	db := new(wire).client(t)
+	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
+	storetest.Recipients(t, func(*testing.T) recipient.Store { return keys })
+	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
+	storetest.KeySettings(t, keys)
+}
+
+func TestWebhooks(t *testing.T) {
+	db := new(wire).client(t)
+	hooks := dynamo.NewWebhooks(db, tables(t, db).Webhooks)
+	storetest.Webhooks(t, func(*testing.T) webhook.Store { return hooks })
+}
+
+func TestPayments(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).Payments
+	storetest.AuditLog(t, dynamo.NewPayments(db, table))
+	storetest.Places(t, dynamo.NewPayments(db, table))
+	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
+		return storetest.Protocol{
+			Store: dynamo.NewPayments(db, table),
+			Spoil: func(id payment.ID) { damage(t, db, table, "payment#"+string(id), "payment", "amount", "1e6") },
+			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
+				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held", "1e6")
+			},
+			SpoilWallet: func(id wallet.ID) {
+				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "much")
+			},
+			SpoilRegistration: func(id wallet.ID) {
+				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
+			},
+			SpoilSettings: func() { damage(t, db, table, "denied", token.Address{}.String(), "values", "none") },
+		}
+	})
+}
+
+// TestACopyOfATable: that the wallets of the first were compared, it does not say of
+// itself.
+func TestACopyOfATable(t *testing.T) {
+	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
+	first, second := tables(t, db).Payments, tables(t, db).Payments
+	if err := dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, store.Comparison{At: at}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &first})
+	if err != nil || len(out.Items) != 1 {
+		t.Fatal(out, err)
+	}
+	for _, item := range out.Items {
+		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &second, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]time.Time{first: at, second: {}} {
+		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.At.Equal(want) {
+			t.Errorf("%s: compared at %v, %v, want %v", name, got, err, want)
+		}
+	}
+	damage(t, db, first, "compared#1", first, "compared_at", "yesterday")
+	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), 1); err == nil {
+		t.Error("a damaged time is read")
+	}
+}
+
+// TestARegistrationWithoutAnAddress hides no other wallet, is reported, and is no wallet.
+func TestARegistrationWithoutAnAddress(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).Payments
+	payments, good := dynamo.NewPayments(db, table),
+		wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+	if err := payments.Register(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	item := keyOf("wallets#1", "wallet#nobody's")
+	item["state"], item["signer"] = text("active"), text("secret")
+	if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+		t.Fatal(err)
+	}
+	registry, err := payments.Wallets(t.Context(), 1)
+	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
+	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) ||
+		len(registry.Working(true))+len(registry.Working(false)) != 1 {
+		t.Errorf("%v, %v, want %v, of which one is a wallet", registry, err, want)
+	}
+}
+
+// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of
+// the same size.
+func TestIssuedNamesValidKeysOnly(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).APIKeys
+	keys := dynamo.NewAPIKeys(db, table)
+	for i := range 4 {
+		k := apikey.Key{ID: fmt.Sprint("key_", i), MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{byte(i)},
+			CreatedAt: time.Unix(int64(i), 0)}
+		if err := keys.Issue(t.Context(), k, 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keys.Revoke(t.Context(), k.MerchantID, k.Hash, k.CreatedAt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{"key_hash": text("issued#mer_1")},
+	})
+	if err != nil || len(got.Item["issued"].(*types.AttributeValueMemberL).Value) != 1 {
+		t.Errorf("%v, %v", got.Item, err)
+	}
+}
+
+// damage gives an attribute of a stored item a value that Remit never writes.
+func damage(t *testing.T, db *dynamodb.Client, table, pk, sk, attribute, value string) {
+	t.Helper()
+	_, err := db.UpdateItem(context.WithoutCancel(t.Context()), &dynamodb.UpdateItemInput{
+		TableName: &table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET #a = :v"),
+		ConditionExpression:       aws.String("attribute_exists(pk)"),
+		ExpressionAttributeNames:  map[string]string{"#a": attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": text(value)},
+	})
+	if err != nil {
+		t.Fatalf("damaging %s of %s: %v", attribute, pk, err)
+	}
+}
+
+func keyOf(pk, sk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"pk": text(pk), "sk": text(sk)}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

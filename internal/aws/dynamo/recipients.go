@@ -1,0 +1,118 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+)
+
+// Recipient books are kept in the table ApiKeys: like a key's grant an entry says
+// what a key may do, and send-payment needs no right to a table of secrets to read
+// it. The merchant index has a list for each book, newest first.
+
+var _ recipient.Store = (*APIKeys)(nil)
+
+// entryItem is the item of an entry.
+type entryItem struct {
+	KeyHash   string `dynamodbav:"key_hash"`    // recipient#<mode>#<merchant>#<address>
+	Book      string `dynamodbav:"merchant_id"` // recipients#<mode>#<merchant>: its list in the merchant index
+	CreatedAt string `dynamodbav:"created_at"`
+	Address   string `dynamodbav:"address"`
+	Label     string `dynamodbav:"label,omitempty"`
+	ActiveAt  string `dynamodbav:"active_at"`
+}
+
+func entryKeyText(merchant, mode string, a token.Address) string {
+	return "recipient#" + mode + "#" + merchant + "#" + a.String()
+}
+
+func entryKey(merchant, mode string, a token.Address) primaryKey {
+	return primaryKey{attrKeyHash: text(entryKeyText(merchant, mode, a))}
+}
+
+func bookList(merchant, mode string) string { return "recipients#" + mode + "#" + merchant }
+
+// decodeEntry returns a function that decodes entries of one book.
+func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error) {
+	return func(item attributes) (recipient.Entry, error) {
+		var it entryItem
+		r := read(item, &it)
+		e := recipient.Entry{
+			Merchant: merchant, Mode: mode, Address: r.address("address", it.Address), Label: it.Label,
+			CreatedAt: r.instant("created_at", it.CreatedAt), ActiveAt: r.instant("active_at", it.ActiveAt),
+		}
+		r.require("active_at", !e.ActiveAt.IsZero())
+		return decoded(r, e, "recipient "+it.Address)
+	}
+}
+
+// AddEntry implements recipient.Store. When the SDK repeats the put after a lost
+// answer it meets its own entry.
+func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name,
+		Item: encode(entryItem{
+			entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label,
+			instant(e.ActiveAt),
+		}),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if there, ok := refused(err); ok {
+		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
+		return stored, err == nil && stored == e, err
+	}
+	return e, err == nil, outcome(err, nil, "putting an entry")
+}
+
+// Entry implements recipient.Store.
+func (s *APIKeys) Entry(ctx context.Context, merchant, mode string, a token.Address) (recipient.Entry, error) {
+	return get(ctx, s.table, entryKey(merchant, mode, a), "an entry", recipient.ErrNotFound, decodeEntry(merchant, mode))
+}
+
+// Entries implements recipient.Store from the merchant index.
+func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
+	more bool, err error) {
+	in := &dynamodb.QueryInput{
+		IndexName:                 aws.String(indexMerchant),
+		KeyConditionExpression:    aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(bookList(merchant, mode))},
+		ScanIndexForward:          aws.Bool(false),
+		Limit:                     aws.Int32(int32(min(limit+1, 1000))),
+	}
+	if !from.CreatedAt.IsZero() {
+		in.ExclusiveStartKey = entryKey(merchant, mode, from.Address)
+		in.ExclusiveStartKey[attrMerchantID], in.ExclusiveStartKey[attrCreatedAt] = text(bookList(merchant, mode)), text(instant(from.CreatedAt))
+	}
+	page = []recipient.Entry{}
+	for item, err := range s.query(ctx, in) {
+		if err != nil {
+			return nil, false, fmt.Errorf("querying a recipient book: %w", err)
+		}
+		if len(page) == limit {
+			return page, true, nil
+		}
+		e, err := decodeEntry(merchant, mode)(item)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, e)
+	}
+	return page, false, nil
+}
+
+// DeleteEntry implements recipient.Store. When the SDK repeats it after a lost
+// answer the entry is gone, and the caller gets ErrNotFound.
+func (s *APIKeys) DeleteEntry(ctx context.Context, merchant, mode string, a token.Address) error {
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName:           &s.name,
+		Key:                 entryKey(merchant, mode, a),
+		ConditionExpression: aws.String("attribute_exists(key_hash)"),
+	})
+	return outcome(err, recipient.ErrNotFound, "deleting an entry")
+}

@@ -1,0 +1,178 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// The settings of payments are in the partition of the deny list, under the zero address,
+// and the coin is under a precompiled contract: one query reads them all, and code that
+// does not know them takes each for the denial of a recipient that nobody can pay.
+
+// coinAddress is the key of the coin.
+var coinAddress = token.Address{19: 1}
+
+// Bind implements store.Settings.
+func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
+	item := denialKey(coinAddress)
+	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
+	item["reason"] = text("no denial: the chain and the token of this table's payments")
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND " +
+			"token_contract = :token"),
+		ExpressionAttributeValues: attributes{":chain": item["chain_id"], ":token": item["token_contract"]},
+	})
+	return outcome(err, store.ErrOtherCoin, "storing the coin")
+}
+
+// SettingsPartitions returns patterns of the partitions, in both tables, that have settings
+// and their history, and with them the deny list.
+func SettingsPartitions() []string { return []string{deniedPK, "settings", "settings#*"} }
+
+func settingsKey(version uint64) primaryKey {
+	if version == 0 {
+		return pair(deniedPK, token.Address{}.String())
+	}
+	return pair("settings", fmt.Sprintf("%020d", version))
+}
+
+func keySettingsKey(version uint64) primaryKey {
+	if version == 0 {
+		return primaryKey{attrKeyHash: text("settings")}
+	}
+	return primaryKey{attrKeyHash: text(fmt.Sprintf("settings#%020d", version))}
+}
+
+// settingsItem is a version of settings.
+type settingsItem struct {
+	Version   uint64            `dynamodbav:"version"`
+	Needs     uint64            `dynamodbav:"needs"`
+	Confirmed string            `dynamodbav:"confirmed,omitempty"` // the table's name
+	At        string            `dynamodbav:"created_at"`
+	Who       string            `dynamodbav:"who"`
+	Why       string            `dynamodbav:"reason"`
+	Values    map[string]string `dynamodbav:"values"`
+}
+
+// decodeSettings returns a version of settings, or one of settings' errors with the
+// number of the version alone, where it can be read.
+func decodeSettings[T any](table string, t settings.Table[T], item attributes) (v T, err error) {
+	var it settingsItem
+	r := read(item, &it)
+	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, Who: it.Who, Why: it.Why,
+		At: r.instant("created_at", it.At)}
+	if v, err = decoded(r, v, "the settings"); err != nil && it.Needs <= settings.Code {
+		err = fmt.Errorf("%w: %w", settings.ErrDamaged, err)
+	} else {
+		v, err = t.Decode(stamp, it.Values)
+	}
+	if err != nil {
+		t.Stamp(&v).Version = it.Version
+	}
+	return v, err
+}
+
+// setSettings stores v as the next version, both as the current one and in the history,
+// from which it removes the oldest.
+func setSettings[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, v T) error {
+	if err := t.Validate(v); err != nil {
+		return err
+	}
+	stamp := *t.Stamp(&v)
+	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
+		Values: t.Encode(v)}
+	if stamp.Confirmed {
+		it.Confirmed = table.name
+	}
+	under := func(k primaryKey) attributes {
+		item := encode(it)
+		for name, part := range k {
+			item[name] = part
+		}
+		return item
+	}
+	current := write{types.TransactWriteItem{Put: &types.Put{
+		TableName: &table.name, Item: under(key(0)),
+		ConditionExpression: aws.String("version = :version"), ExpressionAttributeValues: attributes{":version": number(stamp.Version)},
+	}}, is(store.ErrChanged)}
+	if stamp.Version == 0 {
+		current.Put.ConditionExpression = aws.String("attribute_not_exists(version) OR NOT attribute_type(version, :version)")
+		current.Put.ExpressionAttributeValues[":version"] = text("N")
+	}
+	writes := []write{current, table.put(under(key(it.Version)))}
+	if it.Version > settings.Kept {
+		writes = append(writes, write{types.TransactWriteItem{Delete: &types.Delete{TableName: &table.name,
+			Key: key(it.Version - settings.Kept)}}, nil})
+	}
+	return table.transact(ctx, "storing settings", writes...)
+}
+
+// settingsHistory returns the versions up to newest that are kept.
+func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, newest uint64) ([]T,
+	error) {
+	var keys []primaryKey
+	for n := newest; n > 0 && newest-n < settings.Kept; n-- {
+		keys = append(keys, key(n))
+	}
+	items, err := table.batch(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of settings: %w", err)
+	}
+	found := map[uint64]T{}
+	for _, item := range items {
+		if v, err := decodeSettings(table.name, t, item); err == nil {
+			found[t.Stamp(&v).Version] = v
+		}
+	}
+	var all []T
+	for n := newest; n > 0 && newest-n < settings.Kept; n-- {
+		if v, ok := found[n]; ok {
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+// SetSettings implements store.Settings.
+func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
+	return setSettings(ctx, s.table, settings.Payments, settingsKey, v)
+}
+
+// SettingsHistory implements store.Settings.
+func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
+	rules, err := s.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return settingsHistory(ctx, s.table, settings.Payments, settingsKey, rules.Settings.Version)
+}
+
+// KeySettings implements settings.KeyStore.
+func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
+	return get(ctx, s.table, keySettingsKey(0), "the settings of keys", settings.ErrMissing, func(item attributes) (settings.Keys, error) {
+		return decodeSettings(s.name, settings.APIKeys, item)
+	})
+}
+
+// SetKeySettings implements settings.KeyStore.
+func (s *APIKeys) SetKeySettings(ctx context.Context, k settings.Keys) error {
+	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k)
+}
+
+// KeySettingsHistory implements settings.KeyStore.
+func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, error) {
+	current, err := s.KeySettings(ctx) // has its version at least, also if it cannot be obeyed
+	if err != nil && !settings.Unusable(err) {
+		return nil, err
+	}
+	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
+}

@@ -1,0 +1,71 @@
+package dynamo_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
+
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+)
+
+// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes
+// with those of template.yaml.
+func TestTemplateDeclaresTheSameTables(t *testing.T) {
+	text, err := os.ReadFile("../../../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template struct {
+		Resources map[string]struct {
+			Properties map[string]any `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(text, &template); err != nil {
+		t.Fatal(err)
+	}
+	db := dynamotest.Client(t)
+	tables := tables(t, db)
+	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments,
+		"WebhooksTable": tables.Webhooks} {
+		out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(shapeOf(t, template.Resources[logical].Properties), shapeOf(t, out.Table)); diff != "" {
+			t.Errorf("%s (-template.yaml +CreateTables):\n%s", logical, diff)
+		}
+	}
+}
+
+// A shape holds the keys and indexes of a table.
+type shape struct {
+	KeySchema              []keyElement
+	GlobalSecondaryIndexes []struct {
+		IndexName  string
+		KeySchema  []keyElement
+		Projection struct {
+			ProjectionType   string
+			NonKeyAttributes []string
+		}
+	}
+}
+
+type keyElement struct{ AttributeName, KeyType string }
+
+// shapeOf reads the shape of a table as template.yaml declares or DynamoDB
+// describes it: both use the same names.
+func shapeOf(t *testing.T, table any) (s shape) {
+	t.Helper()
+	text, err := json.Marshal(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

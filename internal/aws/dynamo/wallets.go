@@ -1,0 +1,416 @@
+package dynamo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Register implements store.Wallets.
+func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
+	item := walletListKey(r.ChainID, r.Address.String())
+	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
+	if !r.Replaces.IsZero() {
+		item["replaces"] = text(r.Replaces.String())
+	}
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item,
+		ConditionExpression: aws.String("attribute_not_exists(pk)")})
+	return outcome(err, nil, "registering "+r.Address.String())
+}
+
+// SetState implements store.Wallets.
+func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
+	w := s.setState(id, from, to, at)
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: w.Update.Key, UpdateExpression: w.Update.UpdateExpression, ConditionExpression: w.Update.ConditionExpression,
+		ExpressionAttributeNames: w.Update.ExpressionAttributeNames, ExpressionAttributeValues: w.Update.ExpressionAttributeValues,
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if stored, failed := refused(err); failed {
+		return w.refusal(stored)
+	}
+	return outcome(err, nil, "changing the state of "+id.Address.String())
+}
+
+// setState moves a registration from one state to another.
+func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) write {
+	return write{types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.name, Key: walletListKey(id.ChainID, id.Address.String()),
+		UpdateExpression: aws.String("SET #state = :to, since = :at"), ConditionExpression: aws.String("#state = :from"),
+		ExpressionAttributeNames:            stateName,
+		ExpressionAttributeValues:           attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(stored attributes) error {
+		switch is, _ := stored[attrState].(*types.AttributeValueMemberS); {
+		case is == nil:
+			return wallet.ErrUnknown
+		case is.Value == string(to):
+			return nil
+		default:
+			return store.ErrChanged
+		}
+	}}
+}
+
+// Retire implements store.Wallets with one transaction. The registration is the first
+// of its writes: that of a wallet that is retired already decides.
+func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
+	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
+	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)
+	return s.transact(ctx, "retiring "+w.Address.String(), s.setState(w.ID, wallet.Draining, wallet.Retired, at),
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: walletKey(w.ChainID, w.Address.String()), UpdateExpression: aws.String("SET paused = :retired"),
+			ConditionExpression: &condition, ExpressionAttributeValues: values,
+		}}, is(store.ErrChanged)})
+}
+
+// paused returns the condition that a wallet is paused for a reason, which it adds to values.
+func paused(values attributes, name, reason string) string {
+	if reason == "" {
+		return "attribute_not_exists(paused)"
+	}
+	values[name] = text(reason)
+	return "paused = " + name
+}
+
+// Open implements store.Wallets with one transaction: no run of check-receipts
+// would find a wallet whose registration does not say that it has a record. This one
+// and Retire's are the only transactions in a wallet's life, so none stands in the
+// way of reservations.
+func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+	if err := store.Within("reservations", len(w.Reservations), wallet.MaxInFlight); err != nil {
+		return err
+	}
+	return s.transact(ctx, "opening "+w.Address.String(),
+		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: walletListKey(w.ChainID, w.Address.String()),
+			UpdateExpression: aws.String("SET opened = :yes, #state = if_not_exists(#state, :draining), signer = " +
+				"if_not_exists(signer, :secret)"),
+			ExpressionAttributeNames: stateName,
+			ExpressionAttributeValues: attributes{
+				":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)),
+				":secret": text(string(wallet.InSecret)),
+			},
+		}}, nil})
+}
+
+// Wallet implements store.Wallets.
+func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	return get(ctx, s.table, walletKey(id.ChainID, id.Address.String()), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
+}
+
+// Wallets implements store.Wallets with one query, strongly consistent. The address is in
+// the key of each registration: the zero address stands for a key without one.
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	var registry wallet.Registry
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("pk = :wallets"),
+		ExpressionAttributeValues: attributes{":wallets": text(WalletPartition(chainID))},
+		ConsistentRead:            aws.Bool(true),
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the registry of chain %d: %w", chainID, err)
+		}
+		var it struct {
+			SK     string `dynamodbav:"sk"`
+			State  string `dynamodbav:"state"`
+			Signer string `dynamodbav:"signer"`
+			Since  string `dynamodbav:"since"`
+			Opened bool   `dynamodbav:"opened"`
+
+			Replaces string `dynamodbav:"replaces"`
+		}
+		r := read(item, &it)
+		w := wallet.Registration{
+			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
+			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+		}
+		r.require("state", slices.Contains(wallet.States(), w.State))
+		r.require("signer", w.Key != "")
+		if it.Replaces != "" {
+			w.Replaces = r.address("replaces", it.Replaces)
+		}
+		if len(r.errs) > 0 {
+			w = wallet.Registration{ID: w.ID, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
+		}
+		registry = append(registry, w)
+	}
+	slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+	return registry, nil
+}
+
+// comparisonItem is the item of what runs have learned of a chain, beside its key.
+type comparisonItem struct {
+	At       string `dynamodbav:"compared_at"`
+	Number   uint64 `dynamodbav:"final_block,omitempty"`
+	Hash     string `dynamodbav:"final_hash,omitempty"`
+	Seen     string `dynamodbav:"final_seen,omitempty"`
+	Revision uint64 `dynamodbav:"revision"`
+
+	Silent map[string]string `dynamodbav:"silent,omitempty"`
+}
+
+// SetCompared implements store.Wallets.
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
+		return err
+	}
+	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1,
+		Silent: map[string]string{}}
+	for node, since := range c.Silent {
+		it.Silent[node] = instant(since)
+	}
+	if !c.Final.Hash.IsZero() {
+		it.Hash = c.Final.Hash.String()
+	}
+	put := &dynamodb.PutItemInput{TableName: &s.name, Item: encode(it), ConditionExpression: aws.String("attribute_not_exists(revision)")}
+	maps.Copy(put.Item, comparedKey(chainID, s.name))
+	if c.Revision > 0 {
+		put.ConditionExpression, put.ExpressionAttributeValues = aws.String("revision = :read"), attributes{":read": number(c.Revision)}
+	}
+	_, err := s.db.PutItem(ctx, put)
+	return outcome(err, store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
+}
+
+// Compared implements store.Wallets.
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
+	name := fmt.Sprintf("how chain %d compares", chainID)
+	c, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (store.Comparison, error) {
+		var it comparisonItem
+		r := read(item, &it)
+		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
+		c := store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision}
+		for node, since := range it.Silent {
+			if c.Silent == nil {
+				c.Silent = map[string]time.Time{}
+			}
+			c.Silent[node] = r.instant("silent", since)
+		}
+		return decoded(r, c, name)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Comparison{}, nil
+	}
+	return c, err
+}
+
+// Claim implements store.Wallets.
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	err := s.change(ctx, id, "claiming", "SET claimed_by = :by, claimed_until = :until",
+		"(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
+		attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))})
+	if errors.Is(err, store.ErrChanged) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Reconcile implements store.Wallets.
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+		return err
+	}
+	values := attributes{
+		":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
+	}
+	set, condition := "SET token_available = :token, gas_available = :gas", "next_nonce = :next AND attribute_not_exists(returned)"
+	if w.Returned > 0 {
+		condition, values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
+	}
+	if perMerchant != nil {
+		counts := &types.AttributeValueMemberM{Value: attributes{}}
+		for merchant, n := range perMerchant {
+			counts.Value[merchant] = number(n)
+		}
+		set, values[":counts"] = set+", in_flight = :counts", counts
+	}
+	item, err := s.changeNamed(ctx, w.ID, nil, "reconciling", set, condition, values)
+	if err != nil || perMerchant == nil {
+		return err
+	}
+	return s.forgetTaken(ctx, w.ID, item)
+}
+
+// forgetTaken removes, so many at once, the attributes in which versions before counted
+// each merchant's nonces. It raises recounts, by which a run of such a version sees that
+// they are not as it read them.
+func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attributes) error {
+	names := map[string]string{}
+	for name := range item {
+		if strings.HasPrefix(name, "taken#") && len(names) < 100 {
+			names[fmt.Sprint("#m", len(names))] = name
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := s.changeNamed(ctx, id, names, "counting the nonces of",
+		"ADD recounts :one REMOVE "+strings.Join(slices.Sorted(maps.Keys(names)), ", "), "",
+		attributes{":one": number(1)})
+	return err
+}
+
+// Advance implements store.Wallets.
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, noops_below = :noops", "next_nonce <= :next",
+		attributes{":next": number(next), ":noops": number(noopsBelow)})
+	if errors.Is(err, store.ErrChanged) {
+		return nil
+	}
+	return err
+}
+
+// unexplained replaces an empty reason, which would read as not paused.
+const unexplained = "unexplained"
+
+// Pause implements store.Wallets.
+func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
+	return s.change(ctx, id, "pausing", "SET paused = :reason", "",
+		attributes{":reason": text(cmp.Or(reason, unexplained))})
+}
+
+// Repause implements store.Wallets.
+func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	values := attributes{}
+	condition := "(" + paused(values, ":from", from) + " OR " + paused(values, ":to", to) + ")"
+	change := "REMOVE paused"
+	if to != "" {
+		change = "SET paused = :to"
+	}
+	if len(values) == 0 {
+		values = nil // DynamoDB refuses an empty map
+	}
+	return s.change(ctx, id, "changing the pause of", change, condition, values)
+}
+
+// change changes a stored wallet under a condition; an empty one always holds.
+// It returns wallet.ErrUnknown if the wallet is not stored, and
+// store.ErrChanged if the stored one does not meet the condition.
+func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
+	_, err := s.changeNamed(ctx, id, nil, doing, change, condition, values)
+	return err
+}
+
+// changeNamed is change with names for attributes. It returns the item that it wrote.
+func (s *Payments) changeNamed(ctx context.Context, id wallet.ID, names map[string]string, doing, change, condition string,
+	values attributes) (attributes, error) {
+	exists := "attribute_exists(pk)"
+	if condition != "" {
+		exists += " AND " + condition
+	}
+	written, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                                 walletKey(id.ChainID, id.Address.String()),
+		UpdateExpression:                    &change,
+		ConditionExpression:                 &exists,
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if item, failed := refused(err); failed && item == nil {
+		return nil, wallet.ErrUnknown
+	}
+	return written, outcome(err, store.ErrChanged, doing+" "+id.Address.String())
+}
+
+// walletItem is the item of a wallet. Fields may be added, but none changes its
+// meaning: old items stay readable. Spendable amounts are numbers, so that the
+// update of a reservation can compare and subtract them.
+type walletItem struct {
+	PK           string                `dynamodbav:"pk"`
+	SK           string                `dynamodbav:"sk"`
+	NextNonce    *uint64               `dynamodbav:"next_nonce"`
+	Returned     uint64                `dynamodbav:"returned,omitempty"`
+	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
+	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
+	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
+	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
+	ReservedFor  map[string]string     `dynamodbav:"reserved_for"` // payment id → revision; none where a version before reserved
+	Token        attributevalue.Number `dynamodbav:"token_available"`
+	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
+	Paused       string                `dynamodbav:"paused,omitempty"`
+	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
+	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
+}
+
+// encodeWallet writes the maps even when they are empty: a reservation sets an
+// element of each, which DynamoDB does in an existing map only.
+func encodeWallet(w wallet.Wallet) attributes {
+	it := walletItem{
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
+		NoopsBelow:   w.NoopsBelow,
+		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, ReservedFor: map[string]string{}, InFlight: map[string]int64{},
+		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
+		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
+		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
+	}
+	for id, reservation := range w.Reservations {
+		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),
+			reservation.For
+	}
+	return encode(it)
+}
+
+// farAway is the end of a claim that cannot be read: no run believes one for so long.
+var farAway = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// decodeWallet returns the decoder of the wallet id. Its error is store.ErrUnreadable.
+func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
+	return func(item attributes) (wallet.Wallet, error) {
+		var nonces struct { // whatever else is damaged
+			Next         *uint64           `dynamodbav:"next_nonce"`
+			Ceiling      *uint64           `dynamodbav:"nonce_ceiling"`
+			Reservations map[string]uint64 `dynamodbav:"reservations"`
+			ReservedAt   map[string]string `dynamodbav:"reserved_at"`
+		}
+		r := read(item, &nonces)
+		r.require("next_nonce, nonce_ceiling or reservations", nonces.Next != nil && nonces.Ceiling != nil && nonces.Reservations != nil)
+		if len(r.errs) > 0 {
+			return readable(r, wallet.Wallet{}, id.Address.String())
+		}
+		var it walletItem
+		r = read(item, &it)
+		w := wallet.Wallet{
+			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow,
+			Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
+			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
+			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
+			PerMerchant: make(map[string]uint64, len(it.InFlight)),
+		}
+		for merchant, n := range it.InFlight {
+			w.PerMerchant[merchant] = uint64(max(n, 0))
+		}
+		for holder, nonce := range nonces.Reservations {
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder]),
+				For: it.ReservedFor[holder]}
+		}
+		if err := errors.Join(r.errs...); err != nil {
+			w.Damaged = err.Error()
+			if w.ClaimedUntil.IsZero() && it.ClaimedUntil != "" {
+				w.ClaimedUntil = farAway
+			}
+			if item["paused"] != nil && w.Paused == "" {
+				w.Paused = wallet.Suspicion + ": the reason of the pause cannot be read" // it may have been that
+			}
+		}
+		return w, nil
+	}
+}

@@ -1,0 +1,109 @@
+package dynamo
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// endpointItem is the item of an endpoint but for its primary key. Fields may be
+// added, but none changes its meaning: old items stay readable.
+type endpointItem struct {
+	MerchantID        string   `dynamodbav:"merchant_id"`
+	Mode              string   `dynamodbav:"mode"`
+	ID                string   `dynamodbav:"id"`
+	URL               string   `dynamodbav:"url"`
+	EventTypes        []string `dynamodbav:"event_types,omitempty"`
+	Description       string   `dynamodbav:"description,omitempty"`
+	Status            string   `dynamodbav:"status"`
+	Secret            string   `dynamodbav:"secret"`
+	PreviousSecret    string   `dynamodbav:"previous_secret,omitempty"`
+	PreviousExpiresAt string   `dynamodbav:"previous_expires_at,omitempty"`
+	QuietSince        string   `dynamodbav:"quiet_since,omitempty"`
+	Exhausted         string   `dynamodbav:"exhausted,omitempty"`
+	Slow              int      `dynamodbav:"slow,omitempty"`
+	RetryAt           string   `dynamodbav:"retry_at,omitempty"`
+	CreatedAt         string   `dynamodbav:"created_at"`
+	EnabledAt         string   `dynamodbav:"enabled_at"`
+	DeletedAt         string   `dynamodbav:"deleted_at,omitempty"`
+	TTL               int64    `dynamodbav:"ttl,omitempty"` // in epoch seconds
+	Version           int64    `dynamodbav:"version"`
+}
+
+// endpointFixed are the attributes that never change, endpointOptional those
+// that are removed when they are empty.
+var (
+	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
+	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow",
+		"retry_at"}
+)
+
+func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
+	item := encode(endpointItem{
+		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
+		Status: string(e.Status), Secret: e.Secret.Stored(), PreviousSecret: e.PreviousSecret.Stored(),
+		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
+		Slow: e.Slow, RetryAt: instant(e.RetryAt),
+		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
+		DeletedAt: instant(e.DeletedAt), TTL: expiry(e.DeletedAt),
+	})
+	maps.Copy(item, at)
+	return item
+}
+
+// updateEndpoint sets e's attributes one by one if the stored version is read. It
+// never puts the whole item: while a deployment is under way, an older binary must
+// not erase the attributes that a newer one has added.
+func updateEndpoint(e webhook.Endpoint, read int64) *dynamodb.UpdateItemInput {
+	item := encodeEndpoint(e, nil)
+	names := map[string]string{}
+	values := attributes{":read": number(uint64(read))}
+	var set, remove []string
+	for name, value := range item {
+		if !slices.Contains(endpointFixed, name) {
+			names["#"+name], values[":"+name] = name, value
+			set = append(set, "#"+name+" = :"+name)
+		}
+	}
+	for _, name := range endpointOptional {
+		if item[name] == nil {
+			names["#"+name] = name
+			remove = append(remove, "#"+name)
+		}
+	}
+	slices.Sort(set)
+	expression := "SET " + strings.Join(set, ", ")
+	if len(remove) > 0 {
+		expression += " REMOVE " + strings.Join(remove, ", ")
+	}
+	return &dynamodb.UpdateItemInput{
+		Key:                                 endpointKey(e.Owner, e.ID),
+		UpdateExpression:                    &expression,
+		ConditionExpression:                 aws.String("#version = :read"),
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}
+}
+
+func decodeEndpoint(item attributes) (webhook.Endpoint, error) {
+	var it endpointItem
+	r := read(item, &it)
+	e := webhook.Endpoint{
+		Owner: webhook.Owner{Merchant: it.MerchantID, Mode: it.Mode}, ID: it.ID, URL: it.URL, EventTypes: it.EventTypes,
+		Description: it.Description, Status: webhook.Status(it.Status), Exhausted: it.Exhausted, Version: it.Version,
+		Slow: it.Slow, RetryAt: r.instant("retry_at", it.RetryAt),
+		Secret: r.secret("secret", it.Secret), PreviousExpiresAt: r.instant("previous_expires_at", it.PreviousExpiresAt),
+		QuietSince: r.instant("quiet_since", it.QuietSince), CreatedAt: r.instant("created_at", it.CreatedAt),
+		EnabledAt: r.instant("enabled_at", it.EnabledAt), DeletedAt: r.instant("deleted_at", it.DeletedAt),
+	}
+	if it.PreviousSecret != "" {
+		e.PreviousSecret = r.secret("previous_secret", it.PreviousSecret)
+	}
+	return decoded(r, e, it.ID)
+}

@@ -1,0 +1,134 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// Webhooks is the webhook.Store kept in the table Webhooks. Only Due reads an
+// index; every other read is strongly consistent.
+type Webhooks struct{ table }
+
+var _ webhook.Store = (*Webhooks)(nil)
+
+// NewWebhooks returns the webhooks kept in the table of that name.
+func NewWebhooks(db *dynamodb.Client, name string) *Webhooks { return &Webhooks{table{db, name}} }
+
+// OpenWebhooks returns the webhooks of a table in the account of config.
+func OpenWebhooks(config aws.Config, name string) *Webhooks {
+	return NewWebhooks(dynamodb.NewFromConfig(config), name)
+}
+
+// AddEndpoint implements webhook.EndpointStore with one transaction. It puts the
+// endpoint and adds one to its owner's count, which must be below limit.
+func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
+	if err := e.Fits(); err != nil {
+		return err
+	}
+	return s.transact(ctx, "putting "+e.ID,
+		s.putAbsent(encodeEndpoint(e, endpointKey(e.Owner, e.ID)), nil), // ids are random: the same endpoint is there
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: countKey(e.Owner),
+			UpdateExpression:    aws.String("ADD endpoints :one"),
+			ConditionExpression: aws.String("attribute_not_exists(endpoints) OR endpoints < :limit"),
+			ExpressionAttributeValues: attributes{
+				":one": number(1), ":limit": number(uint64(max(limit, 0))),
+			},
+		}}, is(webhook.ErrLimit)})
+}
+
+// Endpoints implements webhook.EndpointStore with one query of one page.
+func (s *Webhooks) Endpoints(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
+	list := []webhook.Endpoint{}
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		KeyConditionExpression: aws.String("pk = :pk AND begins_with(sk, :prefix)"),
+		ExpressionAttributeValues: attributes{
+			":pk": text(o.Merchant), ":prefix": text(endpointPrefix + o.Mode + "#"),
+		},
+		ConsistentRead: aws.Bool(true),
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("querying the webhooks of %s: %w", o.Merchant, err)
+		}
+		e, err := decodeEndpoint(item)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return list, nil
+}
+
+// Endpoint implements webhook.EndpointStore.
+func (s *Webhooks) Endpoint(ctx context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
+	e, err := get(ctx, s.table, endpointKey(o, id), "a webhook", webhook.ErrNotFound, decodeEndpoint)
+	if errors.Is(err, webhook.ErrNotFound) {
+		return get(ctx, s.table, goneKey(o, id), "a webhook", webhook.ErrNotFound, decodeEndpoint)
+	}
+	return e, err
+}
+
+// SaveEndpoint implements webhook.EndpointStore. When the SDK repeats the write
+// after a lost answer, it finds its own result stored and returns that.
+func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	if err := e.Fits(); err != nil {
+		return webhook.Endpoint{}, err
+	}
+	if e.Status == webhook.Deleted {
+		return s.removeEndpoint(ctx, e)
+	}
+	next := e
+	next.Version++
+	_, err := s.update(ctx, updateEndpoint(next, e.Version))
+	if item, ok := refused(err); ok {
+		if item == nil {
+			return webhook.Endpoint{}, webhook.ErrNotFound
+		}
+		stored, err := decodeEndpoint(item)
+		if err == nil && !reflect.DeepEqual(stored, next) {
+			err = fmt.Errorf("version %d is stored: %w", stored.Version, webhook.ErrConflict)
+		}
+		return stored, err
+	}
+	if err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("updating %s: %w", e.ID, err)
+	}
+	return next, nil
+}
+
+// removeEndpoint moves e to its goneKey and subtracts one from its owner's count.
+func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	gone := e
+	gone.Version++
+	return gone, s.transact(ctx, "removing "+e.ID,
+		write{types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &s.name, Key: endpointKey(e.Owner, e.ID),
+			ConditionExpression:                 aws.String("version = :read"),
+			ExpressionAttributeValues:           attributes{":read": number(uint64(e.Version))},
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}, func(stored attributes) error {
+			if stored == nil {
+				return webhook.ErrNotFound
+			}
+			return webhook.ErrConflict
+		}},
+		s.put(encodeEndpoint(gone, goneKey(e.Owner, e.ID))),
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: countKey(e.Owner),
+			UpdateExpression:          aws.String("ADD endpoints :less"),
+			ExpressionAttributeValues: attributes{":less": &types.AttributeValueMemberN{Value: "-1"}},
+		}}, nil})
+}

@@ -1,0 +1,27 @@
+// Package meterenv runs the functions of the API and meters what they refuse. It knows no metric.
+package meterenv
+
+import (
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/emf"
+)
+
+// HTTP runs a function of the API, whose endpoint wire builds.
+func HTTP(wire func(*boot.Env) httpapi.Endpoint, now func() time.Time) {
+	boot.HTTP(func(env *boot.Env) http.Handler { return Refusals(env, now, wire(env)) })
+}
+
+// Refusals returns e, which meters what it refuses.
+func Refusals(env *boot.Env, now func() time.Time, e httpapi.Endpoint) httpapi.Endpoint {
+	return e.Metered(emf.New(os.Stdout, env.String("STACK"), now), Version(env))
+}
+
+// Version is the function and its version that run, as the alarms of canaries name them.
+func Version(env *boot.Env) string {
+	return env.Optional("AWS_LAMBDA_FUNCTION_NAME", "local") + ":" + env.Optional("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+}

@@ -1,0 +1,165 @@
+package secrets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/remit-payouts/remit/internal/aws/secrets"
+)
+
+// vault is a Secrets Manager that answers what it is told to.
+type vault struct {
+	answer atomic.Pointer[func() (int, string)]
+	reads  atomic.Int32
+	clock  atomic.Int64
+}
+
+func (v *vault) set(status int, body string) {
+	f := func() (int, string) { return status, body }
+	v.answer.Store(&f)
+}
+
+func (v *vault) now() time.Time { return time.Unix(0, v.clock.Load()) }
+
+func open(t *testing.T) (*vault, *secrets.Secret) {
+	t.Helper()
+	v := new(vault)
+	v.clock.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		v.reads.Add(1)
+		status, body := (*v.answer.Load())()
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return v, secrets.Open(aws.Config{
+		BaseEndpoint: &server.URL, Region: "us-east-1", Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Credentials: aws.AnonymousCredentials{},
+	}, "wallets", v.now)
+}
+
+// TestValue: a value is kept for minutes, and outlives an outage, which is not hammered.
+// A secret that is missing is no outage.
+func TestValue(t *testing.T) {
+	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`,
+		`{"__type":"ResourceNotFoundException"}`
+	type step struct {
+		after   time.Duration
+		status  int
+		answers string
+		want    string // "": an error, which is ErrMissing unless the service is out
+		reads   int32
+	}
+	one, two := `{"SecretString":"one"}`, `{"SecretString":"two"}`
+	for why, steps := range map[string][]step{
+		"kept":   {{0, 200, one, "one", 1}, {secrets.KeepFor - 1, 200, two, "one", 1}, {1, 200, two, "two", 2}},
+		"binary": {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1}},
+		"an outage after it": {{0, 200, one, "one", 1}, {secrets.KeepFor, 500, outage, "one", 2}, {0, 500, outage, "one", 2},
+			{time.Hour, 500, outage, "one", 3}, {15 * time.Second, 200, two, "two", 4}},
+		"an outage before it": {{0, 400, denied, "", 1}, {0, 200, one, "one", 2}},
+		"no such secret": {{0, 200, one, "one", 1}, {secrets.KeepFor, 400, missing, "", 2}, {0, 400, missing, "", 3},
+			{0, 200, two, "two", 4}},
+		"an empty value":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{"SecretString":""}`, "", 2}, {0, 200, two, "two", 3}},
+		"no value of any sort": {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{}`, "", 2}, {0, 200, two, "two", 3}},
+	} {
+		v, s := open(t)
+		for i, step := range steps {
+			v.clock.Add(int64(step.after))
+			v.set(step.status, step.answers)
+			got, err := s.Value(t.Context())
+			if string(got) != step.want || (err == nil) != (step.want != "") ||
+				errors.Is(err, secrets.ErrMissing) != (step.want == "" && step.answers != denied) || v.reads.Load() != step.reads {
+				t.Errorf("%s, step %d: Value = %q, %v after %d reads; want %+v", why, i, got, err, v.reads.Load(), step)
+			}
+		}
+	}
+}
+
+func TestManyCallersShareARead(t *testing.T) {
+	v, s := open(t)
+	v.set(200, `{"SecretString":"one"}`)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Value(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("under a context that has ended: %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if got, err := s.Value(t.Context()); err != nil || string(got) != "one" {
+				t.Errorf("Value = %q, %v", got, err)
+			}
+		})
+	}
+	if wg.Wait(); v.reads.Load() != 1 {
+		t.Errorf("%d reads, want 1", v.reads.Load())
+	}
+}
+
+func TestRPC(t *testing.T) {
+	urls, err := secrets.RPC([]byte(`{"urls":["https://a.example/k3y","http://127.0.0.1:8545"],"note":"x"}`))
+	if err != nil || fmt.Sprint(urls) != "[https://a.example/k3y http://127.0.0.1:8545]" {
+		t.Errorf("RPC = %q, %v", urls, err)
+	}
+	for _, text := range []string{
+		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"urls":[]}`, `{"urls":"https://k3y"}`, `{"urls":[""]}`, `{"urls":["https://a/k3y","ws://k3y"]}`,
+		`{"urls":["https://"]}`, `{"urls":["k3y.example/x"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]} k3y`,
+	} {
+		urls, err := secrets.RPC([]byte(text))
+		if !errors.Is(err, secrets.ErrRPC) {
+			t.Errorf("RPC(%s) = %q, %v; want ErrRPC", text, urls, err)
+			continue
+		}
+		if strings.Contains(err.Error(), "k3y") {
+			t.Errorf("RPC(%s) quotes the secret: %v", text, err)
+		}
+	}
+}
+
+func TestCached(t *testing.T) {
+	var value []byte
+	outage, unusable := errors.New("outage"), errors.New("unusable")
+	var broken error
+	makes := 0
+	cached := secrets.Cache(func(context.Context) ([]byte, error) { return value, broken }, func(b []byte) (string, error) {
+		makes++
+		if string(b) == "bad" {
+			return "", unusable
+		}
+		return "made of " + string(b), nil
+	})
+	for _, step := range []struct {
+		why    string
+		value  string
+		broken error
+		want   string
+		err    error
+		makes  int
+	}{
+		{"nothing without a value", "", outage, "", outage, 0},
+		{"nothing of a bad value", "bad", nil, "", unusable, 1},
+		{"which is tried once", "bad", nil, "", unusable, 1},
+		{"a good value", "one", nil, "made of one", nil, 2},
+		{"is used once", "one", nil, "made of one", nil, 2},
+		{"an outage changes nothing", "", outage, "made of one", nil, 2},
+		{"nor does a bad value", "bad", nil, "made of one", nil, 3},
+		{"a new value is used", "two", nil, "made of two", nil, 4},
+	} {
+		value, broken = []byte(step.value), step.broken
+		got, err := cached.Get(t.Context())
+		if got != step.want || !errors.Is(err, step.err) || makes != step.makes {
+			t.Errorf("%s: Get = %q, %v after %d makes; want %q, %v, %d", step.why, got, err, makes, step.want, step.err, step.makes)
+		}
+	}
+}

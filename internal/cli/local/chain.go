@@ -1,0 +1,88 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
+)
+
+// start starts the embedded chain, which runs until it is closed.
+func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
+	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
+	if s.BlockTime < 10*time.Millisecond {
+		return nil, fmt.Errorf("--block-time %s: must be at least 10ms", s.BlockTime)
+	}
+	if s.Wallets < 1 || s.Wallets > 1000 {
+		return nil, fmt.Errorf("--wallets %d: must be 1 to 1000", s.Wallets)
+	}
+	return devnet.Start(ctx, devnet.Config{
+		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log,
+	})
+}
+
+// Chain is `remit chain`.
+type Chain struct {
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain."`
+}
+
+type chainServe struct {
+	ChainSettings
+}
+
+// Run serves the chain until ctx ends. The facts that it prints hold the test
+// wallets' keys: they are public, and --wallet-file takes them.
+func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
+	if err := free(false, address{"--chain-listen", c.ChainListen}); err != nil {
+		return err
+	}
+	chain, err := c.start(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil {
+		return err
+	}
+	facts, err := chain.Facts(ctx)
+	if err != nil {
+		return errors.Join(err, chain.Close())
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(chain.WithPrivateKeys(facts)); err != nil {
+		return errors.Join(err, chain.Close())
+	}
+	<-ctx.Done()
+	return chain.Close()
+}
+
+type chainFund struct {
+	Address token.Address `arg:"" help:"The account, such as a new wallet."`
+	Token   uint64        `default:"1000" help:"How many whole test tokens."`
+	Ether   uint64        `default:"1" help:"How much ether."`
+	RPC     string        `name:"rpc" default:"http://127.0.0.1:8545" env:"REMIT_CHAIN" help:"The chain's JSON-RPC. Chains of others are refused."`
+}
+
+// Run gives and waits until all is mined.
+func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	gwei, etherErr := token.Units(c.Ether).Times(1_000_000_000)
+	wei, weiErr := gwei.Times(1_000_000_000)
+	tokens, tokenErr := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
+	if err := errors.Join(etherErr, weiErr, tokenErr); err != nil {
+		return fmt.Errorf("--ether, --token: %w", err)
+	}
+	if err := faucet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
+	return err
+}

@@ -1,0 +1,128 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+)
+
+const (
+	// perEndpoint bounds how many messages one endpoint is sent at once, so that
+	// an endpoint that hangs holds up no other.
+	perEndpoint = 8
+	// jobRetry is how long a job that failed waits for the next try.
+	jobRetry = 5 * time.Second
+)
+
+// jobs is the webhook queue of one process. It implements webhook.Queue.
+type jobs struct {
+	do  func(ctx context.Context, job string) error
+	log *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	lanes sync.Map // from endpoints to channels with a place for each message under way
+}
+
+func newJobs(log *slog.Logger) *jobs {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &jobs{log: log, ctx: ctx, cancel: cancel}
+}
+
+// Enqueue does the job after the delay, and again while it fails, as SQS would.
+func (q *jobs) Enqueue(_ context.Context, job string, delay time.Duration) error {
+	if q.ctx.Err() != nil {
+		return q.ctx.Err()
+	}
+	ref, err := webhook.ParseRef(job)
+	if err != nil {
+		return err
+	}
+	kept, _ := q.lanes.LoadOrStore(ref.Endpoint, make(chan struct{}, perEndpoint))
+	lane := kept.(chan struct{})
+	q.wg.Go(func() {
+		for pause := delay; ; pause = jobRetry {
+			settlement.Sleep(q.ctx, pause)
+			select {
+			case lane <- struct{}{}:
+			case <-q.ctx.Done():
+			}
+			if q.ctx.Err() != nil {
+				return
+			}
+			err := q.do(q.ctx, job)
+			<-lane
+			if err == nil || errors.Is(err, webhook.ErrDeliveryNotFound) {
+				return
+			}
+			q.log.Warn("webhook job", "err", err)
+		}
+	})
+	return nil
+}
+
+// close ends the workers.
+func (q *jobs) close() {
+	q.cancel()
+	q.wg.Wait()
+}
+
+// A parkingStore keeps each pending delivery in the due index until it ends, so
+// that a process finds there the deliveries whose jobs died with the process
+// before it. On AWS jobs outlive processes, and the index holds only deliveries
+// that wait for longer than a job can.
+type parkingStore struct {
+	webhook.Store
+	jobs webhook.Queue
+}
+
+// AddDelivery implements webhook.DeliveryStore.
+func (s parkingStore) AddDelivery(ctx context.Context, d webhook.Delivery) error {
+	d.Parked = d.Status == webhook.Pending
+	return s.Store.AddDelivery(ctx, d)
+}
+
+// Enqueue implements webhook.Queue for a publisher: what a job alone carries would
+// end with the process, so it is stored first.
+func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Duration) error {
+	d, whole, err := webhook.ParseJob(job)
+	if err == nil && whole {
+		err = s.AddDelivery(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	return s.jobs.Enqueue(ctx, d.Ref.String(), delay)
+}
+
+// Record implements webhook.DeliveryStore. It makes a job for a delivery that the
+// deliverer parks, since nothing looks into the index but recall. A job that
+// arrives early is enqueued again by the deliverer.
+func (s parkingStore) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	jobless := d.Parked
+	d.Parked = d.Status == webhook.Pending
+	stored, err := s.Store.Record(ctx, d, attempts)
+	if err == nil && jobless {
+		err = s.jobs.Enqueue(ctx, d.Ref.String(), webhook.QueueLimit)
+	}
+	return stored, err
+}
+
+// Unpark implements webhook.DueStore: only the end of a delivery takes it out of
+// the index.
+func (parkingStore) Unpark(context.Context, webhook.Due) error { return nil }
+
+// recall makes jobs for all deliveries that an earlier process left pending,
+// however long they wait: the deliverer sends none early.
+func (s parkingStore) recall(ctx context.Context, now time.Time) error {
+	const limit = 1_000_000
+	_, err := webhook.NewPusher(s, s.jobs, webhook.NoMeter{}).PushDue(ctx, now.AddDate(1, 0, 0), limit)
+	return err
+}

@@ -1,0 +1,350 @@
+package local_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// raw sends bytes on a connection of their own and reads one answer.
+func raw(t *testing.T, api *client.Client, request string) (answer *http.Response, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(api.URL, "http://"))
+	check(t, err)
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before all is written
+	if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Header.Get("Content-Type") == "text/event-stream" {
+		return answer, "" // it has no end
+	}
+	b, err := io.ReadAll(answer.Body)
+	check(t, err)
+	answer.Body = io.NopCloser(bytes.NewReader(b))
+	return answer, string(b)
+}
+
+// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
+// the terminal on which the log is read.
+func TestAccessLogShowsPathsEscaped(t *testing.T) {
+	api, out := localtest.Stack(t)
+	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if line := out.Await(t, `"path":"/%1b[2J%c2%9b%00"`); !strings.Contains(line, `"status":404`) {
+		t.Errorf("logged %s", line)
+	}
+}
+
+// TestAPIOfThisMachineOnly: a page of the web that resolves its name to loopback cannot
+// use the API. A stack that listens elsewhere has whatever name its network gives it.
+func TestAPIOfThisMachineOnly(t *testing.T) {
+	api, _ := localtest.Stack(t, "--no-page")
+	_, port, _ := strings.Cut(strings.TrimPrefix(api.URL, "http://"), ":")
+	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 24\r\n\r\n" + `{"merchant_name":"evil"}`
+	for host, want := range map[string]int{
+		"evil.example:" + port: 403, "evil.example": 403, "127.0.0.1.evil.example": 403, "192.0.2.1:" + port: 403, "": 403,
+		"127.0.0.1:" + port: 201, "localhost:" + port: 201, "localhost": 201, "[::1]:" + port: 201, "127.0.0.2:9": 201,
+	} {
+		answer, body := raw(t, api, fmt.Sprintf(create, host))
+		if answer.StatusCode != want || want == 403 && !strings.Contains(body, `"code":"host_refused"`) {
+			t.Errorf("Host %q: answered %s %s, want %d", host, answer.Status, body, want)
+		}
+	}
+	open, _ := localtest.Stack(t, "--listen=0.0.0.0:0")
+	open.URL = strings.Replace(open.URL, "[::]", "127.0.0.1", 1)
+	if answer, body := raw(t, open, fmt.Sprintf(create, "remit.example")); answer.StatusCode != 201 {
+		t.Errorf("by a name, where all of the network may ask: answered %s %s", answer.Status, body)
+	}
+}
+
+// TestRealMoneyIsClosed: with keys of its own a stack makes no API keys for strangers
+// unless it is told to, and on a main network it does not start without limits.
+func TestRealMoneyIsClosed(t *testing.T) {
+	flagsFor := func(chainID uint64) []string {
+		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
+			ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		check(t, err)
+		t.Cleanup(func() { _ = on.Close() })
+		keys := filepath.Join(t.TempDir(), "keys")
+		check(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(),
+			"--wallet-file=" + keys}
+	}
+	served := func(flags []string) (shown string, made error) {
+		out, stop := localtest.Start(t, &local.Command{}, flags...)
+		defer stop()
+		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
+		shown = out.Await(t, "KEY=")
+		if answer, err := api.Call(t.Context(), "GET", "/sandbox", ""); err != nil || bytes.Contains(answer.Body, []byte("secret")) {
+			t.Errorf("/sandbox shows a provider's key: %s, %v", answer.Body, err)
+		}
+		_, made = api.CreateKey(t.Context(), "Acme")
+		return shown, made
+	}
+	test, base := flagsFor(84532), flagsFor(8453)
+	limits := []string{"--minimum=1", "--maximum=1000", "--daily-limit=5000"}
+
+	for _, flags := range [][]string{test, append(base, limits...)} {
+		shown, made := served(flags)
+		if told, ok := errors.AsType[*client.Problem](made); !ok || told.Code != "key_creation_closed" ||
+			!strings.Contains(shown, "keys create") {
+			t.Errorf("%v: a stranger's key: %v; shown: %s", flags, made, shown)
+		}
+	}
+	if _, made := served(append(test, "--key-creation=public")); made != nil {
+		t.Errorf("keys for all, as the flag says: %v", made)
+	}
+	for _, row := range []struct {
+		flags []string
+		want  []string
+	}{
+		{nil, []string{"--minimum", "--maximum", "--daily-limit"}},
+		{limits[1:], []string{"--minimum"}},
+		{limits[:2], []string{"--daily-limit"}},
+		{append(limits, "--key-creation=public"), []string{"--key-creation operator"}},
+	} {
+		var none local.Command
+		check(t, localtest.Parse(&none, append(base, row.flags...)...))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // if it starts
+		err := none.Run(ctx, io.Discard)
+		cancel()
+		for _, flag := range row.want {
+			if err == nil || !strings.Contains(err.Error(), "set "+flag) || strings.Count(err.Error(), "; set ") != len(row.want) {
+				t.Errorf("on Base with %v: error %v, want %v", row.flags, err, row.want)
+			}
+		}
+	}
+}
+
+// TestFlagsThatContradict: the error names the flag, and nothing runs.
+func TestFlagsThatContradict(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer func() { _ = taken.Close() }()
+	for flag, want := range map[string]string{
+		"--confirmation-rule=soon":          "--confirmation-rule: ",
+		"--daily-limit=much":                "--daily-limit: ",
+		"--token=0x1":                       "--token: ",
+		"--block-time=1ms":                  "--block-time 1ms: must be at least 10ms",
+		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
+		"--wallet-file=keys":                "--wallet-file and --batch-contract go with --rpc",
+		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
+		"--fresh":                           "--fresh goes with --dynamodb and the embedded chain",
+		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
+	} {
+		var command local.Command
+		var out strings.Builder
+		err := localtest.Parse(&command, append([]string{"--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0"}, strings.Fields(flag)...)...)
+		if err == nil {
+			err = command.Run(t.Context(), &out)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, output %q", flag, err, out.String())
+		}
+	}
+}
+
+// TestTakenPorts: both are told at once, and the flags that the message names take
+// free ones, also as arguments of make.
+func TestTakenPorts(t *testing.T) {
+	var flags []string
+	for _, flag := range []string{"--listen", "--chain-listen"} {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		defer func() { _ = taken.Close() }()
+		flags = append(flags, flag+"="+taken.Addr().String())
+	}
+	for level, want := range map[string]string{
+		"":  " are taken: is another remit running? Stop it, or take free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0",
+		"1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
+	} {
+		t.Setenv("MAKELEVEL", level)
+		var command local.Command
+		err := errors.Join(localtest.Parse(&command, flags...), command.Run(t.Context(), io.Discard))
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("MAKELEVEL=%s: %v", level, err)
+		}
+	}
+}
+
+// TestNodesThatAreNotWell: a stack starts beside a node that is down, on one that
+// refuses batches, and says so.
+func TestNodesThatAreNotWell(t *testing.T) {
+	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	defer func() { _ = chain.Close() }()
+	target, err := url.Parse(chain.URL())
+	check(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	picky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+			http.Error(w, "no batches", http.StatusMethodNotAllowed)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Host = target.Host
+		proxy.ServeHTTP(w, r)
+	}))
+	defer picky.Close()
+	keys := filepath.Join(t.TempDir(), "keys")
+	check(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
+	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys,
+		"--rpc=http://127.0.0.1:1"}
+	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
+	if url := strings.Fields(out.Await(t, "API"))[1]; !strings.Contains(out.Await(t, "wallets"), "1") {
+		t.Errorf("%s has not its wallet", url)
+	}
+	out.Await(t, "node 1 of 2 does not answer")
+
+	var none local.Command
+	check(t, localtest.Parse(&none, flags...))
+	if err := none.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "node 1 of 1 does not answer") {
+		t.Errorf("with no node at all: %v", err)
+	}
+}
+
+// TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is
+// answered 404 without a code, or 405 where its path has another method.
+func TestServesEveryRoute(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	for _, route := range httpapi.Routes {
+		answer, err := api.Call(t.Context(), route.Method, route.Path, "")
+		if err != nil || answer.Status == 405 || string(answer.Body) == `{"detail":"Not Found"}` {
+			t.Errorf("%s %s is answered %d %s %v", route.Method, route.Path, answer.Status, answer.Body, err)
+		}
+	}
+	for _, flag := range []string{"--no-page", "--memo=off", "--listen=0.0.0.0:0"} {
+		api, _ := localtest.Stack(t, flag)
+		api.URL = strings.Replace(api.URL, "[::]", "127.0.0.1", 1)
+		answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if answer.StatusCode != 303 || answer.Header.Get("Location") != "/docs" {
+			t.Errorf("%s: / is answered %s %s", flag, answer.Status, body)
+		}
+		if answer, body = raw(t, api, "GET /page/facts HTTP/1.1\r\nHost: localhost\r\n\r\n"); answer.StatusCode != 404 {
+			t.Errorf("%s: a part of the page is answered %s %s", flag, answer.Status, body)
+		}
+	}
+}
+
+// TestWelcome: README prints the lines that pay somebody as the stack does, and
+// the shell leaves the file alone that its output goes to.
+func TestWelcome(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	check(t, err)
+	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
+	url := strings.Fields(out.Await(t, "API"))[1]
+	var script strings.Builder
+	for _, name := range []string{"KEY=", "/send-payment", " -d ", "sleep 4"} {
+		line := strings.TrimSpace(out.Await(t, name))
+		shown := strings.ReplaceAll(line, url, "http://127.0.0.1:8080")
+		if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(shown) + `$`).Match(readme) {
+			t.Errorf("README.md does not show %s", shown)
+		}
+		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "echo; sleep 1", 1))
+	}
+	printed := guidetest.Run(t, script.String())
+	if !regexp.MustCompile(`^\{"tx_hash":"(0x\w+)","status":"pending".*\n\{"data":\[\{"tx_hash":"0x\w+"`).MatchString(printed) {
+		t.Errorf("the lines print %s", printed)
+	}
+}
+
+// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no
+// other stack.
+func TestReadyKey(t *testing.T) {
+	dynamotest.Clear(t)
+	for flag, want := range map[string]int{
+		"--key-creation=public": 201, "--key-creation=operator": 401, "--dynamodb=" + dynamotest.Start(t): 401,
+	} {
+		out, stop := localtest.Start(t, &local.Command{}, flag, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")
+		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1], Key: local.ReadyKey}
+		answer, err := api.Call(t.Context(), "POST", "/send-payment", `{"to":"0x2222222222222222222222222222222222222222","amount":1}`)
+		if err != nil || answer.Status != want {
+			t.Errorf("%s: answered %d %s %v, want %d", flag, answer.Status, answer.Body, err, want)
+		}
+		if shown := strings.Contains(out.Await(t, "export KEY="), local.ReadyKey); shown != (want == 201) {
+			t.Errorf("%s: the welcome prints the key: %v", flag, shown)
+		}
+		stop()
+	}
+}
+
+// TestTablesAreAheadOfTheChain: a stack whose tables were kept and whose embedded chain is
+// new would take every payment and pay none.
+func TestTablesAreAheadOfTheChain(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := dynamotest.Start(t)
+	pay := func(t *testing.T, flags ...string) {
+		api, _ := localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...)
+		_, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, "")
+		check(t, err)
+	}
+	t.Run("first", func(t *testing.T) { pay(t) })
+	var again local.Command
+	check(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
+	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "start with --fresh") {
+		t.Errorf("started again: %v", err)
+	}
+	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })
+}
+
+// TestSettingsChangedByHandAreKept: flags replace what flags chose, and no more.
+func TestSettingsChangedByHandAreKept(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := dynamotest.Start(t)
+	tables := dynamo.NewPayments(dynamotest.Client(t), "remit-payments")
+	maximum := func() settings.Settings {
+		rules, err := tables.Rules(t.Context())
+		check(t, errors.Join(err, rules.Unusable))
+		return rules.Settings
+	}
+	for _, flags := range [][]string{{"--maximum=100", "--fresh"}, {"--maximum=50"}} {
+		t.Run(flags[0], func(t *testing.T) { localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...) })
+		if got := maximum().Maximum.String(); "--maximum="+got != flags[0] {
+			t.Errorf("%v: stored %s", flags, got)
+		}
+	}
+	byHand := maximum()
+	byHand.Maximum, byHand.Who = token.Units(7), "ada"
+	check(t, tables.SetSettings(t.Context(), byHand))
+	t.Run("by hand", func(t *testing.T) { localtest.Stack(t, "--dynamodb", dynamodb, "--maximum=100") })
+	if got := maximum(); got.Maximum != token.Units(7) || got.Version != byHand.Version+1 {
+		t.Errorf("version %d has the maximum %s: a flag undid a change by hand", got.Version, got.Maximum)
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

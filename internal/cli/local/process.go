@@ -1,0 +1,254 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/cli/local/sandbox"
+	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// A process is every part that serves merchants, in one process.
+type process struct {
+	*Settings
+	log     *slog.Logger
+	url     string
+	chain   *chainAccess
+	tables  *tables
+	rules   stack.Config
+	handler http.Handler
+
+	jobs    *jobs
+	hinted  hints
+	settler *settlement.Settler
+
+	quit context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// newProcess assembles the stack that is served at url. Only the embedded chain
+// runs yet.
+func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logger) (*process, error) {
+	config, err := flags.config()
+	if err != nil {
+		return nil, err
+	}
+	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
+	if s.chain, err = openChain(ctx, flags, log); err != nil {
+		return nil, err
+	}
+	if err := s.closed(s.chain.chainID); err != nil {
+		return nil, errors.Join(err, s.chain.close())
+	}
+	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
+		return nil, errors.Join(err, s.chain.close())
+	}
+	if err := s.tables.fit(ctx, s.chain); err != nil {
+		return nil, errors.Join(err, s.chain.close())
+	}
+	for _, a := range s.chain.keyed() {
+		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}); err != nil {
+			return nil, fmt.Errorf("registering wallet %s: %w", a, err)
+		}
+	}
+	deliveries := parkingStore{s.tables.webhooks, s.jobs}
+	sender := guard.NewClient(true, false)
+	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
+	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
+	config = s.complete(config)
+	s.rules = config
+	if err := s.write(ctx, s.tables, log); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the settings: %w", err), s.chain.close())
+	}
+	if err := s.storeReadyKey(ctx); err != nil {
+		return nil, errors.Join(err, s.chain.close())
+	}
+	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)
+	book := recipient.NewBook(s.tables.keys, current, time.Now)
+	events := webhook.NewPublisher(deliveries, deliveries)
+	settling := settlement.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
+		Events: events, Log: log, Now: time.Now,
+	}
+	paying := dispatch.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
+		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+	}
+	played := s.chain.page
+	if played != nil {
+		interposed := played.Interposed(s.tables.payments)
+		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: played}, played.Clock
+		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), played.Clock
+	}
+	payer := dispatch.New(config, paying)
+	settling.Refiller = payer
+	s.settler = settlement.New(config, settling)
+	if s.handler, err = s.routes(payer, current, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
+		return nil, err
+	}
+	if played != nil {
+		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
+			Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
+			Join: func(ctx context.Context) (string, string, error) {
+				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
+				return made.Key.MerchantID, made.Secret.Reveal(), err
+			}}
+		s.handler = played.Handler(s.handler, requestID)
+	}
+	return s, deliveries.recall(ctx, time.Now())
+}
+
+// routes serves every endpoint there is.
+func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book,
+	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
+	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
+	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
+	openapi, err := description(s.url)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := explorer(s.recipients())
+	if err != nil {
+		return nil, err
+	}
+	id := requestID
+	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
+		httpapi.CreateAPIKey(id, keys, current),
+		httpapi.ListAPIKeys(id, keys),
+		httpapi.IssueAPIKey(id, keys, events),
+		httpapi.RotateAPIKey(id, keys, events),
+		httpapi.RevokeAPIKey(id, keys),
+		httpapi.SendPayment(id, payer, s.chain.asset),
+		httpapi.SendPayments(id, payer, s.chain.asset),
+		httpapi.GetTransaction(id, s.tables.payments),
+		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
+		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
+		httpapi.CreateRecipient(id, book, events, s.chain.asset, time.Now),
+		httpapi.ListRecipients(id, book, time.Now),
+		httpapi.DeleteRecipient(id, book),
+		httpapi.CreateWebhook(id, endpoints),
+		httpapi.ListWebhooks(id, endpoints),
+		httpapi.UpdateWebhook(id, endpoints),
+		httpapi.DeleteWebhook(id, endpoints),
+		httpapi.RotateWebhookSecret(id, endpoints),
+		httpapi.TestWebhook(id, tester),
+		httpapi.ListDeliveries(id, log),
+		httpapi.ResendDelivery(id, log),
+		httpapi.Docs(id, docs),
+		httpapi.OpenAPI(id, openapi),
+		httpapi.Sandbox(id, func(ctx context.Context) (any, error) { return s.facts(ctx) }),
+	)
+	return s.ownHost(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
+			http.Redirect(w, r, "/docs", http.StatusSeeOther)
+			return
+		}
+		router.ServeHTTP(w, r)
+	}), nil
+}
+
+// ownHost returns next for requests that name this machine, if the API listens on
+// loopback: a page of the web reaches it there by a name of its own that it resolves to
+// loopback, and could read the answers.
+func (s *process) ownHost(next http.HandlerFunc) http.Handler {
+	if at, err := url.Parse(s.url); err != nil || !page.Loopback(at.Hostname()) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !page.Loopback(host) {
+			w.Header().Set("X-Request-Id", requestID())
+			w.Header().Set("Cache-Control", "no-store")
+			page.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
+			return
+		}
+		next(w, r)
+	})
+}
+
+func requestID() string { return "req_" + rand.Text() }
+
+// recipients are the embedded chain's magic recipients; an outside chain has none.
+func (s *process) recipients() []devnet.Recipient {
+	if s.chain.embedded == nil {
+		return nil
+	}
+	return devnet.Recipients()
+}
+
+// facts describes the chain, its token and the wallets, for GET /sandbox.
+func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
+	facts, err := s.chain.facts(ctx, s.Settings)
+	facts.ConfirmationRule = s.ConfirmationRule
+	return facts, err
+}
+
+// Parts are the parts of a running stack that an operator's commands reach.
+type Parts struct {
+	Payments store.Store
+	AuditLog store.AuditLog
+	Webhooks webhook.Store
+	Keys     interface {
+		apikey.Store
+		settings.KeyStore
+	}
+	Jobs   webhook.Queue
+	Keyed  func() []token.Address // the wallets that have a key in this process
+	Key    func(token.Address) (keyring.Key, error)
+	PutKey func(keyring.Key)
+	Nodes  []string // URLs
+	Health func() []chain.Health
+	Hint   func(context.Context) error // starts a run of check-receipts soon
+	Config stack.Config
+}
+
+func (s *process) parts() Parts {
+	deliveries := parkingStore{s.tables.webhooks, s.jobs}
+	return Parts{
+		s.tables.payments, s.tables.payments, deliveries, s.tables.keys, deliveries,
+		s.chain.keyed, s.chain.key, s.chain.put,
+		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
+	}
+}
+
+// start begins to settle.
+func (s *process) start() {
+	ctx, quit := context.WithCancel(context.Background())
+	s.quit = quit
+	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
+}
+
+// stop ends settlement, then the webhook jobs, then the chain.
+func (s *process) stop() error {
+	s.quit()
+	s.wg.Wait()
+	s.jobs.close()
+	return s.chain.close()
+}

@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
+)
+
+// A breakage is one thing that a person can break.
+type breakage struct {
+	ID    string `json:"id"`
+	Group string `json:"group"`
+	Label string `json:"label"`
+	Text  string `json:"text"` // what it does
+	Does  string `json:"does"` // what Remit does about it
+
+	thing string // of which one breakage holds at a time; "" for others
+	// begin begins it; depth is that of a re-organisation. end ends it; nil for one
+	// that is over at once.
+	begin func(s *Sandbox, depth int) error
+	end   func(s *Sandbox) error
+}
+
+// cutAt returns a breakage that ends the process of the next request.
+func cutAt(id, label, left, does string, cut fault.Cut) breakage {
+	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
+		Text:  "It leaves " + left + ".",
+		thing: "process", begin: func(s *Sandbox, _ int) error { return s.armed(cut) },
+		end: func(s *Sandbox) error { return s.armed(fault.Cut{}) }}
+}
+
+// habit returns a breakage that gives a node, counted from 0, a habit.
+func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Habit) breakage {
+	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
+		begin: func(s *Sandbox, _ int) error { s.doors[node].gateway.Habit.Store(of(s)); return nil },
+		end:   func(s *Sandbox) error { s.doors[node].gateway.Habit.Store(nil); return nil }}
+}
+
+// receiver returns a breakage of the built-in receiver of webhooks.
+func receiver(id, label, text string, mode fault.Mode) breakage {
+	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
+		Does:  "The delivery is stored and tried again, five seconds later and then ever more rarely. Other endpoints do not wait for it.",
+		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
+		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
+}
+
+// named returns the habit of the acceptance runs with that name.
+func named(name string) func(*Sandbox) *fault.Habit {
+	return func(*Sandbox) *fault.Habit { return fault.HabitNamed(name) }
+}
+
+// dear is the base fee, in wei, below which a fifty-fold would be noticed by no
+// payment: the embedded chain's own falls to nothing when it is idle.
+const dear = 1_000_000_000
+
+// breakages are in the page's order.
+var breakages = []breakage{
+	cutAt("create", "after create", "a payment that is prepared, which nobody can pay", "The next request under the key carries it on.",
+		fault.Cut{Op: "Create"}),
+	cutAt("reserve", "after reserve", "a reservation",
+		"A request under the key takes the nonce over, or check-receipts commits the payment.",
+		fault.Cut{Op: "Reserve"}),
+	cutAt("commit", "after commit", "the signed bytes, which no node has, and a reservation",
+		"check-receipts releases the reservation and sends the stored bytes; a request under the key is answered with their hash.",
+		fault.Cut{Op: "Commit"}),
+	cutAt("before-broadcast", "before broadcast", "a pending transaction that no node has", "check-receipts sends it.",
+		fault.Cut{Op: "Send", Before: true}),
+	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client that was never told",
+		"A request under the key is answered with the same hash.", fault.Cut{Op: "Send"}),
+
+	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
+		Text:  "The next write is carried out, and its answer gets lost.",
+		Does:  "Unknown is not taken for not done: the payment is read again.",
+		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
+	{ID: "clock", Group: "Store and clock", Label: "clock ten minutes fast",
+		Text:  "send-payment and check-receipts read a clock that is ten minutes ahead.",
+		Does:  "Nothing relies on a clock to be safe: early is as safe as late.",
+		begin: func(s *Sandbox, _ int) error { s.offset.Store(600e9); return nil },
+		end:   func(s *Sandbox) error { s.offset.Store(0); return nil }},
+
+	habit("node-down", "first node down", "The first node resets every connection.",
+		"The next node is asked, and two of three are enough to confirm. failed waits for all.",
+		0, func(*Sandbox) *fault.Habit { return fault.Down() }),
+	habit("node-hangs", "first node hangs", "The first node takes requests and never answers.",
+		"Another is asked after half a second; after three misses the node is left alone for a while.",
+		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
+	habit("node-lies", "first node lies about receipts", "The first node says that every transaction has reverted.",
+		"Receipts are held against each other: nothing ends while nodes differ.", 0, named("receipts with a wrong status")),
+	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
+		"The batch is split until the node takes it.", 0, named("3 calls a batch")),
+	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
+		"No payment ends on a block in whose place a node has another.", 1,
+		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
+	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
+		Text:  "Every transaction that is not mined is gone from the nodes, as after a restart.",
+		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
+		begin: func(s *Sandbox, _ int) error { s.Chain.DropPending(); return nil }},
+
+	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
+		Does: "Only final blocks count. What was mined is mined again, by the same bytes at the same nonce. One that is deeper than " +
+			"the confirmation rule is not covered by any promise; here the pools still have the bytes.",
+		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
+	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
+		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
+			"the market asks.",
+		begin: func(s *Sandbox, _ int) error {
+			fee, err := s.Chain.BaseFee()
+			if floor := token.Units(dear); err == nil && fee.Less(floor) {
+				fee = floor
+			}
+			if err == nil {
+				fee, err = fee.Times(50)
+			}
+			if err != nil {
+				return err
+			}
+			return s.Chain.RaiseBaseFee(fee)
+		}, end: func(s *Sandbox) error {
+			for range 200 { // blocks that are not full let it fall by an eighth each
+				if fee, err := s.Chain.BaseFee(); err != nil || fee.Less(token.Units(dear)) {
+					return err
+				}
+				if err := s.Chain.Mine(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
+		Does:  "Payments are committed and sent as ever, and wait.",
+		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },
+		end:   func(s *Sandbox) error { s.Chain.Freeze(false); return nil }},
+
+	receiver("hook-500", "receiver answers 500", "The receiver of webhooks is there and broken.", fault.Fail),
+	receiver("hook-hangs", "receiver hangs", "The receiver of webhooks takes requests and never answers.", fault.Stall),
+	receiver("hook-gone", "receiver is gone", "The receiver of webhooks resets every connection.", fault.Reset),
+}
+
+// breakIt begins a breakage, or ends one that holds. Once ctx has ended it does nothing.
+func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
+	i := slices.IndexFunc(breakages, func(b breakage) bool { return b.ID == id })
+	switch {
+	case i < 0:
+		return fmt.Errorf("nothing to break is called %q: GET /sandbox/facts lists what is", id)
+	case id == "reorg" && (depth < 1 || depth > 5):
+		return fmt.Errorf("depth %d: a re-organisation is of 1 to 5 blocks", depth)
+	}
+	b := &breakages[i]
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	if ctx.Err() != nil { // all was mended while this waited
+		return nil
+	}
+	if s.isBroken(id) {
+		return s.mend(b)
+	}
+	for i := range breakages {
+		if o := &breakages[i]; o.thing != "" && o.thing == b.thing && s.isBroken(o.ID) {
+			if err := s.mend(o); err != nil {
+				return err
+			}
+		}
+	}
+	s.mu.Lock()
+	words := b.Group + ": " + b.Label + ". " + b.Text
+	if b.end != nil {
+		s.broken[id] = s.now()
+	} else {
+		words += " " + b.Does
+	}
+	s.say("fault", "%s", words)
+	s.mu.Unlock()
+	err := b.begin(s, depth)
+	if err != nil {
+		s.over(id, "It could not be broken.")
+	}
+	return err
+}
+
+func (s *Sandbox) isBroken(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, broken := s.broken[id]
+	return broken
+}
+
+// mend ends a breakage.
+func (s *Sandbox) mend(b *breakage) error {
+	if err := b.end(s); err != nil {
+		return err
+	}
+	s.over(b.ID, "Mended: "+b.Label+".")
+	return nil
+}
+
+// armed sets the place at which the process of the next request ends.
+func (s *Sandbox) armed(cut fault.Cut) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = cut
+	return nil
+}
+
+// over notes that a breakage has struck, and is over.
+func (s *Sandbox) over(id, words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.broken, id)
+	s.say("fault", "%s", words)
+}

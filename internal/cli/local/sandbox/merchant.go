@@ -1,0 +1,353 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/merchant"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
+)
+
+// open makes the page's merchant with its webhook, and begins to follow the stack,
+// unless that was done before.
+func (s *Sandbox) open(ctx context.Context) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.opened.Load() {
+		return nil
+	}
+	name, key, err := s.Join(ctx)
+	if err != nil {
+		return fmt.Errorf("making the page's merchant: %w", err)
+	}
+	// A connection for each request: net/http repeats a request with an
+	// Idempotency-Key by itself when a connection that it has used before ends, and
+	// the page would show one request where two were made.
+	api := &client.Client{URL: s.URL, Key: key, HTTP: &http.Client{Timeout: 40 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true}}}
+	if s.hooks == nil {
+		at, err := s.listen(http.HandlerFunc(s.receive))
+		if err != nil {
+			return err
+		}
+		s.hooks = fault.NewProxy(at)
+		if s.hookURL, err = s.listen(s.hooks); err != nil {
+			return err
+		}
+	}
+	hook, err := api.CreateWebhook(ctx, s.hookURL, "the page of remit local")
+	if err != nil {
+		return fmt.Errorf("registering the page's webhook: %w", err)
+	}
+	verifier, err := standardwebhooks.NewWebhook(hook.Secret)
+	if err != nil {
+		return err
+	}
+	s.merchant, s.api, s.hookID, s.verify = name, api, hook.ID, verifier.Verify
+	s.opened.Store(true)
+	s.running.Go(func() { s.follow(s.ctx) })
+	return nil
+}
+
+// receive takes one webhook.
+func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	genuine := err == nil && s.opened.Load() && s.verify(body, r.Header) == nil
+	var event struct{ ID, Type string }
+	_ = json.Unmarshal(body, &event) // what is not JSON is shown as it is: without a type
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrived++
+	s.seen[event.ID]++
+	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
+	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
+	if !genuine {
+		s.say("bad", "A webhook arrived whose signature is not the endpoint's.")
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// An order is what the page asks for.
+type order struct {
+	To     string `json:"to"`
+	Amount string `json:"amount"` // in the token's smallest unit
+	Key    string `json:"key"`
+}
+
+// pay asks for a payment so many times at once, and returns its id at once. An order
+// whose key was used before has to be the same as then: the API refuses another.
+func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
+	amount, err := token.ParseAmount(o.Amount)
+	if err != nil {
+		return "", fmt.Errorf("amount %q: write it in the smallest unit, as digits: %w", o.Amount, err)
+	}
+	if o.Key == "" || len(o.Key) > 200 {
+		return "", errors.New("the Idempotency-Key has 1 to 200 characters")
+	}
+	id := payment.KeyID(s.merchant, "test", o.Key)
+	s.mu.Lock()
+	r := s.rowOf(id)
+	r.Asked += times
+	if s.say("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
+		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
+	}
+	s.mu.Unlock()
+	for range times {
+		s.running.Go(func() { s.ask(s.ctx, id, o) })
+	}
+	return id, nil
+}
+
+// again asks for a payment that the page asked for before.
+func (s *Sandbox) again(id payment.ID, times int) error {
+	s.mu.Lock()
+	r := s.rows[id]
+	if r == nil || !r.Ours {
+		s.mu.Unlock()
+		return fmt.Errorf("the page did not ask for payment %q: only its merchant has the key to ask again", id)
+	}
+	o := order{r.To, r.Amount, r.Key}
+	s.mu.Unlock()
+	_, err := s.pay(o, times)
+	return err
+}
+
+// ask makes one request, and reports whether it was answered for good. An answer that
+// never came says nothing.
+func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
+	p, err := s.api.Send(ctx, client.Order{To: o.To, Amount: json.Number(o.Amount)}, o.Key)
+	refusal, answered := errors.AsType[*client.Problem](err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rows[id]
+	switch {
+	case err == nil:
+		r.Answers++
+		if r.Hash != "" && r.Hash != p.Hash {
+			s.say("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+		}
+		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
+		s.byHash[p.Hash] = id
+		return true
+	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
+		s.say("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
+		if r.Hash == "" {
+			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
+		}
+		return true
+	case answered:
+		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
+		s.say("ask", "%s was answered %s: ask again", o.Key, r.Answer)
+	case ctx.Err() == nil:
+		r.Answer = "no answer"
+		s.say("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
+	}
+	return false
+}
+
+// pursue asks until the answer is for good, as every client should.
+func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
+	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
+		sleep(ctx, pause)
+		s.mu.Lock()
+		s.rows[id].Asked++
+		s.mu.Unlock()
+	}
+}
+
+// list pays a list as `remit pay` does, and returns what the command prints and the
+// results that it writes. It does not wait for the payments' ends, which the page shows.
+func (s *Sandbox) list(text, run string, batch bool) (string, error) {
+	dir, err := os.MkdirTemp("", "remit-list-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "list.csv")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	pay := merchant.Pay{File: file, URL: s.URL, Key: s.api.Key, Name: run, Batch: batch, Yes: true, Concurrency: 16,
+		Patience: 20 * time.Second, Quiet: true}
+	var out bytes.Buffer
+	if err = pay.Run(s.ctx, &out); err != nil {
+		fmt.Fprintln(&out, "remit:", err)
+	}
+	results, _ := os.ReadFile(file + ".results.csv") // there are none of a list that cannot be paid
+	return strings.ReplaceAll(out.String(), dir+"/", "") + string(results), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// mendAll ends everything at random, or else mends what a person broke.
+func (s *Sandbox) mendAll() error {
+	s.mu.Lock()
+	stop := s.random.stop
+	s.mu.Unlock()
+	if stop != nil {
+		return stop()
+	}
+	return s.heal()
+}
+
+// heal ends every breakage, asks again for every payment of the page that has no
+// answer, and starts check-receipts, which finishes the others.
+func (s *Sandbox) heal() (err error) {
+	s.acting.Lock()
+	for i := range breakages {
+		if b := &breakages[i]; s.isBroken(b.ID) {
+			err = errors.Join(err, s.mend(b))
+		}
+	}
+	s.acting.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.say("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
+	for _, r := range s.order {
+		if r.Ours && r.Answers == 0 && !r.Refused {
+			o, id := order{r.To, r.Amount, r.Key}, r.ID
+			r.Asked++
+			s.running.Go(func() { s.pursue(s.ctx, id, o) })
+		}
+	}
+	return errors.Join(err, s.Hint(s.ctx))
+}
+
+// atRandom pays and breaks at random for some time, as the seed decides, and then
+// mends all. Only what a promise covers is played: no re-organisation is deeper than
+// the confirmation rule. The effect of the decisions depends on the machine.
+func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
+	if length <= 0 || length > time.Minute {
+		return fmt.Errorf("%s: everything at random lasts up to a minute", length)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.random.stop != nil {
+		return errors.New("everything is at random already: mend all first")
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, length)
+	mended := make(chan error, 1)
+	s.random.Seed, s.random.On = seed, true
+	s.random.stop = sync.OnceValue(func() error { cancel(); return <-mended })
+	s.say("fault", "Everything at random for %s, seed %d.", length, seed)
+	s.running.Go(func() {
+		var nemesis sync.WaitGroup
+		nemesis.Go(func() { s.rage(ctx, rand.New(rand.NewPCG(seed, 1))) }) //nolint:gosec // from a seed that replays
+		draw := rand.New(rand.NewPCG(seed, 2))                             //nolint:gosec // from a seed that replays
+		for n := 1; ctx.Err() == nil; n++ {
+			o := order{fmt.Sprintf("0x%040x", 0x2222+draw.IntN(9)), fmt.Sprint(10_000 + draw.IntN(5_000_000)), fmt.Sprintf("random-%d-%d", seed, n)}
+			if draw.IntN(10) == 0 {
+				o.To = devnet.ReorgRecipient.String()
+			}
+			if id, err := s.pay(o, 1+draw.IntN(2)); err == nil && draw.IntN(4) > 0 { // one client in four asks no more, until all is mended
+				s.running.Go(func() { sleep(ctx, 500*time.Millisecond); s.pursue(s.ctx, id, o) })
+			}
+			sleep(ctx, time.Duration(draw.IntN(700))*time.Millisecond)
+		}
+		nemesis.Wait()
+		err := s.heal()
+		if err != nil {
+			s.log.Error("mending", "err", err)
+		}
+		s.mu.Lock()
+		s.random.On, s.random.stop = false, nil
+		s.mu.Unlock()
+		cancel()
+		mended <- err
+	})
+	return nil
+}
+
+// rage breaks and mends until ctx ends.
+func (s *Sandbox) rage(ctx context.Context, draw *rand.Rand) {
+	for sleep(ctx, 500*time.Millisecond); ctx.Err() == nil; sleep(ctx, time.Duration(300+draw.IntN(1500))*time.Millisecond) {
+		b := breakages[draw.IntN(len(breakages))]
+		if draw.IntN(3) == 0 { // so that things get better too
+			broken := slices.DeleteFunc(slices.Clone(breakages), func(b breakage) bool { return !s.isBroken(b.ID) })
+			if len(broken) > 0 {
+				b = broken[draw.IntN(len(broken))]
+			}
+		}
+		if err := s.breakIt(ctx, b.ID, 1+draw.IntN(int(max(1, min(s.Rule.Depth, 5))))); err != nil && ctx.Err() == nil {
+			s.mu.Lock()
+			s.say("fault", "%s could not be broken: %v", b.Label, err)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// serve has the API answer a request for a payment, in a process that may end on the
+// way. A request that does not come to the place of the cut leaves it to the next one.
+func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	cut := s.cut
+	s.cut = fault.Cut{}
+	s.mu.Unlock()
+	if cut == (fault.Cut{}) {
+		api.ServeHTTP(w, r)
+		return
+	}
+	process := fault.NewProcess(cut)
+	r = r.WithContext(process.With(r.Context()))
+	api.ServeHTTP(mortal{w, r.Context()}, r)
+	if fault.HasEnded(r.Context()) {
+		for _, b := range breakages {
+			if b.thing == "process" && s.isBroken(b.ID) {
+				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
+			}
+		}
+		panic(http.ErrAbortHandler) // the client sees a connection that ends
+	}
+	s.mu.Lock()
+	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages,
+		func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
+		s.cut = cut
+	}
+	s.mu.Unlock()
+}
+
+// mortal drops what the process of a request writes after its end.
+type mortal struct {
+	http.ResponseWriter
+	ctx context.Context
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (m mortal) WriteHeader(status int) {
+	if !fault.HasEnded(m.ctx) {
+		m.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements io.Writer.
+func (m mortal) Write(b []byte) (int, error) {
+	if fault.HasEnded(m.ctx) {
+		return 0, fault.ErrEnded
+	}
+	return m.ResponseWriter.Write(b)
+}

@@ -1,0 +1,151 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// Handler returns api with the page before it: at / and at its paths below /page/. newID makes
+// the X-Request-Id of an answer.
+func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
+	mux := http.NewServeMux()
+	page.Routes(mux, s, s.ctx.Done())
+	mux.HandleFunc("POST /page/do", s.do)
+	own := page.Guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.open(r.Context()); err != nil {
+			page.Refuse(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
+			if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/send-payment") && s.opened.Load() {
+				s.serve(api, w, r)
+				return
+			}
+			api.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("X-Request-Id", newID())
+		own.ServeHTTP(w, r)
+	})
+}
+
+// Facts implements page.Source.
+func (s *Sandbox) Facts() any {
+	return map[string]any{"name": "sandbox", "parts": []string{"count", "chain", "broken", "controls", "steps", "log", "wallets", "hooks"},
+		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
+		"rule":      s.Rule.String(),
+		"breakages": breakages, "recipients": devnet.Recipients(), "deaths": page.Deaths, "listed": page.Listed}
+}
+
+// do carries out what a button asks for.
+func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Do      string     `json:"do"`
+		ID      payment.ID `json:"id"`    // again
+		Times   int        `json:"times"` // pay, again: 1 to 50
+		Fault   string     `json:"fault"` // break
+		Depth   int        `json:"depth"` // break reorg
+		Seed    uint64     `json:"seed"`  // random
+		Seconds float64    `json:"seconds"`
+		List    string     `json:"list"` // list: the text of a file
+		Run     string     `json:"run"`
+		Batch   bool       `json:"batch"`
+		order
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&asked)
+	times := cmp.Or(asked.Times, 1)
+	var id payment.ID
+	printed := ""
+	switch {
+	case err != nil:
+	case times < 1 || times > 50:
+		err = fmt.Errorf("times %d: ask 1 to 50 times at once", times)
+	case asked.Do == "pay":
+		id, err = s.pay(asked.order, times)
+	case asked.Do == "again":
+		id, err = asked.ID, s.again(asked.ID, times)
+	case asked.Do == "list":
+		printed, err = s.list(asked.List, asked.Run, asked.Batch)
+	case asked.Do == "break":
+		err = s.breakIt(s.ctx, asked.Fault, asked.Depth)
+	case asked.Do == "mend":
+		err = s.mendAll()
+	case asked.Do == "settle":
+		err = s.Hint(r.Context())
+	case asked.Do == "random":
+		err = s.atRandom(asked.Seed, time.Duration(cmp.Or(asked.Seconds, 60)*float64(time.Second)))
+	default:
+		err = fmt.Errorf("do %q: want pay, again, list, break, mend, settle or random", asked.Do)
+	}
+	if err != nil {
+		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	page.Write(w, map[string]any{"id": id, "printed": printed})
+}
+
+// errUnknown is for a person who looks for a payment that is none.
+var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
+
+// Story implements page.Source.
+func (s *Sandbox) Story(ctx context.Context, find, _ string) (page.Story, error) {
+	s.mu.Lock()
+	id := cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))
+	if s.rows[id] == nil {
+		if i := slices.IndexFunc(s.order, func(r *page.Row) bool { return r.Key == find }); i >= 0 {
+			id = s.order[i].ID
+		}
+	}
+	known := s.rows[id]
+	var shown page.Row
+	if known != nil {
+		shown = *known
+	}
+	s.mu.Unlock()
+	if known == nil {
+		return page.Story{}, errUnknown
+	}
+	p, err := s.Store.Payment(ctx, id)
+	if err != nil { // not stored yet, or discarded
+		p = payment.Payment{}
+	}
+	story, err := page.Tell(ctx, shown, p, s.Store, s.Nodes())
+	if err == nil && p.Event != nil {
+		story.Deliveries = s.deliveries(ctx, p.Event.ID)
+	}
+	return story, err
+}
+
+// deliveries returns the deliveries of an event to the page's endpoint, as the API
+// tells them.
+func (s *Sandbox) deliveries(ctx context.Context, event string) []json.RawMessage {
+	found := []json.RawMessage{}
+	got, err := s.api.Call(ctx, http.MethodGet, "/webhooks/"+s.hookID+"/deliveries", "")
+	var list struct{ Data []json.RawMessage }
+	if err != nil || json.Unmarshal(got.Body, &list) != nil {
+		return found
+	}
+	for _, d := range list.Data {
+		if strings.Contains(string(d), event) {
+			found = append(found, d)
+		}
+	}
+	return found
+}

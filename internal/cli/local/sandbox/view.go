@@ -1,0 +1,441 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Bounds of what the page lists. All payments are counted.
+const (
+	told    = 200 // lines of the log
+	shown   = 30  // blocks and webhooks
+	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
+)
+
+// A block is one of the chain, or one that was replaced.
+type block struct {
+	Number   uint64 `json:"number"`
+	Paid     int    `json:"paid"` // transfers in it
+	Replaced bool   `json:"replaced"`
+}
+
+// An arrival is a webhook that the built-in receiver got.
+type arrival struct {
+	N       int    `json:"n"`
+	At      int64  `json:"at"`
+	Type    string `json:"type"`
+	Genuine bool   `json:"genuine"` // as the Standard Webhooks library says
+	Times   int    `json:"times"`   // arrivals of the event so far
+}
+
+// A count is computed from the chain's Transfer logs alone, but for asked and failed.
+type count struct {
+	Asked   int    `json:"asked"`
+	Once    int    `json:"once"`
+	Twice   int    `json:"twice"` // or more often
+	Unpaid  int    `json:"unpaid"`
+	Failed  int    `json:"failed"`  // of the unpaid, those that the API reports as failed
+	Unasked int    `json:"unasked"` // transfers that no payment asked for
+	Logs    int    `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
+	Block   uint64 `json:"block"`   // the last that was read
+}
+
+// A view is what the page shows. Its lock is the sandbox's.
+type view struct {
+	rows    map[payment.ID]*page.Row
+	order   []*page.Row
+	changed map[payment.ID]bool // to be read from the tables
+	byHash  map[string]payment.ID
+	chain   struct {
+		Number  uint64 `json:"number"`
+		Final   uint64 `json:"final"`
+		BaseFee string `json:"base_fee"` // wei
+	}
+	hashes    map[uint64]chain.Hash
+	transfers map[uint64][]payment.ID // by block; "" for one without an id
+	paid      map[payment.ID]int
+	logs      int
+	blocks    []block
+	wallets   []page.Wallet
+	said      int // lines so far
+	lines     []page.Line
+	arrived   int // webhooks so far
+	arrivals  []arrival
+	seen      map[string]int // arrivals by event
+}
+
+func newView() view {
+	return view{rows: map[payment.ID]*page.Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{},
+		transfers: map[uint64][]payment.ID{},
+		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
+}
+
+// paymentOf returns the payment of a call of the store, "" if it names none.
+func paymentOf(c interpose.Call) payment.ID {
+	id, _, _ := strings.Cut(c.Args, " ")
+	if !strings.HasPrefix(id, "pay_") {
+		return ""
+	}
+	return payment.ID(id)
+}
+
+// say adds a line to the log. The caller holds the lock.
+func (s *Sandbox) say(kind, format string, args ...any) {
+	s.said++
+	s.lines = append(s.lines, page.Line{N: s.said, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
+	s.lines = s.lines[max(0, len(s.lines)-told):]
+}
+
+// rowOf returns the row of a payment, a new one if it has none. The caller holds the
+// lock.
+func (s *Sandbox) rowOf(id payment.ID) *page.Row {
+	r := s.rows[id]
+	if r == nil {
+		r = &page.Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
+		s.rows[id], s.order = r, append(s.order, r)
+		s.changed[id] = true
+	}
+	return r
+}
+
+// stepWords say what each step means.
+var stepWords = [page.Steps]string{
+	"is prepared: the payment is stored, and no money can move yet",
+	"is committed: its signed bytes are stored at a nonce. These bytes pay it, or a fee bump of them, or nothing does",
+	"is sent: a node holds its bytes",
+	"is mined in block %d",
+	"is final: %s, and that does not change",
+	"is announced: its event is published",
+}
+
+// reached notes that a payment has reached a step, -1 for none, and has it read from
+// the tables.
+func (s *Sandbox) reached(id payment.ID, at page.Step) {
+	if id == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rowOf(id)
+	s.changed[id] = true
+	if at >= 0 && r.At[at] == 0 {
+		r.At[at] = s.now().UnixMilli()
+		if at != page.Final { // which is said once its end is read
+			s.say("step", "%s "+stepWords[at], name(r))
+		}
+	}
+}
+
+// name is what the log calls the payment.
+func name(r *page.Row) string {
+	if r.Key != "" {
+		return r.Key
+	}
+	return string(r.ID[:min(len(r.ID), 10)]) + "…"
+}
+
+// published notes that a payment's event is stored for every endpoint.
+func (s *Sandbox) published(e webhook.Event) {
+	var told struct {
+		Data struct {
+			Hash string `json:"tx_hash"`
+		}
+	}
+	_ = json.Unmarshal(e.Body, &told) // other events tell of no payment
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[s.byHash[told.Data.Hash]]; r != nil && r.At[page.Announced] == 0 {
+		r.At[page.Announced] = s.now().UnixMilli()
+	}
+}
+
+// follow keeps the view up to date until ctx ends.
+func (s *Sandbox) follow(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := errors.Join(s.readChain(ctx), s.readPayments(ctx))
+		if n%5 == 0 {
+			err = errors.Join(err, s.readWallets(ctx))
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("the page looks again", "err", err) // a block was replaced meanwhile, or the tables are away
+		}
+	}
+}
+
+// readPayments reads the payments that have changed from the tables.
+func (s *Sandbox) readPayments(ctx context.Context) error {
+	s.mu.Lock()
+	ids := slices.Collect(maps.Keys(s.changed))
+	clear(s.changed)
+	s.mu.Unlock()
+	for i, id := range ids {
+		p, err := s.Store.Payment(ctx, id)
+		s.mu.Lock()
+		switch {
+		case err == nil:
+			s.learn(p)
+		case errors.Is(err, store.ErrNotFound):
+			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
+				r.At, r.State = [page.Steps]int64{}, ""
+			}
+		default:
+			for _, id := range ids[i:] {
+				s.changed[id] = true
+			}
+			s.mu.Unlock()
+			return err
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// learn takes over what the tables say of a payment. The caller holds the lock.
+func (s *Sandbox) learn(p payment.Payment) {
+	r, now := s.rowOf(p.ID), s.now().UnixMilli()
+	before := r.State
+	r.Learn(p)
+	reach := func(at page.Step) {
+		if r.At[at] == 0 {
+			r.At[at] = now
+		}
+	}
+	if reach(page.Prepared); p.State == payment.Prepared {
+		r.At[page.Committed] = 0 // a commit that was refused
+	} else {
+		reach(page.Committed)
+		s.byHash[r.Hash] = p.ID
+	}
+	if r.Paid = s.paid[p.ID]; r.Paid > 0 { // perhaps before it was known here
+		reach(page.Mined)
+		reach(page.Sent)
+	}
+	if p.State.Final() {
+		reach(page.Final)
+		if before != p.State {
+			end := "confirmed"
+			if p.Failure != nil {
+				end = "failed (" + r.Failure + ")"
+			}
+			s.say("end", "%s "+stepWords[page.Final], name(r), end)
+		}
+	}
+}
+
+// readChain reads the blocks since the last ones that are known and still there, and
+// the Transfer logs in them. The call data of each transfer tells its payment: nothing
+// is taken from the tables. It alone changes what is known of the chain.
+func (s *Sandbox) readChain(ctx context.Context) error {
+	latest, known := s.Chain.Head(), s.chain.Number
+	if known == latest.Number && s.hashes[known] == latest.Hash {
+		return nil
+	}
+	head, err := s.watch.Head(ctx, s.Rule)
+	fee, feeErr := s.Chain.BaseFee()
+	if err = errors.Join(err, feeErr); err != nil {
+		return err
+	}
+	var numbers []uint64
+	for n := min(known, head.Number) - min(known, head.Number, rewound); n <= head.Number; n++ {
+		numbers = append(numbers, n)
+	}
+	hashes, err := s.watch.BlockHashes(ctx, numbers)
+	if err != nil {
+		return err
+	}
+	for len(numbers) > 0 && s.hashes[numbers[0]] == hashes[0] {
+		numbers, hashes = numbers[1:], hashes[1:]
+	}
+	if len(numbers) == 0 {
+		return nil // the head has just gone back to one that is known
+	}
+	found, err := s.readTransfers(ctx, numbers, hashes)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, replaced := numbers[0], 0
+	for n := first; n <= known && s.hashes[n] != (chain.Hash{}); n++ {
+		for _, id := range s.transfers[n] {
+			s.count(id, n, -1)
+		}
+		delete(s.transfers, n)
+		delete(s.hashes, n)
+		replaced++
+	}
+	if replaced > 0 {
+		for i := range s.blocks {
+			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
+		}
+		s.say("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+	}
+	for i, n := range numbers {
+		s.hashes[n], s.transfers[n] = hashes[i], found[n]
+		s.blocks = append(s.blocks, block{n, len(found[n]), false})
+		for _, id := range found[n] {
+			s.count(id, n, 1)
+		}
+	}
+	s.blocks = s.blocks[max(0, len(s.blocks)-shown):]
+	s.chain.Number, s.chain.Final, s.chain.BaseFee = head.Number, head.Final, fee.String()
+	return nil
+}
+
+// errReplaced reports a block that was replaced while its logs were read.
+var errReplaced = errors.New("a block was replaced meanwhile")
+
+// readTransfers returns the payments of the transfers in consecutive blocks.
+func (s *Sandbox) readTransfers(ctx context.Context, numbers []uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
+	var ours []token.Address
+	for _, w := range s.Chain.Wallets() {
+		ours = append(ours, w.Address)
+	}
+	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, numbers[0], numbers[len(numbers)-1])
+	found, last := map[uint64][]payment.ID{}, chain.Hash{}
+	for part := range slices.Chunk(logs, 100) {
+		var wanted []chain.Hash
+		for _, l := range part {
+			if l.BlockHash != hashes[l.Block-numbers[0]] {
+				return nil, errReplaced
+			}
+			wanted = append(wanted, l.Tx)
+		}
+		txs, err := s.watch.Transactions(ctx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		ids := map[chain.Hash]payment.ID{}
+		for _, tx := range txs {
+			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
+				ids[tx.Hash] = p.ID
+			}
+		}
+		for _, l := range part {
+			if l.Tx != last { // the others are of the same batch
+				found[l.Block], last = append(found[l.Block], ids[l.Tx]), l.Tx
+			}
+		}
+	}
+	return found, err
+}
+
+// count adds a transfer of a payment in a block, or takes it away. The caller holds
+// the lock.
+func (s *Sandbox) count(id payment.ID, number uint64, by int) {
+	s.paid[id] += by
+	s.logs += by
+	r := s.rows[id]
+	if r == nil {
+		s.changed[id] = true // one of the time before the page, if the tables know it
+		return
+	}
+	if r.At[page.Mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
+		r.At[page.Mined] = s.now().UnixMilli()
+		s.say("step", "%s "+stepWords[page.Mined], name(r), number)
+	}
+	if s.paid[id] > 1 {
+		s.say("bad", "%s is on the chain %d times", name(r), s.paid[id])
+	}
+}
+
+// readWallets reads the wallets from the tables and from the chain.
+func (s *Sandbox) readWallets(ctx context.Context) error {
+	var all []page.Wallet
+	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
+		onChain, err := s.watch.Account(ctx, w.Address, s.Token.Contract, chain.Head{})
+		if err != nil {
+			return err
+		}
+		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined,
+			Next: onChain.Mined}
+		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
+		if record, err := s.Store.Wallet(ctx, id); err == nil {
+			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
+			if err != nil {
+				return err
+			}
+			a.Next, a.Reserved, a.Sent, a.Paused = record.NextNonce, len(record.Reservations), len(txs), record.Paused
+		}
+		all = append(all, a)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wallets = all
+	return nil
+}
+
+// An update is what a browser is told at once.
+type update struct {
+	Chain    any              `json:"chain"`
+	Blocks   []block          `json:"blocks"`
+	Wallets  []page.Wallet    `json:"wallets"`
+	Count    count            `json:"count"`
+	Steps    [page.Steps]int  `json:"steps"`    // payments that have reached each
+	Payments []page.Row       `json:"payments"` // the newest
+	Arrivals []arrival        `json:"arrivals"`
+	Lines    []page.Line      `json:"lines"`
+	Broken   map[string]int64 `json:"broken"`
+	Random   any              `json:"random"`
+}
+
+// Update implements page.Source. What it returns is read without the lock.
+func (s *Sandbox) Update() any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals,
+		s.lines, map[string]int64{}, s.random}
+	for _, r := range s.order[max(0, len(s.order)-page.Listed):] {
+		u.Payments = append(u.Payments, *r)
+	}
+	for id, at := range s.broken {
+		u.Broken[id] = at.UnixMilli()
+	}
+	for id, n := range s.paid {
+		if s.rows[id] == nil {
+			u.Count.Unasked += n
+		}
+	}
+	for _, r := range s.order {
+		for i, at := range r.At {
+			u.Steps[i] += int(min(at, 1))
+		}
+		switch {
+		case r.Refused && r.Paid == 0:
+			continue
+		case r.Paid > 1:
+			u.Count.Twice++
+		case r.Paid == 1:
+			u.Count.Once++
+		default:
+			u.Count.Unpaid++
+			if r.Failure != "" {
+				u.Count.Failed++
+			}
+		}
+		u.Count.Asked++
+	}
+	return u
+}

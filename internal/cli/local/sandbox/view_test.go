@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// TestAnUpdateIsShort: of 10,000 payments the page is told no more than it lists, and
+// counts all.
+func TestAnUpdateIsShort(t *testing.T) {
+	s := &Sandbox{now: time.Now, view: newView()}
+	id := func(i int) payment.ID { return payment.KeyID("mer_1", "test", fmt.Sprint(i)) }
+	for i := range 10_000 {
+		s.reached(id(i), page.Prepared)
+		s.count(id(i), 1, 1)
+	}
+	var u struct {
+		Payments []struct{ ID payment.ID }
+		Lines    []struct{}
+		Count    count
+		Steps    [page.Steps]int
+	}
+	browser := page.Told{}
+	news := func() int {
+		t.Helper()
+		text, err := browser.News(s.Update())
+		u.Payments, u.Lines = nil, nil
+		if err == nil && text != nil {
+			err = json.Unmarshal(text, &u)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text)
+	}
+	if size := news(); size > 100_000 || len(u.Payments) != page.Listed || len(u.Lines) != told || u.Count.Asked != 10_000 ||
+		u.Count.Once != 10_000 || u.Steps[page.Mined] != 10_000 {
+		t.Errorf("the first update has %d bytes, %d payments, %d lines, %+v, %v", size, len(u.Payments), len(u.Lines), u.Count, u.Steps)
+	}
+	if size := news(); size != 0 {
+		t.Errorf("where nothing has changed a browser is told %d bytes", size)
+	}
+	s.reached(id(9_990), page.Committed)
+	s.reached(id(10_000), page.Prepared)
+	if size := news(); size > 2_000 || len(u.Payments) != 2 || len(u.Lines) != 2 || u.Payments[0].ID != id(9_990) ||
+		u.Payments[1].ID != id(10_000) || u.Steps[page.Prepared] != 10_001 {
+		t.Errorf("of one payment that goes on and one that is new a browser is told %d bytes: %d payments, %d lines, %v", size,
+			len(u.Payments), len(u.Lines), u.Steps)
+	}
+	s.count("", 2, 1) // a transfer without a payment's id
+	s.count(id(1), 2, 1)
+	s.count(id(2), 1, -1)
+	if news(); u.Count.Twice != 1 || u.Count.Unpaid != 2 || u.Count.Unasked != 1 || u.Count.Once != 9_998 {
+		t.Errorf("one transfer too many, one taken back, one of nobody: %+v", u.Count)
+	}
+}
+
+// TestBatchesAcrossRequests: the logs of two batches in one block are read in more than one
+// request, of which one ends within a batch. Each batch is one payment, paid once.
+func TestBatchesAcrossRequests(t *testing.T) {
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	t.Cleanup(func() { _ = c.Close() })
+	s, err := New(c.URL(), c.ID(), time.Now, slog.New(slog.DiscardHandler))
+	must(err)
+	t.Cleanup(func() { _ = s.Close() })
+	s.Chain, s.Token = c, c.Token()
+	var raw [][]byte
+	contract, signer := common.Address(disburser.Address()), types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID()))
+	for i, w := range c.Wallets() {
+		id := payment.KeyID("mer_1", "test", fmt.Sprint(i))
+		s.reached(id, page.Committed)
+		var entries []disburser.Entry
+		for j := range 60 {
+			entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i), 1 + byte(j)}, Amount: token.Units(5)})
+		}
+		key, err := crypto.ToECDSA(w.Key[:])
+		must(err)
+		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), GasTipCap: big.NewInt(1e9),
+			GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
+			To: &contract, Data: disburser.Calldata(c.Token().Contract, entries, id.Memo())})
+		must(err)
+		bytes, err := tx.MarshalBinary()
+		must(err)
+		raw = append(raw, bytes)
+	}
+	must(c.MineExactly(raw...))
+	logs, err := s.watch.Transfers(t.Context(), s.Token.Contract, []token.Address{c.Wallets()[0].Address, c.Wallets()[1].Address},
+		c.Head().Number, c.Head().Number)
+	must(err)
+	must(s.readChain(t.Context()))
+	text, err := page.Told{}.News(s.Update())
+	must(err)
+	var u struct{ Count count }
+	must(json.Unmarshal(text, &u))
+	if want := (count{Asked: 2, Once: 2, Logs: 2, Block: c.Head().Number}); u.Count != want || len(logs) != 120 {
+		t.Errorf("of %d logs the page counts %+v, want %+v", len(logs), u.Count, want)
+	}
+}

@@ -1,0 +1,196 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Settings are the flags of a stack on one machine.
+type Settings struct {
+	Listen           string `default:"127.0.0.1:8080" env:"REMIT_LISTEN" help:"Where the API is served."`
+	ConfirmationRule string `env:"REMIT_CONFIRMATION_RULE" help:"When a payment is final: a number of blocks, safe or finalized. Empty: 2, or what docs/chains.md has for the outside chain."`
+
+	ChainSettings
+
+	RPC        []string      `name:"rpc" env:"REMIT_RPC" placeholder:"URL" help:"Use this outside node instead of the embedded chain; may be repeated."`
+	Token      token.Address `env:"REMIT_TOKEN" placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
+	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet's secret, or one key a line."`
+	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
+	Fresh      bool          `env:"REMIT_FRESH" help:"With --dynamodb: delete what the tables hold first."`
+
+	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
+	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
+	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
+	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may fill; 100 is no limit."`
+	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether a node that gave no valid answer for five minutes counts towards what is confirmed: strict, it does, or answering, it does not. Empty: answering, but strict on a main network."`
+	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
+	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
+	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"0" help:"Smallest amount of a payment, in the token's smallest unit; 0 for none."`
+	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
+	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
+	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
+	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
+	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
+	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
+	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Who may create API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
+	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
+	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
+	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
+}
+
+// ChainSettings are the flags of the embedded chain.
+type ChainSettings struct {
+	ChainListen string        `default:"127.0.0.1:8545" env:"REMIT_CHAIN_LISTEN" help:"Where the embedded chain serves JSON-RPC."`
+	BlockTime   time.Duration `env:"REMIT_BLOCK_TIME" help:"Time between blocks. 0: 1s, or what docs/chains.md has for the outside chain."`
+	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
+}
+
+// reservationAge is how long a reservation is left to its handler. There is one
+// process here: after a crash every reservation is an orphan.
+const reservationAge = 5 * time.Second
+
+// registryAge is how soon a change of the wallets is seen: reading them costs nothing
+// here.
+const registryAge = 5 * time.Second
+
+// servesPage reports whether the page is served: to this machine only, since its
+// buttons break the stack, and where the stack has a chain of its own that may be
+// broken and that tells which payment a transfer is.
+func (s *Settings) servesPage() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
+}
+
+// complete returns config with the chain's own values where no flag chose one, and
+// notes those that people are shown. The embedded chain has fast blocks and a pool
+// without limits, and so may a chain that is not known.
+func (s *Settings) complete(config stack.Config) stack.Config {
+	own, known := chains.Of(config.ChainID)
+	if !known {
+		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
+			ByCall: own.ByCall}
+	}
+	own.Window = cmp.Or(s.Window, own.Window)
+	config = own.Complete(config)
+	config.Live = chains.IsMain(config.ChainID)
+	mode := map[bool]string{true: "live", false: "test"}[config.Live]
+	if after, _ := stack.ParseQuorum(s.Quorum, mode); after > 0 { // kong takes no other
+		config.SilentAfter = cmp.Or(s.SilentAfter, after)
+	}
+	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
+	return config
+}
+
+// asFlags has the flags by which settings are called here.
+var asFlags = strings.NewReplacer("AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
+
+// closed refuses what is open to strangers or without limits on a main network, as a live
+// stack does.
+func (s *Settings) closed(chainID uint64) error {
+	open := s.initial().Unset()
+	if s.KeyCreation == "public" {
+		open = append(open, "--key-creation operator")
+	}
+	if len(open) == 0 || !chains.IsMain(chainID) {
+		return nil
+	}
+	return fmt.Errorf("chain %d is a main network, whose tokens are money; set %s", chainID, asFlags.Replace(strings.Join(open, "; set ")))
+}
+
+// initial returns the settings that the flags choose.
+func (s *Settings) initial() settings.Settings {
+	initial := settings.Default()
+	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey
+	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
+	initial.FeeCapGwei, initial.MerchantShare = s.MaxFeeCap, max(1, s.MerchantShare)
+	if len(s.RPC) == 0 {
+		initial.BatchContract = disburser.Address()
+	}
+	return initial
+}
+
+// byFlags is who stored settings that flags chose.
+const byFlags = "remit local"
+
+// write stores what the flags choose as the first settings, and in place of what flags
+// chose before. Settings that a command has changed since are kept, with a warning.
+func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
+	rules, err := t.payments.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
+	initial.Stamp, initial.Version = by, rules.Settings.Version
+	if err := replace(settings.Payments, rules.Settings, initial, rules.Unusable, log,
+		func() error { return t.payments.SetSettings(ctx, initial) }); err != nil {
+		return err
+	}
+	there, unusable := t.keys.KeySettings(ctx)
+	keys := settings.Keys{Stamp: by, Public: s.KeyCreation == "public", Hold: s.RecipientHold}
+	keys.Version = there.Version
+	return replace(settings.APIKeys, there, keys, unusable, log, func() error { return t.keys.SetKeySettings(ctx, keys) })
+}
+
+// replace stores the flags' settings unless they are stored, or were changed by a command.
+func replace[T any](table settings.Table[T], there, flags T, unusable error, log *slog.Logger, store func() error) error {
+	changes := table.Diff(there, flags)
+	switch {
+	case errors.Is(unusable, settings.ErrMissing):
+		return store()
+	case unusable != nil:
+		return fmt.Errorf("%w; start with --fresh to delete them", unusable)
+	case len(changes) > 0 && table.Stamp(&there).Who != byFlags:
+		for _, c := range changes {
+			log.Warn("setting kept, not taken from the flags; change it with remit settings set", "setting", c.Name, "stored", c.From, "flag", c.To)
+		}
+		return nil
+	case len(changes) > 0:
+		return store()
+	}
+	return nil
+}
+
+// config returns the flags as the engines read them, without the chain and the
+// token. Its error names the flag that cannot be read.
+func (s *Settings) config() (stack.Config, error) {
+	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
+	case s.Fresh && (outside || s.DynamoDB == ""):
+		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables " +
+			"would be all that knows what was paid")
+	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
+		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
+	case outside && (!named || s.WalletFile == ""):
+		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
+	}
+	if s.KeyCreation == "" {
+		s.KeyCreation = "public"
+		if len(s.RPC) > 0 {
+			s.KeyCreation = "operator"
+		}
+	}
+	var rule chain.ConfirmationRule
+	if s.ConfirmationRule != "" {
+		var err error
+		if rule, err = chain.ParseConfirmationRule(s.ConfirmationRule); err != nil {
+			return stack.Config{}, fmt.Errorf("--confirmation-rule: %w", err)
+		}
+	}
+	return stack.Config{
+		Network: s.Network, Mode: "test", Ephemeral: s.DynamoDB == "",
+		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
+	}, nil
+}

@@ -1,0 +1,89 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// tables are the stores of a stack, in place of AWS's three tables.
+type tables struct {
+	keys interface {
+		apikey.Store
+		apikey.Finder
+		recipient.Store
+		settings.KeyStore
+	}
+	payments interface {
+		store.Store
+		store.AuditLog
+	}
+	webhooks webhook.Store
+}
+
+// tableTimeout bounds one request to DynamoDB: the SDK sets no bound.
+const tableTimeout = 5 * time.Second
+
+// localTables are the names that a stack on one machine gives its tables.
+var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
+
+// openTables returns stores in memory, or in DynamoDB at url, whose tables it
+// creates if they are absent, and deletes first if they are to be fresh.
+func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
+	if url == "" {
+		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks()}, nil
+	}
+	db := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(url),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "remit", SecretAccessKey: "remit"}, nil
+		}),
+		HTTPClient: awshttp.NewBuildableClient().WithTimeout(tableTimeout),
+	})
+	if fresh {
+		if err := dynamo.DeleteTables(ctx, db, localTables); err != nil {
+			return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
+		}
+	}
+	if err := dynamo.CreateTables(ctx, db, localTables); err != nil {
+		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
+	}
+	return &tables{
+		dynamo.NewAPIKeys(db, localTables.APIKeys),
+		dynamo.NewPayments(db, localTables.Payments),
+		dynamo.NewWebhooks(db, localTables.Webhooks),
+	}, nil
+}
+
+// errBehind reports tables that were kept while the embedded chain was not.
+var errBehind = errors.New("the tables know payments of an embedded chain that is gone: start with --fresh to delete them, or " +
+	"keep a chain with remit chain and name it with --rpc")
+
+// fit returns an error if no payment could be made from the tables: errBehind if a wallet
+// of theirs has paid on another run's embedded chain, which begins anew whenever a process
+// does, and store.ErrOtherCoin if their payments are of another token or chain.
+func (t *tables) fit(ctx context.Context, on *chainAccess) error {
+	if on.embedded == nil {
+		rules, err := t.payments.Rules(ctx)
+		return cmp.Or(err, rules.Are(store.Coin{ChainID: on.chainID, Token: on.asset.Contract}))
+	}
+	wallets, err := t.payments.Wallets(ctx, on.chainID)
+	if err == nil && len(wallets.Working(true)) > 0 {
+		err = errBehind
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package merchant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+)
+
+// Listen is `remit listen`.
+type Listen struct {
+	URL    string   `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
+	Listen string   `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Where webhooks are received; port 0 takes a free one."`
+	Key    string   `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
+	Secret []string `env:"REMIT_WEBHOOK_SECRET" placeholder:"whsec_…" help:"Register nothing, and verify what arrives with this secret; may be repeated."`
+	Events []string `help:"Types of event to receive; none means all."`
+	Answer int      `default:"204" help:"Status to answer with. Anything but 2xx makes Remit try again."`
+	Body   bool     `help:"Print the whole body of every event."`
+}
+
+// Run receives webhooks, verifies them and prints them to out until ctx ends. It
+// then deletes the endpoint that it registered.
+func (c *Listen) Run(ctx context.Context, out io.Writer) error {
+	if c.Answer < 200 || c.Answer > 599 {
+		return fmt.Errorf("--answer %d: must be from 200 to 599", c.Answer)
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is taken: choose another place with --listen", c.Listen)
+	}
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+	}
+	r := &receiver{out: out, answer: c.Answer, whole: c.Body, now: time.Now}
+	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	at := "http://" + listener.Addr().String()
+	api := connect(c.URL, c.Key)
+	id, err := c.register(ctx, api, at, r)
+	if err != nil {
+		return errors.Join(explained(err, api), listener.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	fmt.Fprintf(r.out, "Listening at %s\n\n", at)
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if id != "" {
+		err = errors.Join(err, api.DeleteWebhook(stopping, id))
+	}
+	return errors.Join(err, server.Shutdown(stopping))
+}
+
+// register makes an endpoint for url and returns its id, "" if secrets were given
+// and none is made.
+func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (id string, err error) {
+	if len(c.Secret) > 0 {
+		return "", r.trust(c.Secret...)
+	}
+	if err := join(ctx, api, "remit listen"); err != nil {
+		return "", err
+	}
+	if c.Key == "" {
+		invite(r.out, api.URL, api.Key, failing(ctx, api))
+	}
+	w, err := api.CreateWebhook(ctx, url, "remit listen", c.Events...)
+	if err != nil {
+		return "", fmt.Errorf("registering %s: %w", url, err)
+	}
+	return w.ID, r.trust(w.Secret)
+}
+
+// failing returns a recipient whose payments fail on the embedded chain, "" if
+// the stack has none.
+func failing(ctx context.Context, api *client.Client) string {
+	answer, err := api.Call(ctx, "GET", "/sandbox", "")
+	if err != nil {
+		return ""
+	}
+	var facts struct {
+		Recipients []struct{ Address, Behaviour string }
+	}
+	_ = json.Unmarshal(answer.Body, &facts) // a deployed stack has no sandbox
+	for _, r := range facts.Recipients {
+		if r.Behaviour == "revert" {
+			return r.Address
+		}
+	}
+	return ""
+}
+
+// invite prints lines that make an event arrive. Of the recipients, the first is
+// an ordinary address to which no key is known.
+func invite(out io.Writer, url, key, failing string) {
+	pay := func(invitation, to string) {
+		fmt.Fprintf(out, "%s\n\n  curl -s %s/send-payment -H 'x-api-key: %s' -H 'Content-Type: application/json' -d "+
+			"'{\"to\":\"%s\",\"amount\":1000000}'\n\n",
+			invitation, url, key, to)
+	}
+	pay("Paste this in another terminal to be told of a payment:", "0x2222222222222222222222222222222222222222")
+	if failing != "" {
+		pay("And this to be told of one that fails:", failing)
+	}
+}

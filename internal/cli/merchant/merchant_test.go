@@ -1,0 +1,128 @@
+package merchant_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/merchant"
+)
+
+const payee = "0x2222222222222222222222222222222222222222"
+
+// TestSmoke: every step is taken, with a merchant of its own and with one that
+// has other payments, whose webhooks arrive beside the one that is waited for.
+func TestSmoke(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	if _, err := api.Send(t.Context(), client.Order{To: payee, Amount: "1"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", api.Key} {
+		smoke := merchant.Smoke{URL: api.URL, Key: key, To: payee, Amount: "10000", Limit: time.Minute, JSON: true}
+		var out bytes.Buffer
+		if err := smoke.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "signature verified") ||
+			strings.Contains(out.String(), `"ok": false`) {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}
+}
+
+// TestAStackThatIsNotThere: the error says how to start one.
+func TestAStackThatIsNotThere(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	url := gone.URL
+	for name, err := range map[string]error{
+		"smoke":  (&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
+		"listen": (&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+": start a stack there with remit local") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestListen shows a merchant's second terminal: an event for each way that a
+// payment ends, verified, and no endpoint left behind.
+func TestListen(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	sandbox, err := api.Call(t.Context(), "GET", "/sandbox", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := regexp.MustCompile(`"address":"(0x[0-9a-fA-F]{40})","behaviour":"revert"`).FindSubmatch(sandbox.Body)
+	for _, test := range []struct{ event, to, want string }{
+		{"payment.confirmed", payee, `payment\.confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
+		{"payment.failed", string(failing[1]), `payment\.failed     verified  1000000 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
+	} {
+		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--events", test.event, "--body")
+		out.Await(t, "Listening at")
+		if _, err := api.Send(t.Context(), client.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if line := out.Await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {
+			t.Errorf("it printed %q", line)
+		}
+		out.Await(t, `"reference": "inv-1"`) // of the body
+		stop()
+		left, err := api.Call(t.Context(), "GET", "/webhooks", "")
+		if err != nil || string(left.Body) != `{"data":[]}` {
+			t.Errorf("it left %s %v", left.Body, err)
+		}
+	}
+}
+
+// TestListenInvites: without a key the command makes a merchant, and prints lines
+// that pay with its key.
+func TestListenInvites(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL)
+	for range 2 { // a payment that is confirmed, and one that fails
+		line := out.Await(t, "curl")
+		key := regexp.MustCompile(`x-api-key: (remit_test_\w+)`).FindStringSubmatch(line)
+		if key == nil || key[1] == api.Key {
+			t.Errorf("it printed %q", line)
+		}
+	}
+	out.Await(t, "Listening at")
+}
+
+// TestListenShowsForgeries: a webhook that another secret signed is refused and
+// shown as not genuine, and its text cannot steer the terminal.
+func TestListenShowsForgeries(t *testing.T) {
+	out, _ := localtest.Start(t, &merchant.Listen{}, "--body", "--secret", "whsec_"+strings.Repeat("A", 43)+"=")
+	at := strings.Fields(out.Await(t, "Listening at"))[2]
+	answer, err := http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") ||
+		!strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
+		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
+	}
+	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {
+		t.Errorf("of the body it printed %q", line)
+	}
+}
+
+// TestKeysOfTheOperator: where only an operator makes keys, the error says how to
+// get one.
+func TestKeysOfTheOperator(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"detail":"API keys are issued by the operator of this service.","code":"key_creation_closed"}`)
+	}))
+	defer server.Close()
+	err := (&merchant.Smoke{URL: server.URL, Limit: time.Minute}).Run(t.Context(), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass --key") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,331 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Pay is `remit pay`.
+type Pay struct {
+	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
+	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
+	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
+	DryRun      bool          `help:"Read the file, say what would be paid, and pay nothing."`
+	Yes         bool          `help:"Do not ask."`
+	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
+	Concurrency int           `default:"16" help:"How many requests are made at once."`
+	Wait        bool          `help:"Wait until every payment is final."`
+	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
+	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
+}
+
+// The statuses of a row in the file of results. A payment's own are beside them:
+// pending, confirmed, failed.
+const (
+	notSent = "not_sent" // the run ended before its turn
+	refused = "refused"  // the API refused it, and nothing was paid
+	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
+)
+
+// An Incomplete is the end of a run in which not every row was confirmed. Its exit
+// code is 2 if what is left is pending, and 1 if any row was refused, failed or is
+// not known.
+type Incomplete struct {
+	Rows   int            // of the file
+	Counts map[string]int // rows of each status
+	Advice string
+}
+
+// Error implements error.
+func (e *Incomplete) Error() string {
+	var parts []string
+	for _, status := range []string{"confirmed", "pending", "failed", refused, unknown, notSent} {
+		if n := e.Counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
+		}
+	}
+	return fmt.Sprintf("of %d rows %s%s", e.Rows, strings.Join(parts, ", "), e.Advice)
+}
+
+// ExitCode is the exit status of the command.
+func (e *Incomplete) ExitCode() int {
+	if e.Counts["confirmed"]+e.Counts["pending"] == e.Rows {
+		return 2
+	}
+	return 1
+}
+
+// A payout is one run of `remit pay`.
+type payout struct {
+	*Pay
+	api      *client.Client
+	rows     []*payRow
+	symbol   string
+	decimals int
+
+	out    io.Writer
+	number int      // of the next numbered payment; see paybatch.go
+	size   int      // rows of a batch
+	failed []string // what to say of those that paid nobody
+
+	mu      sync.Mutex // of the rows' outcomes and of what follows
+	written time.Time  // when the results were written last
+}
+
+// Run reads the whole file, says what it will pay, asks, and pays. It writes what
+// became of each row to a file beside it, FILE.results.csv, as it goes.
+func (c *Pay) Run(ctx context.Context, out io.Writer) error {
+	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
+	if err := p.read(ctx); err != nil {
+		return explained(err, p.api)
+	}
+	if err := p.look(ctx, false); err != nil {
+		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
+	}
+	if err := p.summary(out); err != nil || c.DryRun {
+		return err
+	}
+	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
+		return err
+	}
+	err := p.payAll(ctx)
+	if err == nil && c.Wait {
+		of := map[string][]*payRow{} // the rows of each payment
+		err = p.each(ctx, "Waiting", func(r *payRow) bool {
+			if r.status == "pending" {
+				of[r.hash] = append(of[r.hash], r)
+			}
+			return len(of[r.hash]) == 1 && of[r.hash][0] == r
+		}, func(ctx context.Context, r *payRow) error { return p.await(ctx, of[r.hash]) })
+	}
+	for _, r := range p.rows {
+		if r.status == "" {
+			r.status = notSent
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // the rows say how far it came
+	}
+	if failed := errors.Join(err, p.write()); failed != nil {
+		return failed
+	}
+	return p.ended(out)
+}
+
+// read reads the file, whose amounts mean what the API says of the token.
+func (p *payout) read(ctx context.Context) error {
+	file, err := os.ReadFile(p.File)
+	if err != nil {
+		return err
+	}
+	told, err := p.api.Token(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for the token: %w", err)
+	}
+	p.symbol, p.decimals = told.Symbol, told.Decimals
+	rows, bad, err := readPayments(file, p.Name, p.decimals)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.File, err)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("%s: %d rows cannot be paid, so nothing was:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+	}
+	p.rows = rows
+	return nil
+}
+
+// each does something for every row that is chosen, many at once, and shows how far
+// it is. The first error ends it.
+func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
+	var rows []*payRow
+	for _, r := range p.rows {
+		if chosen(r) {
+			rows = append(rows, r)
+		}
+	}
+	var done atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, p.Concurrency))
+	for _, r := range rows {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := do(ctx, r); err != nil {
+				return fmt.Errorf("line %d: %w", r.line, err)
+			}
+			p.progress(title, int(done.Add(1)), len(rows))
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// progress shows on the terminal how many rows are done.
+func (p *payout) progress(title string, done, rows int) {
+	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	end := ""
+	if done == rows {
+		end = "\n"
+	}
+	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
+}
+
+// payAll pays every row that has no payment yet.
+func (p *payout) payAll(ctx context.Context) error {
+	if err := p.payNumbered(ctx); err != nil || p.number == 0 || p.Batch {
+		return err
+	}
+	return p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
+}
+
+// pay asks for a row's payment until the API has said what became of it.
+func (p *payout) pay(ctx context.Context, r *payRow) error {
+	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, r.order(), r.key) })
+	told, answered := errors.AsType[*client.Problem](err)
+	switch {
+	case err == nil:
+		p.saw(r, made)
+	case answered && shut(told):
+		return fmt.Errorf("%w: no row can be paid with this key", err)
+	case answered && told.Status < 500 && !again(told):
+		p.lost(r, refused, told.Detail())
+	default:
+		p.lost(r, unknown, err.Error())
+	}
+	return p.writeSometimes()
+}
+
+// await asks for the payment of rows until it is final.
+func (p *payout) await(ctx context.Context, rows []*payRow) error {
+	for {
+		now, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Transaction(ctx, rows[0].hash) })
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			p.saw(r, now)
+		}
+		if now.Status != "pending" {
+			return p.writeSometimes()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// saw keeps a payment as the API tells it.
+func (p *payout) saw(r *payRow, told client.Payment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.status, r.hash, r.onChain, r.block = told.Status, told.Hash, told.OnChain, told.Block
+	r.problem = strings.TrimSpace(told.Failure.Code + " " + told.Failure.Message)
+}
+
+// lost keeps why a row has no payment that the API told of.
+func (p *payout) lost(r *payRow, status, problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.status, r.problem = status, problem
+}
+
+// inProgress reports whether an Idempotency-Key was taken on and its payment is not
+// signed: it may be made.
+func inProgress(err error) bool {
+	told, ok := errors.AsType[*client.Problem](err)
+	return ok && told.Status == http.StatusConflict && told.Code == "idempotency_in_progress"
+}
+
+// shut reports whether the key may not do what it was used for.
+func shut(told *client.Problem) bool {
+	return told.Status == http.StatusUnauthorized || told.Status == http.StatusForbidden
+}
+
+// again reports whether a refusal asks for the same request again: under the same
+// Idempotency-Key that is always safe.
+func again(told *client.Problem) bool {
+	return told.Status >= 500 || told.Status == http.StatusTooManyRequests || inProgress(told)
+}
+
+// retried makes a request until it has an answer that another request would not
+// change, for so long at most. It waits as long as the API asks, and otherwise twice
+// as long each time, from half a second to half a minute.
+func retried[T any](ctx context.Context, patience time.Duration, do func() (T, error)) (T, error) {
+	end := time.Now().Add(patience)
+	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
+		value, err := do()
+		told, answered := errors.AsType[*client.Problem](err)
+		if err == nil || answered && !again(told) {
+			return value, err
+		}
+		pause := wait
+		if answered {
+			if seconds, unreadable := strconv.Atoi(told.Header.Get("Retry-After")); unreadable == nil {
+				pause = time.Duration(seconds) * time.Second
+			}
+		}
+		if time.Now().Add(pause).After(end) {
+			return value, err
+		}
+		select {
+		case <-ctx.Done():
+			return value, errors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ended sums the run up.
+func (p *payout) ended(out io.Writer) error {
+	counts, confirmed := map[string]int{}, token.Amount{}
+	for i, r := range p.rows {
+		counts[r.status]++
+		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
+			confirmed = sum
+		}
+		same := func(i int) bool { return p.rows[i].status == r.status && p.rows[i].problem == r.problem }
+		if r.problem == "" || i > 0 && same(i-1) {
+			continue
+		}
+		lines, end := fmt.Sprint("line ", r.line), i
+		for ; end+1 < len(p.rows) && same(end+1); end++ {
+			lines = fmt.Sprintf("lines %d to %d", r.line, p.rows[end+1].line)
+		}
+		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
+	}
+	if counts["confirmed"] == len(p.rows) {
+		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals),
+			p.symbol, p.results())
+		return err
+	}
+	advice := "; " + p.results() + " has each"
+	switch {
+	case counts[unknown]+counts[notSent] > 0:
+		advice += "; run the same command again: what was paid is not paid twice"
+	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
+		advice += "; run the same command again with --wait to see their end"
+	}
+	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice}
+}

@@ -1,0 +1,212 @@
+package merchant_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/merchant"
+)
+
+// run pays a file and returns what the command printed.
+func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
+	t.Helper()
+	var c merchant.Pay
+	if err := localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := c.Run(t.Context(), &out)
+	return out.String(), err
+}
+
+// write makes a file of payments.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestPayNamesEveryBadRow: nothing is paid of a file with a row that cannot be paid.
+func TestPayNamesEveryBadRow(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	for name, test := range map[string]struct{ file, want string }{
+		"rows": {"address,amount,reference\n" +
+			"0x2222222222222222222222222222222222222222,1,ok\n" +
+			"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD,1,checksum \n" +
+			"0x22,1,\n" + payee + ",0,\n" + payee + ",1.1234567,\n" + payee + ",\"1,5\",\n" + payee + ",1e3,\n" + payee + ",.5,\n" +
+			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
+			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: has 2 fields, and the header 3|line 11: .*128 characters`},
+		"a broken quote":     {"address,amount\n\"" + payee + ",1\n", `line 2: `},
+		"no amount":          {"address,sum\n" + payee + ",1\n", `one column of the name amount or amount_units, and has 0`},
+		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `and has 2`},
+		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
+		"no row":             {"address,amount\n", `a header and no row`},
+		"another code page":  {"address,amount,reference\n" + payee + ",1,Z\xfcrich\n", `not UTF-8`},
+		"more than it holds": {"address,amount_units\n" + payee + ",1" + strings.Repeat("0", 78) + "\n", `line 2: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, test.file)
+			_, err := run(t, file, api.URL, api.Key, "--yes")
+			if err == nil {
+				t.Fatal("it paid")
+			}
+			for want := range strings.SplitSeq(test.want, "|") {
+				if !matches(want, err.Error()) {
+					t.Errorf("no line says %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+	if paid, _, err := api.Payments(t.Context(), nil); err != nil || len(paid) > 0 {
+		t.Errorf("it made %v %v", paid, err)
+	}
+}
+
+// TestPayPaysEachRowOnce: under any order of rows, any separator and any amount of
+// runs, and a changed row is a payment that the command tells of before it asks.
+func TestPayPaysEachRowOnce(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	other := "0x3333333333333333333333333333333333333333"
+	file := write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n")
+	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil ||
+		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil ||
+		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	results, err := os.ReadFile(file + ".results.csv")
+	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32}$`, string(results)) {
+		t.Errorf("%v\n%s", err, results)
+	}
+	// Edited: sorted, in units, with commas; one row changed and one twice.
+	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee +
+		",1500000,Zürich; May\n"
+	if err := os.WriteFile(file, []byte(again), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
+	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 says the same as line 3") ||
+		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+" (line 3)") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for range 2 {
+		if out, err = run(t, file, api.URL, api.Key, "--yes", "--wait", "--duplicates"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	for address, want := range map[string]string{payee: "3000000", other: "4000001"} {
+		if have, err := api.Balance(t.Context(), address); err != nil || have.String() != want {
+			t.Errorf("%s holds %s, not %s (%v)", address, have, want, err)
+		}
+	}
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--duplicates", "--run", "June"); !incomplete(err, 2) {
+		t.Errorf("another run pays the rows again: %v\n%s", err, out)
+	}
+}
+
+// TestPayAcrossFailures: lost answers, overload and refusals of single rows.
+func TestPayAcrossFailures(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	target, err := url.Parse(api.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	var deaf atomic.Bool // every answer to a payment is lost
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			switch n := calls.Add(1) % 4; {
+			case n == 1 || deaf.Load(): // carried out, and the answer is lost
+				proxy.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			case n == 2:
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	file := write(t, "address,amount_units\n"+payee+",1\n"+payee+",2\n0x0000000000000000000000000000000000000000,4\n"+payee+",8\n")
+	out, err := run(t, file, between.URL, api.Key, "--yes", "--wait")
+	if !incomplete(err, 1) || !matches(`of 4 rows 3 confirmed, 1 refused`, err.Error()) || !matches(`line 4 refused: .*zero address`, out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "11" {
+		t.Errorf("it holds %s, not 11 (%v)", have, err)
+	}
+	deaf.Store(true)
+	other := write(t, "address,amount_units\n"+payee+",16\n")
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "1s"); !incomplete(err, 1) ||
+		!matches(`1 unknown; .* run the same command again`, err.Error()) {
+		t.Errorf("no answer: %v\n%s", err, out)
+	}
+	deaf.Store(false)
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--wait"); err != nil {
+		t.Errorf("the same command again: %v\n%s", err, out)
+	}
+	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "27" {
+		t.Errorf("it holds %s, not 27 (%v)", have, err)
+	}
+	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("a wrong key: %v", err)
+	}
+	between.Close()
+	begin := time.Now()
+	if _, err := run(t, file, between.URL, api.Key, "--yes"); err == nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("a stack that is gone: %v", err)
+	}
+}
+
+// TestPayAgainAfterAFailure: a row that failed on the chain is told apart from those
+// that were paid, and nothing is paid while the results have no place.
+func TestPayAgainAfterAFailure(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	const reverts = "0x7e57000000000000000000000000000000000001"
+	file := write(t, "address,amount\n"+payee+",1\n"+reverts+",1\n")
+	if err := os.Mkdir(file+".results.csv", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t, file, api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), "writing "+file+".results.csv") {
+		t.Errorf("results without a place: %v", err)
+	}
+	if paid, _, err := api.Payments(t.Context(), nil); err != nil || len(paid) > 0 {
+		t.Errorf("it made %v %v", paid, err)
+	}
+	if err := os.Remove(file + ".results.csv"); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"to pay          2 rows",
+		"(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
+		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
+		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted", out) {
+			t.Errorf("run %d: %v\n%s", n, err, out)
+		}
+	}
+}
+
+func incomplete(err error, code int) bool {
+	told, ok := errors.AsType[*merchant.Incomplete](err)
+	return ok && told.ExitCode() == code
+}
+
+func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }

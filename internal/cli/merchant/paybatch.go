@@ -1,0 +1,316 @@
+package merchant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// The batches of a run are numbered from 0, and the number alone gives the
+// Idempotency-Key. A number is used once the one before is: so the stored batches of
+// a run, by whatever process and of whatever file, are those before the first unused
+// number, and two processes cannot both pay under one. What they pay is taken out of
+// the rows before the next batch is planned. Nothing else is remembered.
+//
+// The payment with number 0 fixes the mode of its run: it is a batch, or one row alone
+// if every other row is paid under a key of its own. No process sends anything else
+// before number 0 is stored, and each goes on in the mode that it finds there.
+
+// batchLimit is how many entries the API takes in a batch.
+const batchLimit = 100
+
+// paidNobody are the failures of a batch that moved no coin; of the others that is
+// not said.
+var paidNobody = []string{"execution_reverted", "transfer_missing", "nonce_consumed"}
+
+// batchKey is the Idempotency-Key of a batch of the run.
+func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch", number) }
+
+// batchReference is the reference of a batch. A stored batch without one has lost its
+// words: they were erased, or the payment was recovered from the chain.
+func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
+
+// alone is the metadata of a row that is paid alone with number 0. A stored one without
+// it has lost its words as well.
+var alone = map[string]string{"remit pay": "first row"}
+
+// look finds the numbered payments of the run that are stored from the next number on,
+// and takes what they pay out of the rows. One that is not signed yet is the end: an
+// error if patient, else left to the request under its number, which finds out.
+func (p *payout) look(ctx context.Context, patient bool) error {
+	_, err := retried(ctx, p.Patience, func() (bool, error) {
+		err := p.find(ctx)
+		if inProgress(err) && !patient {
+			err = nil
+		}
+		return err == nil, err
+	})
+	switch {
+	case inProgress(err):
+		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w",
+			p.number, err)
+	case err != nil:
+		return fmt.Errorf("batch %d of this run: %w", p.number, err)
+	}
+	return nil
+}
+
+// find is look, once.
+func (p *payout) find(ctx context.Context) error {
+	free := map[says][]*payRow{}
+	for _, r := range p.rows {
+		if r.hash == "" {
+			free[r.says()] = append(free[r.says()], r)
+		}
+	}
+	for window := 1; ; window = max(1, p.Concurrency) {
+		first, found, errs := p.number, make([][]client.Payment, window), make([]error, window)
+		var group errgroup.Group
+		for i := range window {
+			group.Go(func() error {
+				found[i], _, errs[i] = p.api.Payments(ctx, url.Values{"idempotency_key": {p.batchKey(first + i)}})
+				return nil
+			})
+		}
+		_ = group.Wait()
+		for i := range window {
+			if errs[i] != nil || len(found[i]) == 0 {
+				return errs[i]
+			}
+			if p.number == 0 {
+				if goesOn, err := p.begun(ctx, found[i][0]); err != nil || !goesOn {
+					return err
+				}
+			}
+			if err := p.take(found[i][0], free); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// begun puts the run into the mode of its first payment, and reports whether that is a
+// batch. Else it takes that payment's row out of the rows.
+func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _ error) {
+	words := maps.Equal(first.Metadata, alone)
+	if batch = first.Entries != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
+		next, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.batchKey(1)}})
+		if batch = len(next) > 0; err != nil {
+			return false, err
+		}
+	}
+	if p.Batch != batch {
+		p.Batch = batch
+		fmt.Fprintln(p.out, map[bool]string{true: "this run was begun with --batch, and goes on so",
+			false: "this run was begun without --batch, and goes on so"}[batch])
+	}
+	if batch {
+		return true, nil
+	}
+	var its []*payRow
+	for _, r := range p.rows {
+		if r.to.String() == first.To && r.amount.String() == first.Amount.String() && (r.reference == first.Reference || !words) {
+			its = append(its, r)
+		}
+	}
+	p.number++
+	switch {
+	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
+		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.Hash)
+		return false, err
+	case len(its) > 0: // the first of those that say the same, whose own key is never used
+		p.paid(its[:1], first, p.batchKey(0))
+	}
+	p.recall(first)
+	return false, nil
+}
+
+// says is what a row and an entry of a batch are compared by.
+type says struct {
+	to        token.Address
+	amount    token.Amount
+	reference string
+}
+
+func (r *payRow) says() says { return says{r.to, r.amount, r.reference} }
+
+// take takes the entries of the batch with the next number out of the rows that are
+// free, which the map holds by what they say. If the batch has lost its words, any
+// row of the same recipient and amount is taken.
+func (p *payout) take(made client.Payment, free map[says][]*payRow) error {
+	entries, key := made.Entries, p.batchKey(p.number)
+	if entries == nil { // of one, recovered from the chain
+		entries = []client.Order{{To: made.To, Amount: made.Amount}}
+	}
+	var paid []*payRow
+	for _, e := range entries {
+		to, err := token.ParseAddress(e.To)
+		if err != nil {
+			return fmt.Errorf("reading recipient %q: %w", e.To, err)
+		}
+		amount, err := token.ParseAmount(e.Amount.String())
+		if err != nil {
+			return fmt.Errorf("reading amount %q: %w", e.Amount, err)
+		}
+		rows := free[says{to, amount, e.Reference}]
+		if made.Reference == "" {
+			rows = p.rows
+		}
+		i := slices.IndexFunc(rows, func(r *payRow) bool {
+			return r.hash == "" && r.to == to && r.amount == amount && !slices.Contains(paid, r)
+		})
+		if i >= 0 {
+			paid = append(paid, rows[i])
+		}
+	}
+	p.number++
+	if made.Status == "failed" && slices.Contains(paidNobody, made.Failure.Code) {
+		p.failed = append(p.failed, fmt.Sprintf("batch %d of %d rows (%s)", p.number-1, len(entries), made.Failure.Code))
+		return nil
+	}
+	p.paid(paid, made, key)
+	return nil
+}
+
+// paid keeps what the batch under a key made of rows.
+func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
+	for _, r := range rows {
+		p.saw(r, made)
+		r.key = key
+	}
+}
+
+// payNumbered pays the rows that have no payment yet, one batch at a time, or the first
+// of them alone. While the outcome of one payment is not known, no other is sent.
+func (p *payout) payNumbered(ctx context.Context) error {
+	stale := 0
+	for ctx.Err() == nil && (p.Batch || p.number == 0) {
+		var rows []*payRow
+		left, size := 0, 1
+		if p.Batch {
+			size = p.size
+		}
+		for _, r := range p.rows {
+			if r.status != "" {
+				continue
+			}
+			if left++; len(rows) < size {
+				rows = append(rows, r)
+			}
+		}
+		if p.Batch {
+			p.progress("Paying", len(p.rows)-left, len(p.rows))
+		}
+		if left == 0 {
+			return nil
+		}
+		key, batch := p.batchKey(p.number), client.Batch{Reference: batchReference(p.number)}
+		for _, r := range rows {
+			batch.Payments = append(batch.Payments, r.order())
+		}
+		made, err := retried(ctx, p.Patience, func() (client.Payment, error) {
+			if p.Batch {
+				return p.api.SendBatch(ctx, batch, key)
+			}
+			order := rows[0].order()
+			order.Metadata = alone
+			return p.api.Send(ctx, order, key)
+		})
+		if err == nil {
+			p.number++
+			p.paid(rows, made, key)
+			stale = 0
+		} else if more, err := p.unpaid(ctx, rows, err, &stale); err != nil || !more {
+			return err
+		}
+		if err := p.writeSometimes(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// unpaid deals with a batch that the API did not answer with a payment, and reports
+// whether the next may be sent. A refusal leaves the number unused. stale counts the
+// answers in a row of which nothing was learned.
+func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
+	told, answered := errors.AsType[*client.Problem](err)
+	if !answered || again(told) {
+		return p.stop(rows, unknown, err.Error())
+	}
+	kind, faults := faultsOf(told, len(rows))
+	switch {
+	case shut(told):
+		return false, fmt.Errorf("%w: no row can be paid with this key", err)
+	case kind == "idempotency_key_reused": // by another process, or for another file
+		before := p.number
+		if err = p.look(ctx, true); err != nil {
+			return p.stop(rows, unknown, err.Error())
+		}
+		if *stale++; p.number > before {
+			*stale = 0
+		}
+		if *stale == 3 {
+			return p.stop(rows, unknown, "its batch was refused as another one that cannot be seen: "+told.Detail())
+		}
+	case !p.Batch:
+		p.lost(rows[0], refused, told.Detail())
+	case len(faults) > 0:
+		for place, why := range faults {
+			p.lost(rows[place], refused, why)
+		}
+	case (kind == "too_many" || told.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
+		p.size = len(rows) / 2
+	case told.Code == "batches_not_enabled":
+		return p.stop(rows, refused, told.Detail()+" Run the same without --batch.")
+	default:
+		return p.stop(rows, refused, told.Detail())
+	}
+	return true, nil
+}
+
+// stop ends the run at a batch, whose rows get a status.
+func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
+	for _, r := range rows {
+		p.lost(r, status, why)
+	}
+	return false, nil
+}
+
+// faultsOf returns the kind of a 422, and why entries of a batch are refused, by their
+// place among so many.
+func faultsOf(told *client.Problem, entries int) (kind string, faults map[int]string) {
+	var body struct {
+		Index  *int
+		Detail json.RawMessage
+	}
+	var items []struct {
+		Type, Msg string
+		Loc       []any
+	}
+	_ = json.Unmarshal(told.Body, &body)    // a body of another form names no entry
+	_ = json.Unmarshal(body.Detail, &items) // and neither does a sentence
+	faults = map[int]string{}
+	if body.Index != nil {
+		faults[*body.Index] = told.Detail()
+	}
+	for _, item := range items {
+		if kind = item.Type; len(item.Loc) > 2 && item.Loc[1] == "payments" {
+			if place, ok := item.Loc[2].(float64); ok {
+				faults[int(place)] = item.Type + " " + item.Msg
+			}
+		}
+	}
+	maps.DeleteFunc(faults, func(place int, _ string) bool { return place < 0 || place >= entries })
+	return kind, faults
+}

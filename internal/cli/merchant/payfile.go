@@ -1,0 +1,167 @@
+package merchant
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A payRow is one row of a file of payments, and what became of its payment.
+type payRow struct {
+	line      int // where the row begins in the file, from 1
+	to        token.Address
+	amount    token.Amount
+	reference string
+	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
+	twin      int    // the line of the first row that says the same; 0 for none
+
+	status  string // "" until the API told of it; see the statuses in pay.go
+	hash    string
+	onChain string
+	block   uint64
+	problem string // why it was refused, failed, or is not known
+}
+
+// order is what the row asks for.
+func (r *payRow) order() client.Order {
+	return client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
+}
+
+// The columns that a file may have; names are compared without regard to case.
+var (
+	addressColumns = []string{"address", "wallet_address", "to"}
+	payColumns     = append([]string{"amount", "amount_units", "reference"}, addressColumns...)
+)
+
+// referenceLimit is the longest reference that the API takes, in code points.
+const referenceLimit = 128
+
+// readPayments reads a whole file of payments in a token of so many decimals. bad
+// tells each row that cannot be paid, by line and reason; then rows are not all. An
+// error means that the file as a whole cannot be read.
+//
+// The Idempotency-Key of a row follows from the run's name, the row's recipient,
+// amount and reference, and from how many rows before say the same. It follows from
+// nothing else, so a row keeps its key when the file is renamed, sorted, edited
+// elsewhere, or read on another machine.
+func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
+	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(file) {
+		return nil, nil, errors.New("the file is not UTF-8: save it as CSV UTF-8")
+	}
+	header, _, _ := bytes.Cut(file, []byte("\n"))
+	r := csv.NewReader(bytes.NewReader(file))
+	r.FieldsPerRecord = -1
+	if bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")) {
+		r.Comma = ';'
+	}
+	names, err := r.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the header: %w", err)
+	}
+	column := map[string]int{}
+	for i, name := range names {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := column[name]; twice && slices.Contains(payColumns, name) {
+			return nil, nil, fmt.Errorf("the header has the column %s twice", name)
+		}
+		column[name] = i
+	}
+	address, err := oneOf(column, addressColumns...)
+	if err != nil {
+		return nil, nil, err
+	}
+	amount, err := oneOf(column, "amount", "amount_units")
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string][]int{} // the lines of the rows that say the same
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if broken, ok := errors.AsType[*csv.ParseError](err); ok {
+			bad = append(bad, fmt.Sprintf("line %d: %v", broken.StartLine, broken.Err))
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		line, _ := r.FieldPos(0)
+		if len(fields) != len(names) {
+			bad = append(bad, fmt.Sprintf("line %d: has %d fields, and the header %d", line, len(fields), len(names)))
+			continue
+		}
+		row, err := payRowOf(fields, column, address, amount, decimals)
+		if err != nil {
+			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
+			continue
+		}
+		row.line = line
+		says := strings.Join([]string{run, row.to.String(), row.amount.String(), row.reference}, "\x00")
+		if before := seen[says]; len(before) > 0 {
+			row.twin = before[0]
+		}
+		row.key = payKey(says, len(seen[says]))
+		seen[says] = append(seen[says], line)
+		rows = append(rows, row)
+	}
+	if len(rows)+len(bad) == 0 {
+		return nil, nil, errors.New("the file has a header and no row")
+	}
+	return rows, bad, nil
+}
+
+// payKey returns the Idempotency-Key of the payment with that number among those of
+// which the same can be said.
+func payKey(says string, number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", says, number))
+	return "pay-" + hex.EncodeToString(sum[:16])
+}
+
+// oneOf returns the one of the names that the header has.
+func oneOf(column map[string]int, names ...string) (string, error) {
+	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
+	if len(have) != 1 {
+		return "", fmt.Errorf("the header needs one column of the name %s, and has %d", strings.Join(names, " or "), len(have))
+	}
+	return have[0], nil
+}
+
+func payRowOf(fields []string, column map[string]int, address, amount string, decimals int) (*payRow, error) {
+	row := &payRow{}
+	if i, there := column["reference"]; there {
+		row.reference = fields[i]
+	}
+	if utf8.RuneCountInString(row.reference) > referenceLimit {
+		return nil, fmt.Errorf("the reference has more than %d characters", referenceLimit)
+	}
+	var err error
+	if row.to, err = token.ParseAddress(strings.TrimSpace(fields[column[address]])); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", address, fields[column[address]], err)
+	}
+	text := strings.TrimSpace(fields[column[amount]])
+	if amount == "amount" {
+		row.amount, err = token.ParseTokens(text, decimals)
+	} else {
+		row.amount, err = token.ParseAmount(text)
+	}
+	if err == nil && row.amount.IsZero() {
+		err = errors.New("is zero")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", amount, text, err)
+	}
+	return row, nil
+}

@@ -1,0 +1,116 @@
+package merchant
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// resultColumns is the header of the file of results.
+var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units",
+	"idempotency_key"}
+
+// results is the name of the file of results.
+func (p *payout) results() string { return p.File + ".results.csv" }
+
+// writeSometimes writes the results, at most once a second.
+func (p *payout) writeSometimes() error {
+	p.mu.Lock()
+	early := time.Since(p.written) < time.Second
+	p.mu.Unlock()
+	if early {
+		return nil
+	}
+	return p.write()
+}
+
+// write puts the results in the place of the earlier ones, in one step: a reader, and
+// a run that is killed, finds the old file or the new one.
+func (p *payout) write() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write(resultColumns)
+	for _, r := range p.rows {
+		block := ""
+		if r.block != 0 {
+			block = strconv.FormatUint(r.block, 10)
+		}
+		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key})
+	}
+	w.Flush()
+	file, err := os.CreateTemp(filepath.Dir(p.File), ".results-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", p.results(), err)
+	}
+	_, err = file.Write(b.Bytes())
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), p.results())
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return fmt.Errorf("writing %s: %w", p.results(), err)
+	}
+	p.written = time.Now()
+	return nil
+}
+
+// earlier returns the results of an earlier run of the file, without their header.
+func (p *payout) earlier() [][]string {
+	file, err := os.ReadFile(p.results())
+	if err != nil {
+		return nil
+	}
+	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
+		return nil
+	}
+	return records[1:]
+}
+
+// recall keeps the ends of rows that were paid alone, by the results, if these have the
+// run's first payment: then they are of this run at this stack. Other rows are asked for
+// again, under their keys.
+func (p *payout) recall(first client.Payment) {
+	ends, ours := map[string][]string{}, false
+	for _, was := range p.earlier() {
+		ours = ours || was[8] == p.batchKey(0) && was[2] == first.Hash
+		if was[1] == "confirmed" || was[1] == "failed" {
+			ends[was[8]] = was
+		}
+	}
+	for _, r := range p.rows {
+		if was, ended := ends[r.key]; ours && ended && r.hash == "" {
+			r.status, r.hash, r.onChain, r.problem = was[1], was[2], was[3], was[5]
+			r.block, _ = strconv.ParseUint(was[4], 10, 64) // 0 of a cell that was edited
+		}
+	}
+}
+
+// otherwise lists the rows that an earlier run of the file paid, by its results, and that
+// the file lacks now or has under another key.
+func (p *payout) otherwise() (paid []string) {
+	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
+	for _, r := range p.rows {
+		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
+	}
+	for _, was := range p.earlier() {
+		id := [3]string{was[8], was[6], was[7]}
+		here[id]--
+		if amount, err := token.ParseAmount(was[7]); here[id] < 0 && err == nil && was[2] != "" {
+			paid = append(paid, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
+		}
+	}
+	return paid
+}

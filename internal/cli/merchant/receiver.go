@@ -1,0 +1,113 @@
+package merchant
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+)
+
+// A receiver prints each webhook that it gets, and whether it is genuine.
+type receiver struct {
+	out    io.Writer
+	answer int  // status for a genuine webhook
+	whole  bool // print bodies
+	now    func() time.Time
+	took   func(body []byte) // told of each genuine webhook; nil for none
+
+	mu    sync.Mutex
+	hooks []*standardwebhooks.Webhook
+	seen  []string // ids of the newest events, to tell duplicates
+}
+
+const (
+	bodyLimit = 1 << 20 // bytes of an event
+	seenLimit = 10_000  // events
+)
+
+// trust makes the receiver take webhooks that are signed with any of the secrets.
+func (r *receiver) trust(secrets ...string) error {
+	for _, s := range secrets {
+		hook, err := standardwebhooks.NewWebhook(s)
+		if err != nil || !strings.HasPrefix(s, "whsec_") {
+			return errors.New("a secret is whsec_ and base64, as it was shown when the webhook was made")
+		}
+		r.hooks = append(r.hooks, hook)
+	}
+	return nil
+}
+
+// ServeHTTP takes one webhook. One that is not genuine is answered with 401.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyLimit))
+	genuine := err == nil && slices.ContainsFunc(r.hooks, func(h *standardwebhooks.Webhook) bool {
+		return h.Verify(body, req.Header) == nil
+	})
+	status := r.answer
+	if !genuine {
+		status = http.StatusUnauthorized
+	}
+	if genuine && r.took != nil {
+		r.took(body)
+	}
+	r.print(req.Header.Get(standardwebhooks.HeaderWebhookID), body, genuine, status)
+	w.WriteHeader(status)
+}
+
+// print writes a line for the event, and its body if that was asked for.
+func (r *receiver) print(id string, body []byte, genuine bool, status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ev struct {
+		Type string         `json:"type"`
+		Data client.Payment `json:"data"`
+	}
+	_ = json.Unmarshal(body, &ev) // a body of another form is printed as far as it could be read
+	verdict, again := "NOT GENUINE", ""
+	if genuine {
+		verdict = "verified"
+		if slices.Contains(r.seen, id) {
+			again = "seen before"
+		} else {
+			r.seen = append(r.seen, id)
+			r.seen = r.seen[max(0, len(r.seen)-seenLimit):]
+		}
+	}
+	words := []string{
+		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), ev.Data.Failure.Code,
+		ev.Data.Reference, ev.Data.Hash, id, fmt.Sprint("→ ", status),
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", r.now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))
+	if r.whole {
+		var pretty bytes.Buffer
+		if json.Indent(&pretty, body, "", "  ") != nil {
+			pretty.Reset()
+			_, _ = fmt.Fprintf(&pretty, "%q", body)
+		}
+		for line := range strings.SplitSeq(pretty.String()+"\n", "\n") { // JSON leaves some of them as they are
+			_, _ = fmt.Fprintln(r.out, printable(line))
+		}
+	}
+}
+
+// printable keeps bytes that any process may send to this port from steering a
+// terminal.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}

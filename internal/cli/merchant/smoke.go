@@ -1,0 +1,238 @@
+package merchant
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+)
+
+// Smoke is `remit smoke`.
+type Smoke struct {
+	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it a key is created, where the stack lets anybody."`
+	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Whom to pay. What is paid there is gone."`
+	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
+	Webhook string        `placeholder:"URL" help:"An endpoint of yours to announce it to. A stack on this machine needs none."`
+	Limit   time.Duration `default:"5m" help:"How long the payment may take to be final."`
+	Live    bool          `help:"Go on even if the stack moves real money."`
+	JSON    bool          `name:"json" help:"Answer with the steps in JSON as well."`
+}
+
+// A stepRow is one step as --json shows it.
+type stepRow struct {
+	Step    string  `json:"step"`
+	OK      bool    `json:"ok"`
+	Seconds float64 `json:"seconds"`
+	Said    string  `json:"said"`
+}
+
+// A smoke is one run of the steps.
+type smoke struct {
+	*Smoke
+	api     *client.Client
+	out     io.Writer
+	webhook client.Webhook // the one that was registered; zero without one
+	arrived chan []byte    // genuine webhooks that a receiver of our own got; nil without one
+	hash    string
+
+	idempotency string // the payment's key
+}
+
+// errStep reports a step that did not go as it should.
+var errStep = errors.New("smoke test failed")
+
+// Run goes from key to webhook, step by step. It tells the steps on standard
+// error, and writes them to out with --json.
+func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
+	s := &smoke{Smoke: c, api: connect(c.URL, c.Key), out: os.Stderr}
+	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
+	defer cancel()
+	var rows []stepRow
+	defer func() {
+		if c.JSON {
+			enc := json.NewEncoder(out)
+			enc.SetIndent("", "  ")
+			_ = enc.Encode(rows) // the exit code says how it went
+		}
+	}()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) (string, error)
+	}{
+		{"a key", s.createKey},
+		{"a wrong key is refused", s.refused},
+		{"a webhook", s.register},
+		{"a payment", s.pay},
+		{"the same request again pays nothing", s.again},
+		{"confirmed", s.confirmed},
+		{"the webhook arrives", s.delivered},
+	} {
+		fmt.Fprintf(s.out, "%-38s ", step.what)
+		began := time.Now()
+		said, err := step.do(ctx)
+		rows = append(rows, stepRow{step.what, err == nil, time.Since(began).Seconds(), said})
+		if err != nil {
+			fmt.Fprintf(s.out, "FAILED\n")
+			return fmt.Errorf("%w: %s: %w", errStep, step.what, explained(err, s.api))
+		}
+		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), said)
+	}
+	return nil
+}
+
+func (s *smoke) createKey(ctx context.Context) (string, error) {
+	if err := join(ctx, s.api, "remit smoke"); err != nil {
+		return "", err
+	}
+	mode, _, _ := strings.Cut(strings.TrimPrefix(s.api.Key, "remit_"), "_")
+	if mode == "live" && !s.Live {
+		return "", errors.New("this key moves real money: say --live if that is meant")
+	}
+	return mode + " mode", nil
+}
+
+func (s *smoke) refused(ctx context.Context) (string, error) {
+	wrong := &client.Client{URL: s.api.URL, Key: "remit_test_wrong"}
+	answer, err := wrong.Call(ctx, "GET", "/transactions", "")
+	if err != nil {
+		return "", err
+	}
+	if answer.Status != 401 || string(answer.Body) != `{"detail":"Invalid API Key"}` {
+		return "", fmt.Errorf("answered %d %.1000s", answer.Status, answer.Body)
+	}
+	return "401", nil
+}
+
+// register makes a webhook: the one that --webhook names or, where the stack
+// is on this machine, a receiver of our own.
+func (s *smoke) register(ctx context.Context) (string, error) {
+	u, err := url.Parse(s.URL)
+	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	switch {
+	case s.Webhook != "":
+		s.webhook, err = s.api.CreateWebhook(ctx, s.Webhook, "remit smoke")
+		return s.Webhook, err
+	case !here:
+		return "left out: pass --webhook URL to include it", nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	at := "http://" + listener.Addr().String()
+	if s.webhook, err = s.api.CreateWebhook(ctx, at, "remit smoke"); err != nil {
+		return at, errors.Join(err, listener.Close())
+	}
+	s.arrived = make(chan []byte, 64)
+	r := &receiver{out: io.Discard, answer: http.StatusNoContent, now: time.Now, took: func(body []byte) {
+		select {
+		case s.arrived <- body:
+		case <-ctx.Done():
+		}
+	}}
+	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := r.trust(s.webhook.Secret); err != nil {
+		return at, err
+	}
+	go func() { _ = server.Serve(listener) }()
+	return at, nil
+}
+
+// await waits for the payment's webhook. With --key, those of the merchant's
+// other payments come here too.
+func (s *smoke) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		select {
+		case body := <-s.arrived:
+			if bytes.Contains(body, []byte(s.hash)) {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("none with a good signature arrived in 30 s: %w", ctx.Err())
+		}
+	}
+}
+
+func (s *smoke) pay(ctx context.Context) (string, error) {
+	s.idempotency = "smoke-" + rand.Text()
+	p, err := s.api.Send(ctx, s.order(), s.idempotency)
+	s.hash = p.Hash
+	return s.hash, err
+}
+
+func (s *smoke) again(ctx context.Context) (string, error) {
+	p, err := s.api.Send(ctx, s.order(), s.idempotency)
+	if err == nil && p.Hash != s.hash {
+		err = fmt.Errorf("the hash was %s and is %s", s.hash, p.Hash)
+	}
+	return "the same hash", err
+}
+
+func (s *smoke) order() client.Order {
+	return client.Order{To: s.To, Amount: json.Number(s.Amount), Reference: "remit smoke"}
+}
+
+func (s *smoke) confirmed(ctx context.Context) (string, error) {
+	deadline := time.Now().Add(s.Limit)
+	for time.Now().Before(deadline) {
+		p, err := s.api.Transaction(ctx, s.hash)
+		if err != nil {
+			return "", err
+		}
+		switch p.Status {
+		case "confirmed":
+			return fmt.Sprintf("in block %d", p.Block), nil
+		case "failed":
+			return "", fmt.Errorf("the payment failed: %s: %s", p.Failure.Code, p.Failure.Message)
+		}
+		fmt.Fprint(s.out, ".")
+		pause(ctx)
+	}
+	return "", fmt.Errorf("still pending after %s", s.Limit)
+}
+
+func (s *smoke) delivered(ctx context.Context) (string, error) {
+	if s.webhook.ID == "" {
+		return "left out", nil
+	}
+	defer func() { _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID) }()
+	if s.arrived != nil {
+		return "signature verified", s.await(ctx)
+	}
+	for range 60 {
+		list, err := s.api.Deliveries(ctx, s.webhook.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, d := range list {
+			if d.Status == "delivered" {
+				return "the endpoint took it", nil
+			}
+		}
+		pause(ctx)
+	}
+	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
+}
+
+// pause waits a second, or until ctx ends.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}

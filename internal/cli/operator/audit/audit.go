@@ -1,0 +1,406 @@
+// Package audit compares the tables of a stack with the chain, both ways, and accounts
+// for the ether of its wallets.
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Command is `remit audit`.
+type Command struct {
+	deployed.Target
+	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or the time from which on blocks count: 2026-01-31T00:00:00Z."`
+	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last one that every node calls final."`
+	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
+	NoEther bool            `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
+	CSV     bool            `name:"csv" help:"Write the sums as CSV."`
+}
+
+// The kinds of transactions of wallets, as an audit sees them.
+const (
+	kindPaid    = "paid and known"
+	kindPending = "paid and pending"
+	kindFailed  = "failed and known"
+	kindNoop    = "no-op"
+	kindMoved   = "operator transfer"
+	kindOwn     = "your own"
+	kindUnknown = "on the chain and unknown"
+	kindMissing = "known and not on the chain"
+	kindDiffers = "differs"
+)
+
+// A daySum adds up one kind of transactions of a wallet's day.
+type daySum struct {
+	Wallet  token.Address `json:"wallet"`
+	Day     string        `json:"day"` // of UTC, by the block; of a payment that is not on the chain, by its end
+	Kind    string        `json:"kind"`
+	Count   int           `json:"count"`
+	Amount  token.Amount  `json:"amount"`
+	Decimal string        `json:"amount_decimal"`
+	Fees    token.Amount  `json:"fees_wei"`
+}
+
+// A difference is a fact on which the tables and the chain are not of one mind.
+type difference struct {
+	Kind    string        `json:"kind"`
+	Wallet  token.Address `json:"wallet"`
+	Tx      *chain.Hash   `json:"tx_hash"`
+	Payment payment.ID    `json:"payment,omitempty"`
+	What    string        `json:"what"`
+}
+
+// A report is the whole answer.
+type report struct {
+	From        uint64       `json:"from_block"`
+	To          uint64       `json:"to_block"`
+	Nodes       []string     `json:"nodes"`
+	Sums        []daySum     `json:"sums"`
+	Ether       []etherSum   `json:"ether"`
+	Differences []difference `json:"differences"`
+}
+
+// An auditor holds what an audit has read so far.
+type auditor struct {
+	*deployed.Deployment
+	line *Command
+	report
+	nodes     chain.Nodes
+	wallets   []token.Address
+	sources   []token.Address // whose coins payments took by an allowance (payment.Source)
+	transfers []chain.LoggedTransfer
+	known     map[chain.Hash]*entry // payments, by every attempt of which they wait, or by the one that ended them
+	noops     []chain.Hash
+	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
+	sums      map[daySum]*daySum           // by wallet, day and kind
+	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
+}
+
+// An entry is a payment in the tables, and those of its transfers that were not found
+// on the chain so far.
+type entry struct {
+	payment.Payment
+	left []chain.Transfer
+}
+
+// Run finds the last final block, then reads the tables: a payment of a block up to that
+// is in the tables by then. It changes nothing.
+func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
+	a := &auditor{
+		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
+		sums: map[daySum]*daySum{}, counted: map[chain.Hash]string{},
+		report: report{Sums: []daySum{}, Ether: []etherSum{}, Differences: []difference{}},
+	}
+	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTransactions, a.compare, a.weigh} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return a.answer()
+}
+
+// open finds wallets, nodes and the range of blocks.
+func (a *auditor) open(ctx context.Context) error {
+	wallets, err := a.Wallets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range wallets {
+		a.wallets = append(a.wallets, r.Address)
+	}
+	slices.SortFunc(a.wallets, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
+	if len(a.wallets) == 0 {
+		return errors.New("the stack has no wallet yet: there is nothing to audit")
+	}
+	nodes, _, err := a.Deployment.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		a.report.Nodes = append(a.report.Nodes, node.String())
+	}
+	a.nodes = nodes
+	final, err := nodes.FinalOnAll(ctx, a.Config.ConfirmationRule)
+	if err != nil {
+		return fmt.Errorf("every configured node must answer for an audit: %w", err)
+	}
+	if a.report.From, err = a.line.From.First(ctx, nodes, final); err != nil {
+		return err
+	}
+	if a.report.To, err = a.line.To.First(ctx, nodes, final); err != nil {
+		return err
+	}
+	switch timed := !a.line.To.At.IsZero(); {
+	case timed && a.report.To == 0:
+		return errors.New("--to is before the chain's first block: say a later time")
+	case timed && a.report.To > final:
+		return fmt.Errorf("--to is later than block %d, the last one that every node calls final: wait, or leave --to out", final)
+	case timed:
+		a.report.To--
+	default:
+		a.report.To = cmp.Or(a.report.To, final)
+	}
+	switch first, last := a.report.From, a.report.To; {
+	case last > final:
+		return fmt.Errorf("--to %d is beyond block %d, the last one that every node calls final: wait, or leave --to out", last, final)
+	case first > last:
+		return fmt.Errorf("--from %d is beyond block %d, the last one of this audit", first, last)
+	}
+	return nil
+}
+
+// chunk is how many blocks are asked for at once. A node that takes fewer is asked for
+// fewer.
+const chunk = 10_000
+
+// readChain reads the transfers out of the wallets and sources.
+func (a *auditor) readChain(ctx context.Context) error {
+	for next, last := a.report.From, a.report.To; next <= last; next += chunk {
+		end := min(last, next+chunk-1)
+		found, err := a.nodes.Transfers(ctx, a.Asset.Contract, slices.Concat(a.wallets, a.sources), next, end)
+		if err != nil {
+			return err
+		}
+		a.transfers = append(a.transfers, found...)
+		if a.Account != nil && end < last {
+			fmt.Fprintf(os.Stderr, "read blocks up to %d of %d: %d transfers\n", end, last, len(a.transfers))
+		}
+	}
+	return nil
+}
+
+// readTables reads every payment of the chain and token, with the sources, and every no-op.
+func (a *auditor) readTables(ctx context.Context) error {
+	for stored, err := range a.Payments.Entries(ctx) {
+		p := stored.Payment
+		switch {
+		case errors.Is(err, store.ErrUnreadable):
+			a.differ(kindDiffers, difference{What: err.Error()})
+		case err != nil:
+			return err
+		case !stored.Noop.IsZero():
+			a.noops = append(a.noops, stored.Noop)
+		case p.Tx.ChainID == a.ChainID && (p.Ether() || p.Token.Contract == a.Asset.Contract):
+			if !p.Source.IsZero() && !slices.Contains(a.sources, p.Source) {
+				a.sources = append(a.sources, p.Source)
+			}
+			hashes := p.Hashes()
+			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
+			known := &entry{p, p.Transfers()}
+			for _, h := range hashes {
+				a.known[h] = known
+			}
+		}
+	}
+	slices.SortFunc(a.sources, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
+	return nil
+}
+
+// readTransactions reads the transactions that the transfers and the tables name.
+func (a *auditor) readTransactions(ctx context.Context) error {
+	wanted := map[chain.Hash]bool{}
+	for _, t := range a.transfers {
+		wanted[t.Tx] = true
+	}
+	for _, h := range slices.Concat(a.noops, slices.Collect(maps.Keys(a.known))) {
+		if p := a.known[h]; p == nil || !p.State.Final() || p.Onchain == h && p.Block >= a.report.From && p.Block <= a.report.To {
+			wanted[h] = true
+		}
+	}
+	return a.fetch(ctx, slices.Collect(maps.Keys(wanted)))
+}
+
+// fetch reads transactions and keeps those of the audit's blocks.
+func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
+	for some := range slices.Chunk(hashes, 200) {
+		txs, err := a.nodes.TransactionsUntil(ctx, some, a.report.To)
+		if err != nil {
+			return err
+		}
+		for _, tx := range txs {
+			if tx.Block >= a.report.From {
+				a.txs[tx.Hash] = tx
+			}
+		}
+	}
+	return nil
+}
+
+// compare holds the transfers against the payments, both ways. A transfer of
+// a source's coins is of the wallet that made it; its owner's are left out.
+func (a *auditor) compare(context.Context) error {
+	for _, t := range a.transfers {
+		p, spender := a.known[t.Tx], t.From
+		if slices.Contains(a.sources, t.From) {
+			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
+				continue
+			}
+		}
+		kind, what := a.judge(t, p)
+		if what != "" {
+			d := difference{Wallet: spender, Tx: &t.Tx, What: what}
+			if p != nil {
+				d.Payment = p.ID
+			}
+			a.differ(kind, d)
+		}
+		a.count(kind, spender, a.txs[t.Tx].At, t.Amount)
+		a.counted[t.Tx] = kind
+	}
+	for h, p := range a.known {
+		if _, mined := a.txs[h]; p.Ether() && mined {
+			p.left = nil // weigh looks at what it moved
+		}
+		if p.State == payment.Confirmed && p.Onchain == h && len(p.left) > 0 && p.Block >= a.report.From && p.Block <= a.report.To {
+			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals),
+					p.Token.Symbol, dossier.Payee(p.Payment))})
+			for _, t := range p.left {
+				if p.Ether() {
+					t.Amount = p.Coins()
+				}
+				a.count(kindMissing, p.Wallet, p.UpdatedAt, t.Amount)
+			}
+			a.counted[h] = kindMissing
+		}
+	}
+	return nil
+}
+
+// judge returns the kind of a transfer, and a description if it is a difference.
+func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
+	paid := fmt.Sprintf("%s to %s in block %d", a.Coins(t.Amount), t.To, t.Block)
+	promised := -1 // the place of t among those of p, in another amount perhaps
+	var amount token.Amount
+	if p != nil {
+		if promised = slices.Index(p.left, t.Transfer); promised < 0 {
+			promised = slices.IndexFunc(p.left, func(l chain.Transfer) bool { l.Amount = t.Amount; return l == t.Transfer })
+		}
+		if promised >= 0 {
+			amount = p.left[promised].Amount
+			p.left = slices.Delete(p.left, promised, promised+1)
+		}
+	}
+	switch {
+	case slices.Contains(a.line.Own, t.Tx):
+		return kindOwn, ""
+	case p == nil:
+		return kindUnknown, paid
+	case promised < 0:
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount),
+			dossier.Payee(p.Payment), p.Transfers()[0].From)
+	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
+		return kindFailed, ""
+	case p.State == payment.Failed:
+		return kindDiffers, fmt.Sprintf("%s; the tables have it as failed: %s", paid, p.Failure.Code)
+	case amount != t.Amount:
+		return kindDiffers, fmt.Sprintf("%s; the tables say %s", paid, a.Coins(amount))
+	case p.State == payment.Confirmed && (p.Onchain != t.Tx || p.Block != t.Block):
+		return kindDiffers, fmt.Sprintf("%s; the tables say transaction %s in block %d", paid, p.Onchain, p.Block)
+	case p.State == payment.Confirmed && p.Merchant == payment.Operator:
+		return kindMoved, ""
+	case p.State == payment.Confirmed:
+		return kindPaid, ""
+	}
+	return kindPending, ""
+}
+
+// differ notes a difference.
+func (a *auditor) differ(kind string, d difference) {
+	d.Kind = kind
+	a.Differences = append(a.Differences, d)
+}
+
+// count adds a transaction to the sums of its wallet, day and kind.
+func (a *auditor) count(kind string, wallet token.Address, at time.Time, amount token.Amount) {
+	sum := a.sum(kind, wallet, at)
+	sum.Count++
+	sum.Amount = plus(sum.Amount, amount)
+}
+
+func (a *auditor) sum(kind string, wallet token.Address, at time.Time) *daySum {
+	key := daySum{Wallet: wallet, Day: at.UTC().Format(time.DateOnly), Kind: kind}
+	if a.sums[key] == nil {
+		a.sums[key] = &daySum{Wallet: key.Wallet, Day: key.Day, Kind: key.Kind}
+	}
+	return a.sums[key]
+}
+
+// plus adds amounts that are on one chain, and so never above all there is.
+func plus(a token.Amount, more ...token.Amount) token.Amount {
+	for _, b := range more {
+		sum, err := a.Add(b)
+		if err != nil {
+			sum = token.MaxAmount()
+		}
+		a = sum
+	}
+	return a
+}
+
+// answer writes the report. Differences are an error.
+func (a *auditor) answer() error {
+	for _, sum := range a.sums {
+		sum.Decimal = sum.Amount.Tokens(a.Asset.Decimals)
+		a.Sums = append(a.Sums, *sum)
+	}
+	slices.SortFunc(a.Sums, func(x, y daySum) int {
+		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Day, y.Day), cmp.Compare(x.Kind, y.Kind))
+	})
+	slices.SortFunc(a.Differences, func(x, y difference) int {
+		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
+	})
+	var err error
+	if a.line.CSV {
+		err = payment.CSV(a.Out, true, a.Sums...)
+	} else {
+		err = a.Show(a.report, a.text())
+	}
+	if n := len(a.Differences); n > 0 && err == nil {
+		err = fmt.Errorf("%d differences between the tables and the chain:\n%s", n, strings.Join(a.lines(), "\n"))
+	}
+	return err
+}
+
+// lines describes each difference.
+func (a *auditor) lines() []string {
+	var lines []string
+	for _, d := range a.Differences {
+		line := fmt.Sprintf("%s: %s", d.Kind, d.What)
+		if d.Tx != nil {
+			line = fmt.Sprintf("%s: %s %s: %s", d.Kind, d.Tx, d.Payment, d.What)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (a *auditor) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Blocks %d to %d, final on %s.\n\n", a.report.From, a.report.To, strings.Join(a.report.Nodes, ", "))
+	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s  %20s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol, "FEES (WEI)")
+	for _, s := range a.Sums {
+		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, s.Fees)
+	}
+	for _, e := range a.Ether {
+		b.WriteString(e.text())
+	}
+	if len(a.Differences) == 0 {
+		b.WriteString("\nNo difference.")
+	}
+	return b.String()
+}

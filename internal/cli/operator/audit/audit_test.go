@@ -1,0 +1,378 @@
+package audit_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// auditedEther is one wallet's ether in it.
+type auditedEther struct {
+	Wallet                                          token.Address
+	Opening, Received, Closing, Noops, Own, Unknown token.Amount
+	Moved                                           token.Amount `json:"operator_transfers"`
+	Payments                                        token.Amount `json:"network_fees"`
+	Unrecorded                                      token.Amount `json:"network_fees_not_in_the_tables"`
+}
+
+// audited is the answer of remit audit --json, as far as tests read it.
+type audited struct {
+	Sums []struct {
+		Wallet    token.Address
+		Day, Kind string
+		Count     int
+		Amount    token.Amount
+		Fees      token.Amount `json:"fees_wei"`
+	}
+	Ether       []auditedEther
+	Differences []struct{ Kind, What string }
+}
+
+func audit(l *operatortest.Ledger, args ...string) (a audited) {
+	l.Helper()
+	out, err := l.Run(nil, append([]string{"audit", "--json"}, args...)...)
+	l.Must(err)
+	l.Must(json.Unmarshal([]byte(out), &a))
+	return a
+}
+
+// TestAuditOfBooksThatBalance: every unit and every wei that left the wallets is in the
+// books, by wallet, day and kind, and ether that came in is told from it.
+func TestAuditOfBooksThatBalance(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	const topUp = 123_456_789_012_345
+	own := l.Send(1, l.Keys[0].Address(), topUp)
+	got := audit(l, "--own", own.String())
+	found := map[string]int{}
+	sum := token.Amount{}
+	for _, s := range got.Sums {
+		found[fmt.Sprint(s.Day, " ", s.Kind)] += s.Count
+		sum, _ = sum.Add(s.Amount)
+	}
+	want := "map[2026-01-02 failed and known:1 2026-01-02 no-op:1 2026-01-02 paid and known:2 2026-01-03 paid and known:1 " +
+		"2026-01-03 paid and pending:1 2026-01-03 your own:1]"
+	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9) {
+		t.Errorf("%v, %v units; want %s", found, sum, want)
+	}
+	facts, err := l.Chain.Facts(t.Context())
+	l.Must(err)
+	for i, e := range got.Ether {
+		at := slices.IndexFunc(facts.Wallets, func(w devnet.WalletFacts) bool { return w.Address == e.Wallet })
+		if e.Closing != facts.Wallets[at].GasBalance {
+			t.Errorf("%s has %v, the audit says %v", e.Wallet, facts.Wallets[at].GasBalance, e.Closing)
+		}
+		left, received := token.Amount{}, token.Amount{}
+		for _, part := range []token.Amount{e.Payments, e.Unrecorded, e.Noops, e.Own, e.Unknown} {
+			left, _ = left.Add(part)
+		}
+		booked := token.Amount{}
+		for _, p := range l.Payments {
+			if p.Wallet == e.Wallet && p.Fee != nil {
+				booked, _ = booked.Add(*p.Fee)
+			}
+		}
+		if e.Wallet == l.Keys[0].Address() {
+			received = token.Units(topUp)
+		}
+		before := token.Units(1_000_000_000_000_000_000)
+		before, _ = before.Times(1_000) // walletGas
+		after, _ := before.Add(received)
+		if e.Opening != before || e.Received != received || e.Closing != after.Sub(left) || e.Payments != booked || !e.Unknown.IsZero() {
+			t.Errorf("wallet %d: %+v; want %v before, %v received, fees of %v", i, e, before, received, booked)
+		}
+	}
+	if text, err := l.Run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "\nNo difference.") ||
+		!strings.Contains(text, "received ") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	text, err := l.Run(nil, "audit", "--csv", "--no-ether")
+	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" ||
+		len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
+		t.Errorf("%v, %q", err, text)
+	}
+}
+
+// TestAuditOfTransfers: what an operator moved between wallets is in the books as such, to
+// the unit and the wei, and held against the chain.
+func TestAuditOfTransfers(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	l.Move(0, 1, l.Chain.Token(), 40)
+	l.Move(0, 1, payment.Ether, 777)
+	got := audit(l)
+	sender := slices.IndexFunc(got.Ether, func(e auditedEther) bool {
+		return e.Wallet == l.Keys[0].Address()
+	})
+	count, coins := 0, token.Amount{}
+	for _, s := range got.Sums {
+		if s.Kind == "operator transfer" {
+			count += s.Count
+			coins, _ = coins.Add(s.Amount)
+		}
+	}
+	from, to := got.Ether[sender], got.Ether[1-sender]
+	if count != 2 || coins != token.Units(40) || from.Moved != token.Units(777) || !from.Received.IsZero() || !to.Moved.IsZero() ||
+		to.Received != token.Units(777) {
+		t.Errorf("%d transfers of %v units: %+v", count, coins, got)
+	}
+	last := len(l.Payments) - 1
+	for name, test := range map[string]struct {
+		change func(*payment.Payment)
+		want   string
+	}{
+		"another amount": {func(p *payment.Payment) { p.Amount = token.Units(778) }, "777 wei to"},
+		"it failed": {func(p *payment.Payment) {
+			p.State, p.Failure = payment.Failed, &payment.Failure{Code: payment.TransferMissing}
+		}, "777 wei to"},
+		"another transaction": {func(p *payment.Payment) {
+			p.Attempts = []payment.Attempt{{Hash: chain.Hash{1}}}
+			p.TxHash, p.Onchain = chain.Hash{1}, chain.Hash{1}
+		}, "known and not on the chain"},
+	} {
+		_, err := l.Run(func(all []payment.Payment) []payment.Payment { test.change(&all[last]); return all }, "audit")
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	text, err := l.Run(nil, "export", "--merchant", payment.Operator, "--csv")
+	if err != nil || strings.Count(text, "\n") != 3 || !strings.Contains(text, ",ETH,18,") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
+// TestAuditOfASource: a transfer of the coins of a source that a stored payment names is
+// compared with the tables if a wallet made it. Its owner's are left out.
+func TestAuditOfASource(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	source := l.Keys[1].Address()
+	approve := l.Transfer(l.Keys[0].Address(), 1_000)
+	copy(approve.Data, []byte{0x09, 0x5e, 0xa7, 0xb3}) // approve(address,uint256) has the arguments of transfer
+	l.Mine(1, approve)
+	l.Keys = l.Keys[:1]
+	l.Payments = slices.DeleteFunc(l.Payments, func(p payment.Payment) bool { return p.Wallet == source })
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "of the source", To: operatortest.Payee, Amount: token.Units(20)}
+	p := payment.New(payment.KeyID("mer_1", "test", r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
+	p.Source = source
+	tx := l.Transfer(operatortest.Payee, 20)
+	tx.Data = p.CallData(true)
+	l.Enter(0, p.AssignedTo(l.Keys[0].Address(), tx), true)
+	p = l.Payments[len(l.Payments)-1]
+	receipts, err := l.Node.Receipts(t.Context(), p.Hashes())
+	l.Must(err)
+	if verdict := p.Judge(receipts[0]); verdict != chain.Transferred || !p.Memo() {
+		t.Errorf("%s, with memo: %t", verdict, p.Memo())
+	}
+	sum := token.Amount{}
+	for _, s := range audit(l).Sums {
+		sum, _ = sum.Add(s.Amount)
+	}
+	if sum != token.Units(5+1_500_000+20) {
+		t.Errorf("%s units in the books", sum)
+	}
+	stolen := l.Mine(0, chain.Tx{ChainID: l.Chain.ID(), To: tx.To,
+		Data: chain.TransferFromData(source, token.Address{0xdd}, token.Units(77)), Gas: 100_000, Fees: operatortest.Fees})
+	if _, err := l.Run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") ||
+		!strings.Contains(err.Error(), "unknown: "+stolen.Hash.String()) {
+		t.Errorf("coins that a thief of a wallet's key took: %v", err)
+	}
+}
+
+// TestMoments: blocks are said by their numbers or by times, and one that cannot be is
+// refused before anything is read or changed.
+func TestMoments(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	const midnight = "2026-01-03T00:00:00Z"
+	for day, args := range map[string][]string{"2026-01-02": {"--to", midnight}, "2026-01-03": {"--from", midnight}} {
+		got := audit(l, append(args, "--no-ether")...)
+		for _, s := range got.Sums {
+			if s.Day != day {
+				t.Errorf("%v: %+v", args, s)
+			}
+		}
+		if len(got.Sums) == 0 {
+			t.Errorf("%v: nothing", args)
+		}
+	}
+	for line, want := range map[string]string{
+		"audit --from noon":                          `"noon" is neither the number of a block nor a time such as 2026-01-31T18:30:00Z`,
+		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
+		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
+		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
+		"recover --since 0":                          "up to 128 transactions that move nothing",
+		"recover --since 0 --window 127":             "up to 128 transactions",
+		"recover --since 0 --window 129":             "up to 129 transactions",
+		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
+		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
+		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
+	} {
+		if out, err := l.Run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
+		}
+	}
+}
+
+// TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and
+// is an error.
+func TestAuditFindsEachDifference(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	alter := func(i int, change func(*payment.Payment)) func([]payment.Payment) []payment.Payment {
+		return func(all []payment.Payment) []payment.Payment {
+			change(&all[i])
+			return all
+		}
+	}
+	id, hash := func(i int) string { return string(l.Payments[i].ID) }, func(i int) string { return l.Payments[i].TxHash.String() }
+	for _, row := range []struct {
+		name   string
+		change func([]payment.Payment) []payment.Payment
+		want   []string
+	}{
+		{"an item that was deleted", func(all []payment.Payment) []payment.Payment { return slices.Delete(all, 0, 1) },
+			[]string{"1 differences", "on the chain and unknown: " + hash(0), "0.000005 USDC to " + operatortest.Payee.String()}},
+		{"an amount that was changed", alter(1, func(p *payment.Payment) { p.Amount = token.Units(600) }),
+			[]string{"1 differences", "differs: " + hash(1) + " " + id(1), "0.000006 USDC", "the tables say 0.0006 USDC"}},
+		{"a recipient that was changed", alter(1, func(p *payment.Payment) { p.To = token.Address{0xcc} }),
+			[]string{"2 differences", "unknown: " + hash(1) + " " + id(1), "known and not on the chain: " + hash(1) + " " + id(1)}},
+		{"a payment that ended otherwise", alter(1, func(p *payment.Payment) {
+			p.State, p.Failure = payment.Failed, &payment.Failure{Code: payment.TransferMissing}
+		}), []string{"1 differences", "differs: " + hash(1), "the tables have it as failed: transfer_missing"}},
+		{"a payment that the chain reverted", alter(2, func(p *payment.Payment) { p.State, p.Failure = payment.Confirmed, nil }),
+			[]string{"1 differences", "known and not on the chain: " + hash(2) + " " + id(2), "0.000007 USDC"}},
+		{"another block", alter(0, func(p *payment.Payment) { p.Block++ }),
+			[]string{"1 differences", "differs: " + hash(0), "the tables say transaction " + hash(0) + " in block"}},
+		{"a fee that was changed", alter(0, func(p *payment.Payment) { p.Fee = new(token.Units(1)) }),
+			[]string{"1 differences", "differs: " + hash(0), "the tables say 1"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			out, err := l.Run(row.change, "audit")
+			for _, want := range row.want {
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out, "No difference") {
+					t.Errorf("%v: want %q in:\n%s", err, want, out)
+				}
+			}
+		})
+	}
+	foreign, drained := l.Mine(0, l.Transfer(token.Address{0xdd}, 77)), l.Send(1, token.Address{0xdd}, 5)
+	_, err := l.Run(nil, "audit")
+	for _, want := range []string{"2 differences", "unknown: " + foreign.Hash.String(), "0.000077 USDC to 0xdD",
+		"unknown: " + drained.String(), "5 wei to 0xdD"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("transactions of a stranger: %v, want %q", err, want)
+		}
+	}
+	if _, err := l.Run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") {
+		t.Errorf("without the ether: %v, want the transfer alone", err)
+	}
+	got := audit(l, "--own", foreign.Hash.String(), "--own", drained.String())
+	if len(got.Differences) != 0 {
+		t.Errorf("%+v: the operator has named both", got.Differences)
+	}
+}
+
+// TestAuditNeedsNodesThatAgree: a node that gives other transfers, or none, is named, and
+// nothing is concluded.
+func TestAuditNeedsNodesThatAgree(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	// A request whose answer takes two seconds is sent again: two may be served at once.
+	var logs atomic.Int64
+	var lies atomic.Bool
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := io.ReadAll(r.Body)
+		answer, err := http.Post(l.Chain.URL(), "application/json", bytes.NewReader(asked))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, _ := io.ReadAll(answer.Body)
+		if bytes.Contains(asked, []byte("eth_getLogs")) {
+			logs.Add(1)
+			if lies.Load() {
+				body = bytes.Replace(body, []byte(`0011"`), []byte(`0022"`), 1)
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	defer liar.Close()
+	l.URLs = append(l.URLs, liar.URL)
+	if out, err := l.Run(nil, "audit"); err != nil || logs.Load() != 1 {
+		t.Fatalf("both are honest: %v, %d requests for logs\n%s", err, logs.Load(), out)
+	}
+	lies.Store(true)
+	if out, err := l.Run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "nodes disagree") ||
+		!strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
+		t.Errorf("one lies: %v\n%s", err, out)
+	}
+	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final: wait"}} {
+		if _, err := l.Run(nil, "audit", row[0], "1000000"); err == nil || !strings.Contains(err.Error(), row[1]) {
+			t.Errorf("%s in the future: %v", row[0], err)
+		}
+	}
+	liar.Close()
+	if _, err := l.Run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "every configured node must answer") {
+		t.Errorf("one is down: %v", err)
+	}
+}
+
+// TestAuditOfABatch: each entry of a batch is held against a log of its own.
+func TestAuditOfABatch(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	entries := []payment.Entry{{To: operatortest.Payee, Amount: token.Units(30)}, {To: token.Address{0x33}, Amount: token.Units(40)},
+		{To: operatortest.Payee, Amount: token.Units(30)}}
+	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "batch"}.Batch(entries)
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
+	p.BatchContract = disburser.Address()
+	call := p.Call(l.Keys[0].Address(), true)
+	l.Enter(0, p.AssignedTo(call.From, chain.Tx{ChainID: l.Chain.ID(), To: call.To, Data: call.Data, Gas: 500_000,
+		Fees: operatortest.Fees}), true)
+	count, sum := 0, token.Amount{}
+	for _, s := range audit(l).Sums {
+		if s.Kind == "paid and known" {
+			count += s.Count
+			sum, _ = sum.Add(s.Amount)
+		}
+	}
+	if count != 3+3 || sum != token.Units(5+6+1_500_000+100) {
+		t.Errorf("%d transfers of %v units are paid and known", count, sum)
+	}
+	last := len(l.Payments) - 1
+	for want, change := range map[string]func([]payment.Entry) []payment.Entry{
+		"0.00003 USDC to " + operatortest.Payee.String() + " in block 9; the tables say 0.000031 USDC": func(e []payment.Entry) []payment.Entry {
+			e[2].Amount = token.Units(31)
+			return e
+		},
+		"0.00003 USDC to " + operatortest.Payee.String() + " in block 9, by the transaction of a payment " +
+			"of 0.0001 USDC to 2 recipients": func(e []payment.Entry) []payment.Entry {
+			return e[:2]
+		},
+		"the tables have it as confirmed in block 9: 0.0001 USDC to 4 recipients": func(e []payment.Entry) []payment.Entry {
+			return append(e,
+				e[0])
+		},
+	} {
+		_, err := l.Run(func(all []payment.Payment) []payment.Payment {
+			all[last].Entries = change(slices.Clone(entries))
+			return all
+		}, "audit")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// Batch is `remit batch`.
+type Batch struct {
+	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain."`
+	Approve change.Command[batchApprove] `cmd:"" help:"Let that contract take a wallet's tokens, when this wallet asks it to."`
+}
+
+// A calling is the command line of a command that calls a contract from a wallet.
+type calling struct {
+	Address token.Address `arg:"" help:"The wallet that calls, and pays for the gas."`
+	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command does. Given again with the same one it does nothing more, and says how far it is."`
+}
+
+type batchDeploy struct{ calling }
+
+// Change makes the contract, unless every node has it.
+func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	at := disburser.Address()
+	err = d.EveryNodeHas(ctx, at, disburser.Code())
+	if err == nil {
+		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set "+
+			"BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at)), nil
+	}
+	if !errors.Is(err, deployed.ErrNoCode) {
+		return none, err
+	}
+	if err := d.EveryNodeHas(ctx, disburser.Deployer(), disburser.DeployerCode()); err != nil {
+		return none, fmt.Errorf("%w: the deterministic deployer is not on this chain: deploy it as "+
+			"https://github.com/Arachnid/deterministic-deployment-proxy says, then give this command again", err)
+	}
+	return c.call(ctx, d, disburser.Deployer(), disburser.Deployment(), "remit batch deploy",
+		fmt.Sprintf("This makes the contract that pays batches at %s. It has no owner and holds nothing.", at))
+}
+
+type batchApprove struct {
+	calling
+	Amount string `required:"" help:"How much the contract may take in all from now on: whole tokens such as 5000, unlimited, or 0 to end it."`
+}
+
+// Change gives the allowance, to the contract alone whose code every node has. An allowance
+// is ended whatever the nodes say.
+func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	amount := token.Amount{}
+	switch c.Amount {
+	case "0":
+	case "unlimited":
+		amount = token.MaxAmount()
+	default:
+		if amount, err = wholes(c.Amount, d.Asset.Decimals); err != nil {
+			return none, err
+		}
+	}
+	rules, err := d.Rules(ctx)
+	if err != nil {
+		return none, err
+	}
+	at := cmp.Or(rules.BatchContract, disburser.Address())
+	if !amount.IsZero() {
+		if err := d.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
+			return none, fmt.Errorf("%w: no allowance is given: remit batch deploy makes the contract", err)
+		}
+	}
+	now, err := d.Allowance(ctx, c.Address, at)
+	if err != nil {
+		return none, err
+	}
+	return c.call(ctx, d, d.Asset.Contract, disburser.Approval(at, amount), "remit batch approve",
+		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.Allowed(amount), c.Address,
+			d.Allowed(now)))
+}
+
+// call is the change of calling a contract, which is brought to its commit. It is
+// judged by its status alone: whether the contract is there, or the allowance is given,
+// doctor reads from the chain.
+func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
+	why, consequences string) (none change.Change, err error) {
+	if c.Key == "" {
+		return none, errors.New("--key is empty: say a name for what this command does, such as batch-2026-11")
+	}
+	dispatcher, err := dispatcherOf(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	t := dispatch.Transfer{Key: c.Key, Mode: d.Mode, From: c.Address, To: to, Ether: true, Call: data, Why: why}
+	p, err := dispatcher.Offer(ctx, t)
+	if err != nil {
+		return none, err
+	}
+	consequences = fmt.Sprintf("%s\n%s pays a fee of at most %s ether.\nNothing more is done if this is given again with --key %s.",
+		consequences, c.Address, p.Tx.Cost().Tokens(18), c.Key)
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		p, err := await(ctx, d, dispatcher, t)
+		if err != nil {
+			return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
+		}
+		text := fmt.Sprintf("%s %s\nremit doctor says what the chain has.", p.State.Status(), p.TxHash)
+		if p.State == payment.Failed {
+			text = fmt.Sprintf("%s %s: %s\nGive the command with another --key to try again.", p.State.Status(), p.TxHash, p.Failure.Message)
+		}
+		return change.Answer{JSON: dossier.RowOf(p), Text: text}, nil
+	}}, nil
+}

@@ -1,0 +1,167 @@
+// Package change has the one way in which operators' commands change a stack: each
+// shows the consequences, asks, writes to the audit log before and after, and answers.
+package change
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Command is a command that changes a stack, with the command line C.
+type Command[C Line] struct {
+	deployed.Target
+	Line C    `embed:""`
+	Yes  bool `help:"Do not ask."`
+}
+
+// A Line is the command line of a Command. Change reads, and refuses what cannot be; it
+// changes nothing.
+type Line interface {
+	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
+}
+
+// A Change is what a command will do.
+type Change struct {
+	Consequences string
+	Apply        func(context.Context) (Answer, error) // nil: there is nothing to do but to answer
+	Answer       Answer
+}
+
+// An Answer is how a command ended: a value for --json, nil if there is none, and text.
+type Answer struct {
+	JSON any
+	Text string
+}
+
+// None is the change of a command that has nothing to do.
+func None(json any, text string) Change { return Change{Answer: Answer{json, text}} }
+
+// Answered returns an answer, or none with an error.
+func Answered(err error, json any, text string) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{json, text}, nil
+}
+
+// Run finds the change, and makes it if the operator agrees. Its answer is shown also
+// beside an error.
+func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
+	change, err := c.Line.Change(ctx, d)
+	if err != nil {
+		return err
+	}
+	answer := change.Answer
+	if change.Apply != nil {
+		answer, err = change.recorded(ctx, d, c.Yes)
+	}
+	if answer.JSON == nil {
+		return err
+	}
+	return errors.Join(d.Show(answer.JSON, answer.Text), err)
+}
+
+// A record is how a command is known to the audit log, and how it asks.
+type record struct {
+	command string
+	ask     func(yes bool, consequences string) error
+}
+
+// recordKey is the key of a context's record.
+type recordKey struct{}
+
+// Recorded returns a context for a command, of which args is the line. It asks for consent
+// as Ask does.
+func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
+	return context.WithValue(ctx, recordKey{}, record{strings.Join(args, " "), ask})
+}
+
+// errUnrecorded reports a command whose context is not Recorded's.
+var errUnrecorded = errors.New("nothing was changed: the audit log does not know the command")
+
+// recorded makes a change between two entries of the audit log. One that cannot be logged
+// changes nothing. A crash leaves the command as begun.
+func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) (answer Answer, err error) {
+	r, ok := ctx.Value(recordKey{}).(record)
+	if !ok {
+		return answer, errUnrecorded
+	}
+	if err := r.ask(yes, c.Consequences); err != nil {
+		return answer, err
+	}
+	who, err := d.Who(ctx)
+	if err != nil {
+		return answer, fmt.Errorf("nothing was changed: asking who you are, for the audit log: %w", err)
+	}
+	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: c.Consequences,
+		Outcome: store.Begun}
+	err = d.AuditLog.Append(ctx, entry)
+	switch {
+	case err == nil:
+		answer, err = c.Apply(ctx)
+	case errors.Is(err, auditcopy.ErrUncopied):
+		err = fmt.Errorf("nothing was changed: %w", err)
+	default:
+		return answer, fmt.Errorf("nothing was changed: %w", err)
+	}
+	return answer, ended(ctx, d.AuditLog, entry, err)
+}
+
+// refusals are the errors with which a store has changed nothing. A change of several
+// things wraps none once it has changed one.
+var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
+	apikey.ErrNotPermitted, apikey.ErrTerms, auditcopy.ErrUncopied}
+
+// ended notes how the command of an entry ended that returned err, and returns err.
+func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
+	entry.At, entry.Effect, entry.Outcome = time.Now().UTC(), "", store.Done
+	if err != nil {
+		entry.Effect, entry.Outcome = err.Error(), store.Unknown
+		if slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) {
+			entry.Outcome = store.NotDone
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if logged := log.Append(ctx, entry); logged != nil {
+		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w",
+			entry.Outcome, logged))
+	}
+	return err
+}
+
+// ErrDeclined reports that the operator did not consent.
+var ErrDeclined = errors.New("nothing was done")
+
+// Ask shows the consequences of a command and asks for consent. Without a
+// terminal to ask on, consent is --yes.
+func Ask(yes bool, consequences string) error {
+	fmt.Fprintln(os.Stderr, consequences)
+	if yes {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return fmt.Errorf("%w: say --yes to do it without being asked", ErrDeclined)
+	}
+	fmt.Fprint(os.Stderr, "Go on? [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
+		return ErrDeclined
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package operator_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/remit-payouts/remit/internal/cli/operator"
+)
+
+// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of
+// these, which only read.
+func TestEveryChangeAsks(t *testing.T) {
+	const readers = " audit audit-log console deny.list doctor export keys.list merchants.list merchants.show payment.show policies " +
+		"settings.export settings.history settings.show wallet.balance wallet.list webhooks.failed "
+	parser, err := kong.New(new(operator.Commands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := strings.ReplaceAll(leaf.Path(), " ", ".")
+		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")
+		if reads := strings.Contains(readers, " "+name+" "); reads == changes {
+			t.Errorf("remit %s: a command that changes is a change.Command: %t; listed as a reader: %t", name, changes, reads)
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package deployed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// An Account is the platform of a stack on AWS: its outputs and, through them, its
+// tables, secrets and queues.
+type Account struct {
+	Stack      string
+	ID         string // the stack's ARN
+	AWS        aws.Config
+	Outputs    map[string]string
+	Parameters map[string]string
+}
+
+// tableOutputs are the outputs that name tables, by the kinds of --table.
+var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "PaymentsTableName", "webhooks": "WebhooksTableName"}
+
+// Output returns a stack output, or an error that an older template is deployed.
+func (a *Account) Output(name string) (string, error) {
+	if v := a.Outputs[name]; v != "" {
+		return v, nil
+	}
+	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", a.Stack, name)
+}
+
+// tables opens the tables that the outputs name, the audit log with its copy if the
+// deployed template has one.
+func (a *Account) tables() (t Tables, err error) {
+	named := map[string]string{}
+	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl"} {
+		if named[output], err = a.Output(output); err != nil {
+			return t, err
+		}
+	}
+	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
+	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
+	if log := a.AuditCopy(); log != nil {
+		t.AuditLog = log.Beside(payments)
+	}
+	return t, nil
+}
+
+// AuditCopy returns nil if the deployed template is of before there was one.
+func (a *Account) AuditCopy() *auditcopy.Copy {
+	group := a.Outputs["AuditLogGroupName"]
+	if group == "" {
+		return nil
+	}
+	return auditcopy.Open(a.AWS, group, a.Outputs["PaymentsTableName"])
+}
+
+// Who implements Platform.
+func (a *Account) Who(ctx context.Context) (string, error) {
+	caller, err := sts.NewFromConfig(a.AWS).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(caller.Arn), nil
+}
+
+// Hint does nothing: check-receipts runs every minute.
+func (*Account) Hint(context.Context) error { return nil }
+
+// Publish sends a message to the topic of urgent alarms, or else to the topic of the others.
+func (a *Account) Publish(ctx context.Context, subject, text string) error {
+	topic := a.Topic()
+	if topic == "" {
+		return nil
+	}
+	subject = subject[:min(len(subject), 100)] // as many as SNS takes
+	_, err := sns.NewFromConfig(a.AWS).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
+	return err
+}
+
+// Topic returns the ARN of the topic of urgent alarms, if there is one.
+func (a *Account) Topic() string {
+	return cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
+}
+
+// RPC implements Platform.
+func (a *Account) RPC(ctx context.Context) ([]byte, error) {
+	arn, err := a.Output("RpcSecretArn")
+	if err != nil {
+		return nil, err
+	}
+	return a.secret(ctx, arn)
+}
+
+// secret reads a secret by its name or ARN.
+func (a *Account) secret(ctx context.Context, id string) ([]byte, error) {
+	got, err := secretsmanager.NewFromConfig(a.AWS).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &id})
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing || err == nil && aws.ToString(got.SecretString) == "" {
+		return nil, fmt.Errorf("%s: %w", id, ErrNoValue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", id, err)
+	}
+	return []byte(*got.SecretString), nil
+}
+
+// Key implements Platform.
+func (a *Account) Key(ctx context.Context, address token.Address) (keyring.Key, error) {
+	prefix, err := a.Output("WalletSecrets")
+	if err != nil {
+		return keyring.Key{}, err
+	}
+	value, err := a.secret(ctx, prefix+address.String())
+	if errors.Is(err, ErrNoValue) {
+		return keyring.Key{}, wallet.ErrNoKey
+	}
+	if err != nil {
+		return keyring.Key{}, err
+	}
+	return keyring.Decode(value)
+}
+
+// PutKey makes the wallet's secret, with the stack's customer key and replica. It reads
+// no secret, and changes none that is there.
+func (a *Account) PutKey(ctx context.Context, key keyring.Key) error {
+	prefix, err := a.Output("WalletSecrets")
+	if err != nil {
+		return err
+	}
+	in := &secretsmanager.CreateSecretInput{
+		Name: aws.String(prefix + key.Address().String()), SecretString: aws.String(string(keyring.Encode(key))),
+		Description: aws.String("Remit " + a.Stack + ": the key of a wallet"),
+		Tags:        []types.Tag{{Key: aws.String("remit:stack"), Value: &a.Stack}},
+	}
+	if arn := a.Parameters["KmsKeyArn"]; arn != "" {
+		in.KmsKeyId = &arn
+	}
+	if region := a.Parameters["ReplicaRegion"]; region != "" {
+		in.AddReplicaRegions = []types.ReplicaRegionType{{Region: &region}}
+	}
+	_, err = secretsmanager.NewFromConfig(a.AWS).CreateSecret(ctx, in)
+	if _, exists := errors.AsType[*types.ResourceExistsException](err); exists {
+		return ErrKeyStored
+	}
+	return err
+}
+
+// Keyed lists names of secrets, and reads none.
+func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error) {
+	prefix, err := a.Output("WalletSecrets")
+	if err != nil {
+		return nil, err
+	}
+	keyed := map[token.Address]time.Time{}
+	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.AWS), &secretsmanager.ListSecretsInput{
+		Filters: []types.Filter{{Key: types.FilterNameStringTypeName, Values: []string{prefix}}},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the secrets %s*: %w", prefix, err)
+		}
+		for _, secret := range page.SecretList {
+			name, ours := strings.CutPrefix(aws.ToString(secret.Name), prefix)
+			if address, err := token.ParseAddress(name); ours && err == nil {
+				keyed[address] = aws.ToTime(secret.CreatedDate)
+			}
+		}
+	}
+	return keyed, nil
+}
+
+// Health returns what check-receipts has seen of nodes in the last ten minutes. A
+// breaker is open if it was in the last two.
+func (a *Account) Health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) {
+	var all []chain.Health
+	for _, n := range nodes {
+		missed, err := a.Sum(ctx, 10*time.Minute, "Remit", "NodeErrors", "Stack", a.Stack, "Node", n.String())
+		open, openErr := a.Sum(ctx, 2*time.Minute, "Remit", "NodeBreakerOpen", "Stack", a.Stack, "Node", n.String())
+		if err := errors.Join(err, openErr); err != nil {
+			return nil, err
+		}
+		all = append(all, chain.Health{Node: n.String(), Missed: int(missed), Open: open > 0})
+	}
+	return all, nil
+}
+
+// Sum returns the sum of a metric's values in the last time. dimensions are names
+// and values in turn.
+func (a *Account) Sum(ctx context.Context, last time.Duration, namespace, metric string, dimensions ...string) (sum float64, err error) {
+	end := time.Now()
+	in := &cloudwatch.GetMetricStatisticsInput{
+		Namespace: &namespace, MetricName: &metric, Period: aws.Int32(60), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
+		StartTime: aws.Time(end.Add(-last)), EndTime: &end,
+	}
+	for d := range slices.Chunk(dimensions, 2) {
+		in.Dimensions = append(in.Dimensions, cwtypes.Dimension{Name: &d[0], Value: &d[1]})
+	}
+	stats, err := cloudwatch.NewFromConfig(a.AWS).GetMetricStatistics(ctx, in)
+	if err != nil {
+		return 0, fmt.Errorf("reading the metric %s: %w", metric, err)
+	}
+	for _, point := range stats.Datapoints {
+		sum += aws.ToFloat64(point.Sum)
+	}
+	return sum, nil
+}
+
+// A Resource is one of the stack's.
+type Resource struct{ ID, Name, Kind string } // logical id, physical name, type
+
+// Resources lists the stack's resources.
+func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.AWS),
+		&cloudformation.ListStackResourcesInput{StackName: &a.Stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the stack's resources: %w", err)
+		}
+		for _, r := range page.StackResourceSummaries {
+			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType)})
+		}
+	}
+	return all, nil
+}
+
+// ARN names a resource of the stack's account and region.
+func (a *Account) ARN(service, resource string) (string, error) {
+	of, err := arn.Parse(a.ID)
+	if err != nil {
+		return "", fmt.Errorf("reading the ARN of stack %s: %w", a.Stack, err)
+	}
+	if of.Service, of.Resource = service, resource; service == "iam" { // of every region
+		of.Region = ""
+	}
+	return of.String(), nil
+}
+
+// Signers returns the ARNs of the roles of the functions that sign.
+func (a *Account) Signers(all []Resource) (arns []string, err error) {
+	for _, r := range all {
+		if slices.Contains(kms.SigningRoles(), r.ID) {
+			role, err := a.ARN("iam", "role/"+r.Name)
+			if err != nil {
+				return nil, err
+			}
+			arns = append(arns, role)
+		}
+	}
+	if len(arns) != len(kms.SigningRoles()) {
+		return nil, fmt.Errorf("stack %s has %d of the roles %v: deploy this version's template first", a.Stack, len(arns), kms.SigningRoles())
+	}
+	slices.Sort(arns)
+	return arns, nil
+}
+
+// InKMS reports whether a wallet's key is in KMS.
+func InKMS(key wallet.KeyRef) bool { return strings.HasPrefix(string(key), "arn:") }
+
+// Alarms returns the names of the alarms that the template has made.
+func (a *Account) Alarms(ctx context.Context) (names map[string]bool, err error) {
+	all, err := a.Resources(ctx)
+	names = map[string]bool{}
+	for _, r := range all {
+		if r.Kind == "AWS::CloudWatch::Alarm" {
+			names[r.Name] = true
+		}
+	}
+	return names, err
+}
+
+// Alarmed returns the alarms of those names that there are, in the order of their names.
+func (a *Account) Alarmed(ctx context.Context, names map[string]bool) (all []cwtypes.MetricAlarm, err error) {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(names)), 100) { // as many as one call takes
+		pages := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.AWS),
+			&cloudwatch.DescribeAlarmsInput{AlarmNames: some, MaxRecords: aws.Int32(100)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("listing the alarms: %w", err)
+			}
+			all = append(all, page.MetricAlarms...)
+		}
+	}
+	return slices.DeleteFunc(all, func(m cwtypes.MetricAlarm) bool { return !names[aws.ToString(m.AlarmName)] }), nil
+}

@@ -1,0 +1,79 @@
+package deployed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Show writes v in JSON with --json, and text without.
+func (d *Deployment) Show(v any, text string) error {
+	if d.JSON {
+		enc := json.NewEncoder(Tame(d.Out))
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	}
+	_, err := io.WriteString(Tame(d.Out), strings.TrimRight(text, "\n")+"\n")
+	return err
+}
+
+// Coins writes an amount of the stack's token.
+func (d *Deployment) Coins(amount token.Amount) string {
+	return amount.Tokens(d.Asset.Decimals) + " " + d.Asset.Symbol
+}
+
+// Tame returns a writer that escapes control characters but line ends and tabs, as JSON does: the words of
+// a merchant must not steer a terminal. Characters must come whole.
+func Tame(out io.Writer) io.Writer { return tame{out} }
+
+type tame struct{ io.Writer }
+
+// Write implements io.Writer.
+func (w tame) Write(text []byte) (int, error) {
+	var safe []byte
+	for _, c := range string(text) {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' {
+			safe = fmt.Appendf(safe, `\u%04x`, c)
+		} else {
+			safe = utf8.AppendRune(safe, c)
+		}
+	}
+	_, err := w.Writer.Write(safe)
+	return len(text), err
+}
+
+// A Stamp is a time in an answer. The zero time is null in JSON and "-" in text.
+type Stamp time.Time
+
+// String implements fmt.Stringer.
+func (s Stamp) String() string {
+	if time.Time(s).IsZero() {
+		return "-"
+	}
+	return time.Time(s).UTC().Format(time.RFC3339)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Stamp) MarshalJSON() ([]byte, error) {
+	if time.Time(s).IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(s.String())
+}
+
+// Wait waits, unless ctx ends.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,92 @@
+package deployed
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os/user"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Local is the parts of a stack that this process runs with its data in memory.
+type Local struct {
+	Payments store.Store
+	AuditLog store.AuditLog
+	Webhooks webhook.Store
+	Keys     KeyStore
+	Jobs     webhook.Queue
+	Keyed    func() []token.Address // the wallets that have a key in this process
+	Key      func(token.Address) (keyring.Key, error)
+	PutKey   func(keyring.Key)
+	Nodes    []string // URLs
+	Health   func() []chain.Health
+	Hint     func(context.Context) error // starts a run of check-receipts soon
+	Config   stack.Config
+}
+
+// localKey is the key of a context's Local.
+type localKey struct{}
+
+// Context returns a context whose commands are for the stack in this process.
+func (l *Local) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, localKey{}, l)
+}
+
+func (l *Local) deployment(t Target, out io.Writer) *Deployment {
+	return &Deployment{Target: t, Tables: Tables{l.Payments, l.AuditLog, l.Webhooks, l.Keys, l.Jobs}, Platform: here{l},
+		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out}
+}
+
+// here is the platform of a stack in this process.
+type here struct{ *Local }
+
+// Who is the user of the operating system: no other one may use the socket.
+func (here) Who(context.Context) (string, error) {
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.Username, nil
+}
+
+// Publish does nothing: a stack on one machine has no alarms.
+func (here) Publish(context.Context, string, string) error { return nil }
+
+// RPC implements Platform.
+func (h here) RPC(context.Context) ([]byte, error) {
+	return json.Marshal(map[string][]string{"urls": h.Nodes})
+}
+
+// Hint implements Platform.
+func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
+
+// Health implements Platform.
+func (h here) Health(context.Context, chain.Nodes) ([]chain.Health, error) {
+	return h.Local.Health(), nil
+}
+
+// Keyed implements Platform.
+func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {
+	keyed := map[token.Address]time.Time{}
+	for _, a := range h.Local.Keyed() {
+		keyed[a] = time.Time{}
+	}
+	return keyed, nil
+}
+
+// Key implements Platform.
+func (h here) Key(_ context.Context, a token.Address) (keyring.Key, error) { return h.Local.Key(a) }
+
+// PutKey implements Platform.
+func (h here) PutKey(_ context.Context, key keyring.Key) error {
+	h.Local.PutKey(key)
+	return nil
+}

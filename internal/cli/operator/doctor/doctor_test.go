@@ -1,0 +1,188 @@
+package doctor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other
+// check sees.
+func TestDoctorAsksEveryNode(t *testing.T) {
+	missing := `"error":{"code":-32000,"message":"missing trie node"}`
+	for _, c := range []struct {
+		why    string
+		faults operatortest.Node
+		check  string
+		want   string // ! for what is said of a finding
+	}{
+		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 16 in flight"},
+		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
+		{"nodes of one chain have the same blocks", operatortest.Node{"eth_getBlockByNumber 0x3de": operatortest.Block("2")},
+			"nodes agree", "!different branches"},
+		{"and all of them", operatortest.Node{"eth_getBlockByNumber 0x3de": `"result":null`}, "nodes agree", "!lacks blocks"},
+		{"what is paid beside gas", nil, "fees", "0.100000001 gwei, and 0.000000007 gwei a payment beside gas"},
+		{"which is not known without the oracle of the OP stack", operatortest.Node{"eth_call 0x275aedd2": `"result":"0x"`}, "fees",
+			"!gas price oracle"},
+		{"small batches are taken as they are", operatortest.Node{operatortest.OneBatch: "ten calls!"}, "batches",
+			"takes 6 calls in one request"},
+		{"a tag that a node lacks would hang", operatortest.Node{"eth_getBlockByNumber finalized": `"result":null`}, "finality",
+			"!has no finalized block"},
+		{"a tag that it refuses too", operatortest.Node{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`},
+			"finality", "!invalid block"},
+		{"the state of the final block is needed", operatortest.Node{"eth_getTransactionCount 0x2bc": missing}, "finality",
+			"!lacks the state of the final block"},
+		{"without fees no payment is made", operatortest.Node{"eth_feeHistory": missing}, "fees", "!reading fees"},
+		{"nor above the limit", operatortest.Node{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees",
+			"!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
+		{"a node that answers no batch", operatortest.Node{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
+		{"decimals that differ", operatortest.Node{"eth_call 0x313ce567": operatortest.Word(18)}, "token", "!has 18 decimals"},
+		{"the contract of batches", operatortest.Node{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!is another one"},
+		{"another chain", operatortest.Node{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
+	} {
+		good, bad := httptest.NewServer(operatortest.WellNode(nil)), httptest.NewServer(operatortest.WellNode(c.faults))
+		own, _ := chains.Of(8453)
+		contract, _ := token.ParseAddress(own.USDC)
+		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
+		found := examine(t, operatortest.Empty(t, config, good.URL, bad.URL))[c.check]
+		want, finding := strings.CutPrefix(c.want, "!")
+		if got := fmt.Sprint(found); found.OK == finding || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", c.why, got, c.want)
+		}
+		good.Close()
+		bad.Close()
+	}
+}
+
+// TestDoctorKnowsProviders, and says what an unknown chain works by.
+func TestDoctorKnowsProviders(t *testing.T) {
+	config := stack.Config{ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second}
+	for urls, ok := range map[string]bool{
+		"http://127.0.0.1:1/a http://127.0.0.1:2/a":                    true,
+		"http://127.0.0.1:1/a http://127.0.0.1:1/b":                    false,
+		"http://base.provider.invalid/a http://eth.provider.invalid/b": false,
+		"http://base.one.invalid/a http://base.two.invalid/a":          true,
+		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
+	} {
+		found := examine(t, operatortest.Empty(t, config, strings.Fields(urls)...))
+		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {
+			t.Errorf("%s: %+v, %+v", urls, found["providers"], found["chain"])
+		}
+	}
+}
+
+// TestARateIsComparedOnAWS, with arguments that make sense: anything else is refused before
+// it is looked at.
+func TestARateIsComparedOnAWS(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"--rate 500":  "--rate is for a stack on AWS",
+		"--rate -1":   "--rate is above 0",
+		"--rate NaN":  "--rate is above 0",
+		"--amount -1": "--amount not negative",
+		"--hours 0":   "--hours above 0",
+	} {
+		out, err := operatortest.Local(t.Context(), operatortest.Empty(t, stack.Config{ChainID: 8453}), "doctor",
+			strings.Replace(arguments, " ", "=", 1))
+		if out != "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %s, %v, want %q", arguments, out, err, want)
+		}
+	}
+}
+
+type finding struct {
+	Check, Saw, Do string
+	OK             bool
+}
+
+// examine examines a stack in this process and returns its findings by check.
+func examine(t *testing.T, stack *deployed.Local, args ...string) map[string]finding {
+	t.Helper()
+	out, failed := operatortest.Local(t.Context(), stack, append([]string{"doctor", "--json"}, args...)...)
+	var findings []finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil {
+		t.Fatalf("%v: %s, %v", err, out, failed)
+	}
+	byCheck := map[string]finding{}
+	for _, f := range findings {
+		byCheck[f.Check] = f
+	}
+	return byCheck
+}
+
+// TestDoctorReadsSettings: settings that hold up payments are a finding.
+func TestDoctorReadsSettings(t *testing.T) {
+	payments, keys := memory.NewPayments(), new(memory.APIKeys)
+	local := operatortest.Empty(t, stack.Config{})
+	local.Payments, local.Keys = payments, keys
+	want := func(text string) {
+		t.Helper()
+		if got := examine(t, local)["settings"]; !strings.Contains(got.Saw, text) {
+			t.Errorf("doctor reports %q, want %q", got.Saw, text)
+		}
+	}
+	want("payments, version 0: no settings are stored")
+	if err := errors.Join(payments.SetSettings(t.Context(), settings.Default()),
+		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))); err != nil {
+		t.Fatal(err)
+	}
+	want("payments at version 1, keys at version 1")
+	if err := payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 " +
+		"on chain 5, and")
+	payments.SpoilSettings(settings.ErrDamaged)
+	want("payments, version 1: the stored settings are damaged")
+	payments.SpoilSettings(settings.ErrNewer)
+	want("need newer code")
+}
+
+// TestDoctorListsNarrowedKeys: each key that only reads payments, with the commands that
+// replace it. A label is one word of them, whatever it says.
+func TestDoctorListsNarrowedKeys(t *testing.T) {
+	keys, local := new(memory.APIKeys), operatortest.Empty(t, stack.Config{})
+	local.Keys = keys
+	list := func() finding { return examine(t, local, "--stack", "shop")["api keys"] }
+	store := func(n byte, grant string, k apikey.Key) {
+		k.Hash, k.ID, k.MerchantID = apikey.Hash{n}, fmt.Sprint("key_", n), "mer_1"
+		if err := errors.Join(k.Grant.UnmarshalText([]byte(grant)), keys.Create(t.Context(), k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store(0, ``, apikey.Key{})
+	store(1, `{"scopes":["payments:write"],"limits":[{"key":"key_1","amount":7,"count":0}]}`, apikey.Key{})
+	if got := list(); !got.OK || got.Saw != "2 keys" {
+		t.Errorf("%+v", got)
+	}
+	store(2, `{"scopes":["payments:write","payments:read"],"limits":[{"key":"key_0","amount":9,"count":0},{"key":"key_2","amount":7,"count":3}],"max_amount":5,"book":true}`, apikey.Key{Label: "$(till) 'three'"})
+	store(3, `{"scopes":["payments:read","keys"],"limits":[{"key":"key_3","amount":0,"count":4}]}`,
+		apikey.Key{ExpiresAt: time.Now().Add(time.Hour + time.Minute)})
+	store(4, `{"scopes":["keys"],"max_amount":6}`, apikey.Key{})
+	store(5, `{"scopes":["webhooks","keys"],"book":true}`, apikey.Key{RevokedAt: time.Now()})
+	got := list()
+	want := `3 keys only read payments:
+     key_2 of mer_1, label "$(till) 'three'", has limits of other keys: remit keys issue mer_1 --stack shop --label '$(till) '\''three'\''' --scopes payments:write,payments:read --max-amount 5 --daily-amount 7 --daily-count 3 --recipients book && remit keys revoke mer_1 key_2 --stack shop
+     key_3 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes payments:read --daily-count 4 --expires-in 1h && remit keys revoke mer_1 key_3 --stack shop
+     key_4 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes keys && remit keys revoke mer_1 key_4 --stack shop`
+	if diff := cmp.Diff(want, regexp.MustCompile("1h0m[0-9]+s").ReplaceAllString(got.Saw, "1h")); got.OK || diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,53 @@
+package dossier
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// A Delivery is a delivery as --json shows it. Names are those of the API.
+type Delivery struct {
+	ID            string                 `json:"id"`
+	Endpoint      string                 `json:"endpoint_id"`
+	EventID       string                 `json:"event_id"`
+	EventType     string                 `json:"event_type"`
+	Status        webhook.DeliveryStatus `json:"status"`
+	CreatedAt     deployed.Stamp         `json:"created_at"`
+	NextAttemptAt deployed.Stamp         `json:"next_attempt_at"`
+	Attempts      []try                  `json:"attempts"`
+}
+
+type try struct {
+	At       deployed.Stamp `json:"at"`
+	Status   int            `json:"status_code"` // 0 when there was no answer
+	Duration int64          `json:"duration_ms"`
+	Error    string         `json:"error"`
+}
+
+// Deliveries returns deliveries as --json shows them.
+func Deliveries(all []webhook.Delivery) []Delivery {
+	rows := []Delivery{}
+	for _, d := range all {
+		attempts := []try{}
+		for _, a := range d.Attempts {
+			attempts = append(attempts, try{deployed.Stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
+		}
+		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, deployed.Stamp(d.CreatedAt),
+			deployed.Stamp(d.NextAttemptAt), attempts})
+	}
+	return rows
+}
+
+// DeliveriesText writes a line of each delivery.
+func DeliveriesText(all []webhook.Delivery) string {
+	var b strings.Builder
+	for _, d := range all {
+		last, _ := d.LastAttempt()
+		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status,
+			len(d.Attempts), last.Error)
+	}
+	return b.String()
+}

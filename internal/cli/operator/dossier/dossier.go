@@ -1,0 +1,205 @@
+// Package dossier gathers what the tables and the nodes have of a payment, for people.
+package dossier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Dossier is all that the tables and the nodes tell of one payment.
+type Dossier struct {
+	ID         payment.ID     `json:"id"`
+	State      payment.State  `json:"state"`
+	Merchant   string         `json:"merchant_id"`
+	Key        string         `json:"idempotency_key"`
+	Payment    payment.Public `json:"payment"`
+	Wallet     string         `json:"wallet"`
+	Nonce      uint64         `json:"nonce"`
+	Attempts   []attempt      `json:"attempts"`
+	Reserve    *reservation   `json:"reservation"`
+	PendingTx  bool           `json:"pending_tx_stored"`
+	Deliveries []Delivery     `json:"deliveries"`
+	Chain      []string       `json:"chain"`
+}
+
+type attempt struct {
+	Hash chain.Hash     `json:"hash"`
+	Tip  string         `json:"tip_wei"`
+	Cap  string         `json:"cap_wei"`
+	At   deployed.Stamp `json:"at"`
+	Noop bool           `json:"pays_nothing,omitempty"`
+}
+
+type reservation struct {
+	Nonce uint64         `json:"nonce"`
+	At    deployed.Stamp `json:"at"`
+}
+
+// Of returns what the tables have of a payment.
+func Of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier, error) {
+	dos := Dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(),
+		Nonce: p.Nonce, Attempts: []attempt{}, Deliveries: []Delivery{}, Chain: []string{}}
+	for _, a := range p.Attempts {
+		dos.Attempts = append(dos.Attempts, attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
+	}
+	err := errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
+	return dos, err
+}
+
+// Find returns a payment by a transaction hash, a payment id, or a merchant's Idempotency-Key.
+func Find(ctx context.Context, d *deployed.Deployment, name, merchant string) (payment.Payment, error) {
+	if strings.HasPrefix(name, "pay_") {
+		return d.Payments.Payment(ctx, payment.ID(name))
+	}
+	if hash, err := chain.ParseHash(name); err == nil {
+		return d.Payments.PaymentByHash(ctx, hash)
+	}
+	if merchant == "" && strings.HasPrefix(name, "0x") {
+		return payment.Payment{}, fmt.Errorf("%s is no transaction hash: that is 0x and 64 hex digits", name)
+	}
+	if merchant == "" {
+		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant: add --merchant mer_…")
+	}
+	return d.Payments.Payment(ctx, payment.KeyID(merchant, d.Mode, name))
+}
+
+func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	w, err := d.Payments.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return nil // stored, and no nonce was taken yet
+	}
+	if err != nil {
+		return err
+	}
+	if held, ok := w.Reservations[p.ID]; ok {
+		dos.Reserve = &reservation{held.Nonce, deployed.Stamp(held.At)}
+	}
+	if p.State == payment.Prepared {
+		return nil
+	}
+	pendingTx, err := d.Payments.PendingTx(ctx, id, p.Nonce)
+	dos.PendingTx = err == nil && pendingTx.Payment == p.ID
+	if errors.Is(err, wallet.ErrUnknown) {
+		return nil
+	}
+	return err
+}
+
+func (dos *Dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
+	if p.Event == nil || p.Merchant == "" {
+		return nil
+	}
+	endpoints, err := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		sent, err := d.Webhooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
+		if err != nil {
+			return err
+		}
+		ours := slices.DeleteFunc(sent, func(s webhook.Delivery) bool { return s.Event.ID != p.Event.ID })
+		dos.Deliveries = append(dos.Deliveries, Deliveries(ours)...)
+	}
+	return nil
+}
+
+// AddChain asks every node for every attempt. The error of a node that is down is
+// part of the dossier.
+func (dos *Dossier) AddChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
+	nodes, _, err := d.Nodes(ctx)
+	if err != nil {
+		dos.Chain = append(dos.Chain, err.Error())
+		return
+	}
+	for _, node := range nodes {
+		receipts, err := node.Receipts(ctx, p.Hashes())
+		if err != nil {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %v", node, err))
+			continue
+		}
+		if len(receipts) == 0 {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: no receipt", node))
+		}
+		for _, r := range receipts {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %s mined in block %d, %s", node, r.Tx, r.Block, p.Judge(r)))
+		}
+	}
+}
+
+// Text writes the dossier in lines.
+func (dos Dossier) Text(p payment.Payment) string {
+	var b strings.Builder
+	row := func(name string, v any) { fmt.Fprintf(&b, "%-16s %v\n", name, v) }
+	row("payment", p.ID)
+	row("state", p.State)
+	row("merchant", p.Merchant)
+	row("key", p.IdempotencyKey)
+	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
+	row("to", Payee(p))
+	for i, e := range p.Entries {
+		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %q", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
+	}
+	row("from wallet", p.Wallet)
+	if !p.Source.IsZero() {
+		row("with coins of", p.Source)
+	}
+	row("created", deployed.Stamp(p.CreatedAt))
+	if p.Failure != nil {
+		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
+	}
+	if dos.Reserve != nil {
+		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, dos.Reserve.At))
+	}
+	if p.State != payment.Prepared {
+		row("nonce", p.Nonce)
+		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and announced",
+			false: "gone: settled and announced"}[dos.PendingTx])
+	}
+	for i, a := range slices.Backward(dos.Attempts) {
+		what := map[bool]string{true: ", pays nothing"}[a.Noop]
+		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s%s", a.Hash, a.Tip, a.Cap, a.At, what))
+	}
+	for _, line := range dos.Chain {
+		row("chain", line)
+	}
+	for _, del := range dos.Deliveries {
+		row("delivery", fmt.Sprintf("%s to %s: %s, %d attempts", del.ID, del.Endpoint, del.Status, len(del.Attempts)))
+	}
+	return b.String()
+}
+
+// A Row is a payment as operators list it.
+type Row struct {
+	ID       payment.ID    `json:"id"`
+	Merchant string        `json:"merchant_id"`
+	Key      string        `json:"idempotency_key"`
+	Wallet   token.Address `json:"paid_by"`
+	Decimal  string        `json:"amount_decimal"` // in whole tokens
+	payment.Public
+}
+
+// RowOf returns the row of a payment.
+func RowOf(p payment.Payment) Row {
+	return Row{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public()}
+}
+
+// Payee describes the recipients of a payment.
+func Payee(p payment.Payment) string {
+	if p.BatchContract.IsZero() {
+		return p.To.String()
+	}
+	return fmt.Sprintf("%d recipients", len(p.Entries))
+}

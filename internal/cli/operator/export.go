@@ -1,0 +1,96 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Export is `remit export`.
+type Export struct {
+	deployed.Target
+	Merchant string    `help:"Only the payments of this merchant, mer_…, newest first. Without it those of all, in no order."`
+	Since    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or later."`
+	Until    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or earlier."`
+	CSV      bool      `name:"csv" help:"Write CSV in place of a line of JSON for each payment."`
+}
+
+// Run writes a row for each payment that is committed.
+func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
+	if !c.Since.IsZero() && !c.Until.IsZero() && c.Until.Before(c.Since) {
+		return fmt.Errorf("--until %s is before --since %s", c.Until.Format(time.DateOnly), c.Since.Format(time.DateOnly))
+	}
+	if c.CSV {
+		if err := payment.CSV[dossier.Row](d.Out, true); err != nil {
+			return err
+		}
+	}
+	unreadable := 0
+	lines := json.NewEncoder(deployed.Tame(d.Out))
+	lines.SetEscapeHTML(false)
+	for p, err := range c.payments(ctx, d) {
+		switch {
+		case errors.Is(err, store.ErrUnreadable):
+			unreadable++
+			continue
+		case err != nil:
+			return err
+		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !c.Until.IsZero() && !p.CreatedAt.Before(c.Until.AddDate(0, 0, 1)):
+			continue
+		}
+		row := dossier.RowOf(p)
+		write := func() error { return lines.Encode(row) }
+		if c.CSV {
+			write = func() error { return payment.CSV(d.Out, false, row) }
+		}
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	if unreadable > 0 {
+		return fmt.Errorf("%d stored payments cannot be read and are not in the export: look for \"stored item cannot be read\" in "+
+			"the log of check-receipts", unreadable)
+	}
+	return nil
+}
+
+// payments yields the merchant's payments, or all there are, of no time in
+// particular.
+func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2[payment.Payment, error] {
+	return func(yield func(payment.Payment, error) bool) {
+		if c.Merchant == "" {
+			for entry, err := range d.Payments.Entries(ctx) {
+				if entry.Noop.IsZero() && !yield(entry.Payment, err) {
+					return
+				}
+			}
+			return
+		}
+		f := store.Filter{Merchant: c.Merchant, Mode: d.Mode}
+		if !c.Until.IsZero() {
+			f.Before = c.Until.AddDate(0, 0, 1)
+		}
+		for more := true; more; {
+			page, next, err := d.Payments.List(ctx, f)
+			if err != nil {
+				yield(payment.Payment{}, err)
+				return
+			}
+			for _, p := range page {
+				if p.CreatedAt.Before(c.Since) || !yield(p, nil) {
+					return
+				}
+				f.From = store.Position{CreatedAt: p.CreatedAt, ID: p.ID}
+			}
+			more = next && len(page) > 0
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// Keys is `remit keys`.
+type Keys struct {
+	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
+	List      keyList                      `cmd:"" help:"List a merchant's keys and what each may do."`
+	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once."`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or those that another table knows as ended."`
+}
+
+type keyCreate struct {
+	restrictions
+	Name string `arg:"" help:"The merchant's name."`
+}
+
+// Change makes the key with the operator's rights, so it works also where KeyCreation
+// closes the API's endpoint.
+func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+	r, err := c.request()
+	return change.Change{
+		Consequences: fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.Mode),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			made, err := registry(d).Create(ctx, c.Name, r)
+			return keyAnswer(made, err)
+		},
+	}, err
+}
+
+// registry is the registry of the stack's keys.
+func registry(d *deployed.Deployment) *apikey.Registry {
+	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
+}
+
+// keyAnswer shows a new key, this once.
+func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
+	if err != nil {
+		return change.Answer{}, err
+	}
+	answer := struct {
+		APIKey     string `json:"api_key"`
+		MerchantID string `json:"merchant_id"`
+		apikey.Public
+	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
+	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey,
+		answer.MerchantID, mayDo(answer.Permissions))}, nil
+}
+
+// restrictions are the flags that say what a key may do.
+type restrictions struct {
+	Label       string         `help:"The merchant's words for the key."`
+	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything, but keys for a key with limits."`
+	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
+	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
+	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
+	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: any, or active entries of the merchant's recipient book."`
+	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for ever."`
+}
+
+// request returns the flags as a request, or which of them cannot be used.
+func (r restrictions) request() (apikey.KeyRequest, error) {
+	request := apikey.KeyRequest{
+		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
+	}
+	if len(r.Scopes) > 0 {
+		request.Scopes = r.Scopes
+	}
+	for _, s := range r.Scopes {
+		if !slices.Contains(apikey.AllScopes(), s) {
+			return request, fmt.Errorf("--scopes: %q is none of %v", s, apikey.AllScopes())
+		}
+	}
+	switch {
+	case r.DailyCount > apikey.MaxCount:
+		return request, fmt.Errorf("--daily-count is at most %d", apikey.MaxCount)
+	case r.ExpiresIn < 0:
+		return request, errors.New("--expires-in must not be negative")
+	case r.Label == "":
+		return request, request.Check()
+	}
+	if err := apikey.CheckName(r.Label); err != nil {
+		return request, fmt.Errorf("--label: %w", err)
+	}
+	return request, request.Check()
+}
+
+type keyIssue struct {
+	restrictions
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
+}
+
+// Change makes the key and announces it to the merchant's webhooks.
+func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	r, err := c.request()
+	if err != nil {
+		return none, err
+	}
+	by, err := registry(d).Operator(ctx, c.Merchant, c.Name)
+	if err != nil {
+		return none, err
+	}
+	return change.Change{
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
+			d.Stack, d.Mode),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
+				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
+			})
+			return keyAnswer(made, err)
+		},
+	}, nil
+}
+
+// mayDo describes what a key may do in one line.
+func mayDo(p apikey.Permissions) string {
+	var words []string
+	for _, s := range p.Scopes {
+		words = append(words, string(s))
+	}
+	if len(p.Scopes) == len(apikey.AllScopes()) {
+		words = []string{"everything"}
+	}
+	if p.MaxAmount != nil {
+		words = append(words, "max "+p.MaxAmount.String())
+	}
+	if p.DailyAmount != nil {
+		words = append(words, "daily "+p.DailyAmount.String())
+	}
+	if p.DailyCount != nil {
+		words = append(words, fmt.Sprintf("%d a day", *p.DailyCount))
+	}
+	if p.Recipients == "book" {
+		words = append(words, "book")
+	}
+	if p.Label != nil {
+		words = append(words, fmt.Sprintf("%q", *p.Label))
+	}
+	return strings.Join(words, ", ")
+}
+
+type keyList struct {
+	deployed.Target
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+}
+
+// Run lists keys, newest first.
+func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
+	keys, err := d.Keys.List(ctx, c.Merchant)
+	if err != nil {
+		return err
+	}
+	rows, text := keyRows(keys)
+	return d.Show(rows, text)
+}
+
+// keyRows returns keys as they are shown, in JSON and as text.
+func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
+	rows := []apikey.Public{}
+	var b strings.Builder
+	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
+	for _, k := range keys {
+		rows = append(rows, k.Public())
+		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
+			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
+	}
+	return rows, b.String()
+}
+
+// keyRow is a row of the list of keys.
+const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
+
+type keyRevoke struct {
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+	ID       string `arg:"" help:"The key's id, key_…"`
+}
+
+// Change revokes a key.
+func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+	return change.Change{
+		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
+			"cannot be undone.", c.ID, c.Merchant, d.KeyCache),
+		Apply: func(ctx context.Context) (none change.Answer, err error) {
+			by, err := registry(d).Operator(ctx, c.Merchant, "")
+			if err != nil {
+				return none, err
+			}
+			key, err := registry(d).Revoke(ctx, by, c.ID)
+			at := deployed.Stamp(key.RevokedAt)
+			return change.Answered(err, map[string]any{"id": key.ID, "revoked_at": at}, fmt.Sprint("revoked ", at))
+		},
+	}, nil
+}
+
+type keyRevokeAll struct {
+	Merchant string `placeholder:"MER" xor:"which" help:"End the keys of this merchant, mer_…, and no others: of one whose key was stolen, which may have made more."`
+	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
+}
+
+// Change ends keys that a restore has brought back to life, or a merchant's. A crash leaves
+// some of them alive, and the command is run again: a key that has ended stays so.
+func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	if c.Merchant != "" {
+		return c.ofMerchant(ctx, d)
+	}
+	if d.Account == nil {
+		return none, errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")
+	}
+	name := d.Account.Outputs["ApiKeysTableName"]
+	if c.EndedIn == name {
+		return none, fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the "+
+			"restored one until the stack uses it", c.EndedIn)
+	}
+	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
+	keys, err := table.All(ctx)
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
+		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
+	if c.EndedIn != "" {
+		keys, err = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn).All(ctx)
+		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
+			c.EndedIn, name)
+	}
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		ended := []string{}
+		for _, k := range keys {
+			if c.EndedIn == "" {
+				k.RevokedAt, k.ExpiresAt = now, time.Time{}
+			}
+			if k.RevokedAt.IsZero() && k.ExpiresAt.IsZero() {
+				continue
+			}
+			err := table.End(ctx, k)
+			if errors.Is(err, apikey.ErrNotFound) {
+				continue // made since, so the restored table does not have it
+			}
+			if err != nil {
+				return change.Answer{}, err
+			}
+			ended = append(ended, k.ID)
+		}
+		return endedAnswer(ended), nil
+	}}, err
+}
+
+func endedAnswer(ended []string) change.Answer {
+	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
+}
+
+// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
+// key may make others.
+func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	by, err := registry(d).Operator(ctx, c.Merchant, "")
+	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
+		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.KeyCache)
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		for ended := []string{}; ; {
+			keys, err := registry(d).List(ctx, c.Merchant)
+			if err != nil {
+				return change.Answer{}, err
+			}
+			keys = slices.DeleteFunc(keys, func(k apikey.Key) bool { return !k.Valid(time.Now()) })
+			if len(keys) == 0 {
+				return endedAnswer(ended), nil
+			}
+			for _, k := range keys {
+				if _, err := registry(d).Revoke(ctx, by, k.ID); err != nil {
+					return change.Answer{}, err
+				}
+				if !slices.Contains(ended, k.ID) { // in a list that lags it is alive
+					ended = append(ended, k.ID)
+				}
+			}
+		}
+	}}, err
+}

@@ -1,0 +1,198 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+)
+
+// Merchants is `remit merchants`.
+type Merchants struct {
+	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
+	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. What was committed is settled and announced."`
+	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant limits of its own in place of the stack's. Without flags the stack's hold again."`
+}
+
+// A merchantRow is a merchant as commands show it.
+type merchantRow struct {
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	LiveKeys int             `json:"live_keys"`
+	LastUsed deployed.Stamp  `json:"last_used_at"`
+	Reason   *string         `json:"suspended"` // why
+	Maximum  *token.Amount   `json:"max_amount"`
+	Daily    *token.Amount   `json:"daily_amount"`
+	Keys     []apikey.Public `json:"keys,omitempty"`
+	terms    apikey.Terms
+}
+
+// merchantLine is a row of the list of merchants.
+const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
+
+// String returns the merchant as a line of the list.
+func (r merchantRow) String() string {
+	limit := func(a *token.Amount) string {
+		if a == nil {
+			return "the stack's"
+		}
+		return a.String()
+	}
+	state := "active"
+	if r.Reason != nil {
+		state = "suspended: " + *r.Reason
+	}
+	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.Maximum), limit(r.Daily), state)
+}
+
+var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
+
+// rowOf reads the terms of the merchant whose keys these are.
+func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchantRow, error) {
+	row := merchantRow{ID: keys[0].MerchantID, Name: keys[0].MerchantName}
+	for _, k := range keys {
+		if k.Valid(time.Now()) {
+			row.LiveKeys++
+		}
+		if k.LastUsedAt.After(time.Time(row.LastUsed)) {
+			row.LastUsed = deployed.Stamp(k.LastUsedAt)
+		}
+	}
+	var err error
+	row.terms, err = store.Terms(ctx, row.ID)
+	for _, f := range []struct {
+		amount token.Amount
+		to     **token.Amount
+	}{{row.terms.Maximum, &row.Maximum}, {row.terms.Daily, &row.Daily}} {
+		if !f.amount.IsZero() {
+			*f.to = &f.amount
+		}
+	}
+	if row.terms.Suspended != "" {
+		row.Reason = &row.terms.Suspended
+	}
+	return row, err
+}
+
+type merchantList struct{ deployed.Target }
+
+// Run lists the merchants by their ids.
+func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
+	keys, err := d.Keys.All(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.MerchantID, b.MerchantID) })
+	rows, text := []merchantRow{}, merchantHead
+	for len(keys) > 0 {
+		n := slices.IndexFunc(keys, func(k apikey.Key) bool { return k.MerchantID != keys[0].MerchantID })
+		if n < 0 {
+			n = len(keys)
+		}
+		row, err := rowOf(ctx, d.Keys, keys[:n])
+		if err != nil {
+			return err
+		}
+		keys, rows, text = keys[n:], append(rows, row), text+row.String()
+	}
+	return d.Show(rows, text)
+}
+
+// A merchantArg is the command line of a command about one merchant.
+type merchantArg struct {
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+}
+
+// find reads the merchant and its keys, newest first.
+func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merchantRow, keys []apikey.Key, err error) {
+	if keys, err = d.Keys.List(ctx, c.Merchant); err == nil && len(keys) == 0 {
+		err = fmt.Errorf("no merchant %q has a key: remit merchants list shows all", c.Merchant)
+	}
+	if err == nil {
+		row, err = rowOf(ctx, d.Keys, keys)
+	}
+	return row, keys, err
+}
+
+// change gives the merchant other terms.
+func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string, to func(*apikey.Terms)) (change.Change,
+	error) {
+	row, keys, err := c.find(ctx, d)
+	return change.Change{
+		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
+			d.KeyCache, consequences),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			terms := row.terms
+			to(&terms)
+			if err := d.Keys.SetTerms(ctx, c.Merchant, row.terms, terms); err != nil {
+				return change.Answer{}, err
+			}
+			row, err := rowOf(ctx, d.Keys, keys)
+			return change.Answered(err, row, merchantHead+row.String()+did)
+		},
+	}, err
+}
+
+type merchantShow struct {
+	deployed.Target
+	merchantArg
+}
+
+// Run shows a merchant and its keys.
+func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
+	row, keys, err := c.find(ctx, d)
+	if err != nil {
+		return err
+	}
+	text := ""
+	row.Keys, text = keyRows(keys)
+	return d.Show(row, merchantHead+row.String()+"\n"+text)
+}
+
+type merchantSuspend struct {
+	merchantArg
+	Reason string `required:"" help:"Why; shown in lists and in the audit log, and not to the merchant."`
+}
+
+// Change suspends a merchant. One that is suspended gets the new reason.
+func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	if c.Reason == "" {
+		return change.Change{}, errors.New("--reason is empty: say why, for the operator who finds the merchant suspended")
+	}
+	return c.change(ctx, d, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
+		func(t *apikey.Terms) { t.Suspended = c.Reason })
+}
+
+type merchantResume struct{ merchantArg }
+
+// Change ends a suspension.
+func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	return c.change(ctx, d, "requests are answered again", "active", func(t *apikey.Terms) { t.Suspended = "" })
+}
+
+type merchantLimit struct {
+	merchantArg
+	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
+	DailyAmount token.Amount `help:"Most that it may pay in a UTC day; 0 for the stack's. Payments of the day count only since any limit held."`
+}
+
+// Change replaces both limits.
+func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	limit := func(a token.Amount) string {
+		return map[bool]string{false: a.String(), true: "the stack's"}[a.IsZero()]
+	}
+	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
+		return change.Change{}, errors.New("--daily-amount is below --max-amount: no payment of that size would fit into a day")
+	}
+	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
+		func(t *apikey.Terms) { t.Maximum, t.Daily = c.MaxAmount, c.DailyAmount })
+}

@@ -1,0 +1,194 @@
+// Package operator has the commands for a stack on AWS or in a process of this machine.
+// They reach its tables, secrets and queues with the rights of the person who runs them
+// (package deployed), and change it in one way alone (package change). A private key goes
+// from a person to a secret of its own, and to no output; remit recover alone reads any.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/audit"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/console"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
+	"github.com/remit-payouts/remit/internal/cli/operator/policy"
+	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
+	"github.com/remit-payouts/remit/internal/cli/operator/setting"
+)
+
+// Commands are the commands of an operator.
+type Commands struct {
+	Wallet    Wallet           `cmd:"" help:"Keys that pay."`
+	Keys      Keys             `cmd:"" help:"Merchants' API keys."`
+	Merchants Merchants        `cmd:"" help:"Merchants: who they are, suspensions, limits."`
+	Payment   Payment          `cmd:"" help:"Look into a payment."`
+	Batch     Batch            `cmd:"" help:"The contract that pays many in one transaction."`
+	Deny      Deny             `cmd:"" help:"Recipients that are not paid."`
+	Settings  setting.Commands `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
+	Webhooks  Webhooks         `cmd:"" help:"Deliveries that failed."`
+	Recover   Recover          `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
+	Audit     audit.Command    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	AuditLog  change.Log       `cmd:"" help:"What operators did, and who: every command that changed anything."`
+	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Console   console.Command  `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
+	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
+	Rollback  rollback.Command `cmd:"" help:"Put the functions of the last deployment back to the versions before it; cancel one under way."`
+	Doctor    doctor.Command   `cmd:"" help:"Examine a stack and say what to do about each finding."`
+}
+
+// socket is the file of the socket at which the stack that serves the API at an
+// address takes commands. Only the user who runs the stack may use it.
+func socket(address string) string {
+	address = strings.Replace(address, "localhost", "127.0.0.1", 1)
+	return filepath.Join(os.TempDir(), fmt.Sprintf("remit-%d-%s.sock", os.Getuid(), address))
+}
+
+// Serve takes operators' commands for the stack that serves the API at an address,
+// until the result is closed. Commands run in this process, where the data is.
+func Serve(address string, stack deployed.Local) (io.Closer, error) {
+	path := socket(address)
+	_ = os.Remove(path) // of a process that was killed: no other one serves the API there now
+	listener, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("taking operators' commands: %w", err)
+	}
+	server := &http.Server{Handler: Handler(&stack), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // until Close
+	return server, nil
+}
+
+// A request is a command line and the directory in which it was typed.
+type request struct {
+	Args []string
+	Dir  string
+}
+
+// A response is the end of a command.
+type response struct {
+	Out          string
+	Consequences string // that the command showed, if it changes anything
+	Asks         bool   // for consent to them; nothing was done
+	Error        string // "" if all went well
+}
+
+// Handler runs commands for a stack in this process, one for each request.
+func Handler(stack *deployed.Local) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var ended response
+		if err := ended.run(stack, r); err != nil {
+			ended.Error = err.Error()
+		}
+		_ = json.NewEncoder(w).Encode(ended) // fails if the operator has gone
+	}
+}
+
+func (e *response) run(stack *deployed.Local, r *http.Request) error {
+	var typed request
+	if err := json.NewDecoder(r.Body).Decode(&typed); err != nil {
+		return err
+	}
+	var commands Commands
+	var out strings.Builder
+	defer func() { e.Out = out.String() }()
+	ctx := change.Recorded(stack.Context(r.Context()), typed.Args, e.ask)
+	parser, err := kong.New(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil)))
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.Parse(typed.Args)
+	if err != nil {
+		return err
+	}
+	for _, file := range []*string{&commands.Wallet.Import.Line.File, &commands.Settings.Apply.Line.File} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(typed.Dir, *file)
+		}
+	}
+	return parsed.Run()
+}
+
+// ask leaves a change that was not consented to beforehand to another request, after the
+// operator was asked.
+func (e *response) ask(yes bool, consequences string) error {
+	e.Consequences, e.Asks = consequences, !yes
+	if !yes {
+		return change.ErrDeclined
+	}
+	return nil
+}
+
+// Elsewhere returns the URL of the stack on this machine that a command is about,
+// "" for a stack on AWS and for a command that is about none.
+func Elsewhere(parsed *kong.Context) string {
+	for _, flag := range parsed.Flags() {
+		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {
+			return stack
+		}
+	}
+	return ""
+}
+
+// Forward has the stack at a URL on this machine run a command line, and writes
+// its answer to out.
+func Forward(ctx context.Context, url string, args []string, out io.Writer) error {
+	ended, err := send(ctx, url, args)
+	switch {
+	case err != nil:
+		return err
+	case ended.Asks:
+		if err := change.Ask(false, ended.Consequences); err != nil {
+			return err
+		}
+		if ended, err = send(ctx, url, append(args, "--yes")); err != nil {
+			return err
+		}
+	case ended.Consequences != "":
+		fmt.Fprintln(os.Stderr, ended.Consequences)
+	}
+	if _, err := io.WriteString(out, ended.Out); err != nil || ended.Error == "" {
+		return err
+	}
+	return errors.New(ended.Error)
+}
+
+func send(ctx context.Context, url string, args []string) (ended response, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ended, err
+	}
+	body, err := json.Marshal(request{args, dir})
+	if err != nil {
+		return ended, err
+	}
+	path := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	over := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://stack/", bytes.NewReader(body))
+	if err != nil {
+		return ended, err
+	}
+	answer, err := over.Do(asked)
+	if err != nil {
+		return ended, fmt.Errorf("looking for a stack of remit local at %s: %w", url, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return ended, json.NewDecoder(answer.Body).Decode(&ended)
+}

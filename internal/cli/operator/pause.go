@@ -1,0 +1,227 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A pausing is the command line of a command that pauses wallets or resumes them.
+type pausing struct {
+	Address token.Address `arg:"" optional:"" help:"The wallet."`
+	All     bool          `help:"Every wallet that is not retired."`
+}
+
+// wallets reads the records of the wallets that the command is about. Of all
+// wallets, one without a record, or with an unreadable one, is there with its ID alone;
+// missing has its wallet.ErrUnknown or store.ErrUnreadable.
+func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
+	ids := []wallet.ID{d.WalletID(c.Address)}
+	if c.All == (c.Address != token.Address{}) {
+		return nil, nil, errors.New("say the address of one wallet, or --all")
+	}
+	if c.All {
+		if ids, err = everyWallet(ctx, d); err != nil {
+			return nil, nil, err
+		}
+	}
+	missing = map[wallet.ID]error{}
+	for _, id := range ids {
+		w, err := d.Payments.Wallet(ctx, id)
+		unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
+		if err != nil && (!c.All || !unread) {
+			return nil, nil, fmt.Errorf("%s: %w", id.Address, err)
+		}
+		missing[id], w.ID = err, id
+		if w.Paused == wallet.RetiredReason {
+			return nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+		}
+		ws = append(ws, w)
+	}
+	return ws, missing, nil
+}
+
+// everyWallet names the wallets that are not retired. A registration without an address
+// is none.
+func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
+	wallets, err := d.Wallets(ctx)
+	for _, r := range wallets {
+		if r.State != wallet.Retired && !r.Address.IsZero() {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, err
+}
+
+// answer shows the wallets of a command and what it did.
+func (c pausing) answer(reason string, ws []wallet.Wallet, did string) change.Answer {
+	if !c.All {
+		return change.Answer{JSON: map[string]any{"address": c.Address, "paused": reason}, Text: did}
+	}
+	rows, text := []map[string]any{}, ""
+	for _, w := range ws {
+		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
+		text += fmt.Sprintf("%s  %s\n", w.Address, strings.TrimSuffix("paused: "+w.Paused, "paused: "))
+	}
+	return change.Answer{JSON: rows, Text: text + did}
+}
+
+type walletPause struct {
+	pausing
+	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
+}
+
+// Change pauses wallets, with the name of the operator and the time behind the reason, so
+// that none reads as one of this program's own. With --all, one that is paused keeps its reason, unless that
+// pause ends by itself, and one without a record gets one that is behind the chain:
+// in tables from the past it may have paid since. One whose record cannot be read is
+// paused over any reason. A crash leaves the rest as they were, and the command is run again.
+func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	if c.Reason == "" {
+		return none, errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+	}
+	ws, missing, err := c.wallets(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	consequences := ""
+	for _, w := range ws {
+		switch {
+		case w.Paused == "":
+			consequences += fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.\n", w.Address)
+		case !c.All:
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
+		default:
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
+		}
+	}
+	return change.Change{
+		Consequences: strings.TrimSuffix(consequences, "\n"),
+		Apply:        func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws, missing) },
+	}, nil
+}
+
+func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	missing map[wallet.ID]error) (none change.Answer, err error) {
+	who, err := d.Who(ctx)
+	if err != nil {
+		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
+	}
+	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, who, deployed.Stamp(time.Now()))
+	for i, w := range ws {
+		switch err := missing[w.ID]; {
+		case errors.Is(err, wallet.ErrUnknown):
+			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
+				return none, err
+			}
+			if w, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first
+				return none, err
+			}
+		case err != nil:
+			if err := d.Payments.Pause(ctx, w.ID, reason); err != nil {
+				return none, after(i, err)
+			}
+			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
+		}
+		if !c.All || w.Passing() {
+			if err := d.Payments.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
+				return none, after(i, err)
+			}
+			w.Paused = reason
+		}
+		ws[i] = w
+	}
+	return c.answer(reason, ws, did), nil
+}
+
+// after is the error of a command that has changed n wallets before: then a refusal
+// is none any more.
+func after(n int, err error) error {
+	if n == 0 {
+		return err
+	}
+	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // no refusal
+}
+
+type walletResume struct{ pausing }
+
+// Change resumes wallets, after it has shown the nonces of the chain and of the
+// tables. It resumes none while the chain is ahead of one. Where the chain is behind the
+// tables it only forgets the final block that the nodes lack: the next run of
+// check-receipts takes their chain for the right one, and resumes the wallets that fit it.
+// With --all, a wallet whose record cannot be read stays as it is.
+func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	all, missing, err := c.wallets(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	var ws []wallet.Wallet
+	left := ""
+	for _, w := range all {
+		if errors.Is(missing[w.ID], store.ErrUnreadable) {
+			left += fmt.Sprintf("; the record of %s cannot be read, and it stays as it is: docs/alarms/UnreadableAlarm.md", w.Address)
+		}
+		if w.Paused != "" {
+			ws = append(ws, w)
+		}
+	}
+	if len(ws) == 0 {
+		return change.Change{Answer: c.answer("", nil, "it was not paused"+left)}, nil
+	}
+	nodes, _, err := d.Nodes(ctx)
+	if err != nil {
+		return none, err
+	}
+	consequences := ""
+	for _, w := range ws {
+		v, err := d.View(ctx, nodes, w.Address)
+		if err != nil {
+			return none, err
+		}
+		if v.Mined > w.NextNonce {
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
+				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
+		}
+		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,
+			v.Mined, len(w.Reservations))
+	}
+	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
+		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
+			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
+	}
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, " +
+		"payments can be made twice."
+	return change.Change{
+		Consequences: consequences,
+		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },
+	}, nil
+}
+
+func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	left string) (none change.Answer, err error) {
+	did := "resumed"
+	for i, w := range ws {
+		if w.RolledBack() {
+			if err := settlement.New(d.Config, settlement.Parts{Store: d.Payments}).Accept(ctx); err != nil {
+				return none, after(i, err)
+			}
+			did = "taken: check-receipts resumes the wallets that fit the chain"
+			continue
+		}
+		if err := d.Payments.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
+			return none, after(i, err)
+		}
+		ws[i].Paused = ""
+	}
+	return c.answer(ws[0].Paused, ws, did+left), nil
+}

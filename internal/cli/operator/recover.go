@@ -1,0 +1,194 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Recover is `remit recover`.
+type Recover = change.Command[recovering]
+
+type recovering struct {
+	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
+	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed: at least 128, twice the largest NonceWindow."`
+	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
+	DryRun bool            `help:"Say what there is to do, and change nothing."`
+	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
+}
+
+// A recovered is the account of a recovery.
+type recovered struct {
+	Wallets int          `json:"wallets"`
+	Noops   int          `json:"nonces_used_up"`
+	Known   int          `json:"payments_known"`
+	Stored  int          `json:"payments_put_back"`
+	Sum     token.Amount `json:"amount_put_back"`
+	Foreign []chain.Hash `json:"transfers_without_id"`
+	Differ  []payment.ID `json:"payments_that_differ"`
+	DryRun  bool         `json:"dry_run"`
+	Resumed bool         `json:"resumed"`
+}
+
+// Change recovers. It reports progress on standard error.
+func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	r, err := c.recovery(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	if c.DryRun {
+		none.Answer, err = c.run(ctx, d, r)
+		return none, err
+	}
+	return change.Change{
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use "+
+			"up the nonces that lost transactions may have. "+
+			"Payments that only the chain has are put into the tables. remit recover --dry-run says how many.", d.Stack, r.Window),
+		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, d, r) },
+	}, nil
+}
+
+func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
+	ids, err := r.Hold(ctx)
+	if err != nil {
+		return none, err
+	}
+	if err := c.unconfirm(ctx, d); err != nil {
+		return none, fmt.Errorf("ending the confirmation of the settings: %w", err)
+	}
+	done, err := r.Run(ctx, ids)
+	if err != nil {
+		return none, fmt.Errorf("%w (run remit recover again: it goes on)", err)
+	}
+	report := recovered{len(ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
+	if c.Resume && !c.DryRun && len(done.Foreign)+len(done.Differ) == 0 {
+		if err := r.Resume(ctx, ids); err != nil {
+			return none, err
+		}
+		report.Resumed = true
+	}
+	if len(done.Differ) > 0 && !c.DryRun {
+		err = errors.New("the tables know payments otherwise than the chain: the wallets stay paused")
+	}
+	return change.Answer{JSON: report, Text: report.text(d)}, err
+}
+
+// unconfirm ends the confirmation of the settings, which may be older than the loss: live
+// payments wait until an operator has compared them.
+func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
+	if c.DryRun {
+		return nil
+	}
+	rules, err := d.Payments.Rules(ctx)
+	if s := rules.Settings; err == nil && rules.Unusable == nil && s.Confirmed {
+		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
+		who, err := d.Who(ctx)
+		if err != nil {
+			return err
+		}
+		s.Who = who[max(0, len(who)-256):]
+		return d.Payments.SetSettings(ctx, s)
+	}
+	return err
+}
+
+// recovery puts the parts together as check-receipts has them.
+func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
+	nodes, _, err := d.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	final, err := nodes.FinalOnAll(ctx, d.Config.ConfirmationRule)
+	if err != nil {
+		return nil, fmt.Errorf("every configured node must answer: %w", err)
+	}
+	since, err := c.Since.First(ctx, nodes, final)
+	if err == nil && since > final+1 {
+		err = fmt.Errorf("--since %d is beyond block %d, the last one that every node calls final: say an earlier one", since, final)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored, err := d.Keyed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := keyring.New(read(d))
+	if d.Account != nil {
+		inKMS := kms.Open(d.Account.AWS)
+		keys = keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+			return inKMS.Sign(ctx, string(key), digest)
+		})
+	}
+	settler := settlement.New(d.Config, settlement.Parts{
+		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
+	})
+	return &recovery.Recovery{
+		Config: d.Config, Store: d.Payments, Keys: keys, Nodes: nodes, Now: time.Now, Wait: settlement.Sleep,
+		Settle: func(ctx context.Context) error {
+			_, err := settler.Round(ctx, "recover", true)
+			return err
+		},
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
+		Window: max(c.Window, 2*max(settings.MaxWindow, d.Config.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
+	}, nil
+}
+
+// read reads the key of a wallet, which is read once.
+func read(d *deployed.Deployment) func(token.Address) keyring.Read {
+	return func(a token.Address) keyring.Read {
+		var mu sync.Mutex
+		var key keyring.Key
+		return func(ctx context.Context) (_ keyring.Key, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if key.Address() != a {
+				key, err = d.Key(ctx, a)
+			}
+			return key, err
+		}
+	}
+}
+
+func (r recovered) text(d *deployed.Deployment) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s\n%d "+
+		"transfers without a payment's id\n",
+		r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
+	for _, hash := range r.Foreign {
+		fmt.Fprintf(&b, "  %s\n", hash)
+	}
+	for _, id := range r.Differ {
+		fmt.Fprintf(&b, "  %s is on the chain, and the tables know it otherwise: remit payment show %s\n", id, id)
+	}
+	switch {
+	case r.DryRun:
+		b.WriteString("nothing was changed")
+	case r.Resumed:
+		b.WriteString("the wallets pay again")
+	default:
+		b.WriteString("the wallets are paused: remit wallet resume lets each pay again")
+	}
+	return b.String()
+}

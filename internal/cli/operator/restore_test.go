@@ -1,0 +1,206 @@
+package operator_test
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
+)
+
+// TestPauseAll pauses every wallet of a restored table: those that it does not know
+// too, those whose pause would end by itself, and one whose record cannot be read, which
+// is named and stays paused.
+func TestPauseAll(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
+	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored); err != nil {
+		t.Fatal(err)
+	}
+	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
+	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
+	for i := range byte(3) {
+		if err := store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := own.Wallets(t.Context(), 84532)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
+	unread := id(9)
+	for _, w := range []wallet.Wallet{
+		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"},
+		{ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
+	} {
+		if err := store.Open(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	for _, item := range []map[string]types.AttributeValue{
+		{"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet")}, // without a nonce
+		{"pk": text("wallets#84532"), "sk": text("wallet#nobody's")},
+	} {
+		if _, err := dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &restored.Payments, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := a.Remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
+		t.Errorf("without consent: %q, %v", out, err)
+	}
+	if w, _ := store.Wallet(t.Context(), gone); w.Paused != "" {
+		t.Error("a wallet is paused without consent")
+	}
+	for range 2 { // a command that crashed is run again
+		if out, err := a.Remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil ||
+			strings.Count(out, "paused: restore") != 4 ||
+			!strings.Contains(out, "the record of "+unread.Address.String()+" cannot be read") {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	if got, err := dynamotest.Client(t).GetItem(t.Context(),
+		&dynamodb.GetItemInput{TableName: &restored.Payments, Key: map[string]types.AttributeValue{
+			"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet"),
+		}}); err != nil || got.Item["paused"] == nil {
+		t.Errorf("a wallet that cannot be read is not paused: %v, %v", got, err)
+	}
+	const restore = "restore (by arn:aws:iam::123456789012:user/ada at 2" // and the rest of the time
+	for _, c := range []struct {
+		why    string
+		id     wallet.ID
+		reason string
+		next   uint64
+	}{
+		{"a pause that would end by itself is an operator's now", id(0), restore, 7},
+		{"another reason stays", id(1), "audit", 3},
+		{"a wallet that the table does not know is behind the chain", id(2), restore, 0},
+		{"a wallet whose key is gone", gone, restore, 1},
+	} {
+		if w, err := store.Wallet(t.Context(), c.id); err != nil || !strings.HasPrefix(w.Paused, c.reason) || w.NextNonce != c.next {
+			t.Errorf("%s: %+v, %v", c.why, w, err)
+		}
+	}
+	if after, err := own.Wallets(t.Context(), 84532); err != nil || !slices.Equal(after, before) {
+		t.Errorf("the stack's own table was changed: %v, %v", after, err)
+	}
+	for line, want := range map[string]string{
+		"wallet pause --yes": "say the address of one wallet, or --all",
+		"wallet resume --all --yes " + gone.Address.String():                             "say the address of one wallet, or --all",
+		"wallet pause --all --yes --table wallets=pause-wallets":                         "a table is one of keys, payments and webhooks",
+		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
+	} {
+		if _, err := a.Remit(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("remit %s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and
+// one rotated.
+func TestRevokedKeysStayRevoked(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	for _, name := range []string{"ends-before", "ends-after"} {
+		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged, restored := dynamo.NewAPIKeys(dynamotest.Client(t), "ends-before"), dynamo.NewAPIKeys(dynamotest.Client(t), "ends-after")
+	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
+	made := map[string]apikey.Minted{}
+	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
+		m, err := registry.Create(t.Context(), name, apikey.KeyRequest{})
+		if err == nil {
+			err = restored.Create(t.Context(), m.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[name] = m
+	}
+	_, err := registry.Revoke(t.Context(), made["revoked"].Key, made["revoked"].Key.ID)
+	for name, overlap := range map[string]time.Duration{"rotated away": 0, "in its overlap": time.Hour} {
+		if err == nil {
+			_, err = registry.Rotate(t.Context(), made[name].Key, made[name].Key.ID, overlap, func(context.Context, apikey.Key) error { return nil })
+		}
+	}
+	for _, store := range []*dynamo.APIKeys{damaged, restored} { // what else is in the table
+		if err == nil {
+			_, _, err = store.AddEntry(t.Context(), recipient.Entry{Merchant: "mer_a", Mode: "test", CreatedAt: time.Now(), ActiveAt: time.Now()})
+		}
+	}
+	if err == nil { // an operator has shortened its overlap meanwhile
+		err = restored.End(t.Context(), apikey.Key{Hash: made["in its overlap"].Key.Hash, ExpiresAt: time.Now().Add(30 * time.Minute)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := func(name string, at time.Time) bool {
+		_, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
+		return err == nil
+	}
+	for range 2 { // a command that crashed is run again
+		if out, err := a.Remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil ||
+			!strings.HasPrefix(out, "3 keys end\n") {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  bool
+	}{{"kept", 0, true}, {"revoked", 0, false}, {"rotated away", 0, false}, {"in its overlap", 0, true},
+		{"in its overlap", 45 * time.Minute, false}} {
+		if works(c.name, now.Add(c.after)) != c.want {
+			t.Errorf("the key that is %s works %v later: %v", c.name, c.after, !c.want)
+		}
+	}
+	if _, err := a.Remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil ||
+		!strings.Contains(err.Error(), "is the table itself") {
+		t.Errorf("with the table itself: %v", err)
+	}
+	kept := made["kept"].Key
+	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour,
+		func(context.Context, apikey.Key) error { return nil })
+	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
+		!strings.HasPrefix(out, "2 keys end\n") ||
+		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
+		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
+	}
+	if out, err := a.Remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") ||
+		works("in its overlap", time.Now()) {
+		t.Errorf("every key: %q, %v", out, err)
+	}
+	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "
+	const since = "mer_0123456789abcdef" // whose first key was made after the moment
+	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
+		out, err := a.Remit(issue + who + flags)
+		key, _, _ := strings.Cut(out, "\n")
+		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil ||
+			p.MerchantID != who {
+			t.Errorf("the new key is of %s, not of %s: %v, %v", p.MerchantID, who, err, found)
+		}
+	}
+	for line, want := range map[string]string{"mer_none": "no such API key",
+		"mer_1 --name Shop": "a merchant's id is mer_ and 16 letters or digits"} {
+		if _, err := a.Remit(issue + line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("keys issue %s: %v, want %s", line, err, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+type walletDrain struct {
+	Address token.Address `arg:"" help:"The wallet."`
+	Undo    bool          `help:"Let new payments use it again."`
+}
+
+// Change changes the wallet's registration.
+func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	if c.Undo {
+		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
+	}
+	return become(ctx, d, c.Address, wallet.Active, wallet.Draining,
+		"No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life.")
+}
+
+// become is the change of a wallet from a state to another.
+func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State,
+	consequences string) (none change.Change, err error) {
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return none, err
+	}
+	switch r, registered := wallets.Find(address); {
+	case !registered:
+		return none, errUnregistered(address)
+	case r.State == wallet.Retired:
+		return none, fmt.Errorf("wallet %s is retired, and stays so", address)
+	case r.State == wallet.Funding && to != wallet.Active:
+		return none, fmt.Errorf("wallet %s is the funding wallet: remit wallet funding --undo %s first", address, address)
+	case r.State != from && r.State != to:
+		return none, fmt.Errorf("wallet %s is %s, and must be %s", address, r.State, from)
+	}
+	return change.Change{Consequences: fmt.Sprintf(consequences, address), Apply: func(ctx context.Context) (change.Answer, error) {
+		err := d.Payments.SetState(ctx, d.WalletID(address), from, to, time.Now())
+		return change.Answered(err, map[string]any{"address": address, "state": to}, "done")
+	}}, nil
+}
+
+func errUnregistered(a token.Address) error {
+	return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", a)
+}
+
+type walletFunding struct {
+	Address token.Address `arg:"" help:"The wallet, which is active."`
+	Undo    bool          `help:"Let new payments use it again, and no refill."`
+}
+
+// Change changes the wallet's registration.
+func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	if c.Undo {
+		return become(ctx, d, c.Address, wallet.Funding, wallet.Active,
+			"New payments will use wallet %s again, and nothing refills the others.")
+	}
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return none, err
+	}
+	if other, more := wallets.Funding(); more && other.Address != c.Address {
+		return none, fmt.Errorf("%s is the funding wallet: remit wallet funding --undo %s first", other.Address, other.Address)
+	}
+	return become(ctx, d, c.Address, wallet.Active, wallet.Funding,
+		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
+}
+
+type walletRetire struct {
+	Address token.Address `arg:"" help:"The wallet, which is draining."`
+	Unswept bool          `help:"The wallet may still hold tokens. Nothing moves them afterwards."`
+	Stolen  bool          `help:"Its key is in other hands, so that what it sends never ends: only payments have to be settled."`
+}
+
+// Change retires the wallet once all that it has signed has ended.
+func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	nodes, _, err := d.Nodes(ctx)
+	if err != nil {
+		return none, err
+	}
+	held, err := d.View(ctx, nodes, c.Address)
+	if err != nil {
+		return none, err
+	}
+	holds := fmt.Sprintf("%s and %s ether", d.Coins(held.Balance), held.Gas.Tokens(18))
+	if !held.Balance.IsZero() && !c.Unswept {
+		return none, fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
+	}
+	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
+	return change.Change{
+		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check reads it any more, and "+
+			"payments to it are refused. Its key stays where it is; the functions may use one in KMS no more.", c.Address, holds),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			err := c.retire(ctx, d, settler)
+			return change.Answered(err, map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")
+		},
+	}, nil
+}
+
+func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settler *settlement.Settler) error {
+	switch err := settler.Retire(ctx, d.WalletID(c.Address), c.Stolen); {
+	case errors.Is(err, wallet.ErrUnknown):
+		return errUnregistered(c.Address)
+	case errors.Is(err, settlement.ErrNotDraining):
+		return fmt.Errorf("%w: remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
+	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
+		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
+	case err != nil:
+		return err
+	}
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return err
+	}
+	if r, _ := wallets.Find(c.Address); r.State == wallet.Retired {
+		err = endGrants(ctx, d.Account, r)
+	}
+	return err
+}

@@ -1,0 +1,492 @@
+// Package setting has the settings of a stack, which two tables keep, and the commands
+// that show and change them.
+package setting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Commands is `remit settings`.
+type Commands struct {
+	Show    show                      `cmd:"" help:"Show every setting, as lines that apply reads."`
+	Set     change.Command[set]       `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
+	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
+	Apply   change.Command[apply]     `cmd:"" help:"Make the settings those of a file, which names every one."`
+	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
+	Export  export                    `cmd:"" help:"Print the parameters of an older template that equal the settings, for going back."`
+}
+
+// applied begins the reason of every version that apply has written.
+const applied = "applied:"
+
+// A Table is the settings of one table and the version that would follow.
+type Table interface {
+	Kind() string          // payments or keys
+	Stamp() settings.Stamp // of the current version: its number, if it is unusable
+	Unusable() error       // why the current version cannot be obeyed
+	Next(name, value string) (known bool, err error)
+	Renew()                     // has the next version start from nothing
+	Refused() error             // why the next version may not be stored
+	Changes() []settings.Change // that the next version makes
+	Values() []settings.Setting // of the next version
+	write(ctx context.Context, by settings.Stamp) error
+	versions(ctx context.Context) ([]version, error)
+}
+
+// A version is a stored version and its differences from two others.
+type version struct {
+	settings.Stamp
+	values  map[string]string
+	changes []settings.Change // that it made
+	since   []settings.Change // between it and the current one
+}
+
+// table is a Table.
+type table[T any] struct {
+	settings.Table[T]
+	name           string
+	current, later T
+	err            error // why current cannot be obeyed
+	refuse         func(T) error
+	store          func(context.Context, T) error
+	history        func(context.Context) ([]T, error)
+}
+
+func (t *table[T]) Kind() string               { return t.name }
+func (t *table[T]) Stamp() settings.Stamp      { return *t.Table.Stamp(&t.current) }
+func (t *table[T]) Unusable() error            { return t.err }
+func (t *table[T]) Values() []settings.Setting { return t.Text(t.later) }
+func (t *table[T]) Changes() []settings.Change { return t.Diff(t.current, t.later) }
+func (t *table[T]) Refused() error             { return errors.Join(t.Validate(t.later), t.refuse(t.later)) }
+
+func (t *table[T]) Next(name, value string) (known bool, err error) {
+	if known = slices.Contains(t.Names(), name); known {
+		t.later, err = t.Set(t.later, name, value)
+	}
+	return known, err
+}
+
+func (t *table[T]) Renew() {
+	var none T
+	t.later = none
+}
+
+func (t *table[T]) write(ctx context.Context, by settings.Stamp) error {
+	by.Version, by.Needs = t.Stamp().Version, settings.Code
+	v := t.later
+	*t.Table.Stamp(&v) = by
+	return t.store(ctx, v)
+}
+
+func (t *table[T]) versions(ctx context.Context) (all []version, err error) {
+	stored, err := t.history(ctx)
+	for i, v := range stored {
+		listed := version{Stamp: *t.Table.Stamp(&v), values: t.Encode(v), since: t.Diff(v, t.current)}
+		if i+1 < len(stored) {
+			listed.changes = t.Diff(stored[i+1], v)
+		}
+		all = append(all, listed)
+	}
+	return all, err
+}
+
+// Read reads the settings of both tables. What cannot be obeyed is no error here.
+func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
+	rules, err := d.Payments.Rules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the settings of payments: %w", err)
+	}
+	ofKeys, unusable := d.Keys.KeySettings(ctx)
+	if unusable != nil && !settings.Unusable(unusable) {
+		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
+	}
+	live := d.Mode == "live" || chains.IsMain(d.ChainID)
+	p := &table[settings.Settings]{
+		settings.Payments, "payments", rules.Settings, rules.Settings, rules.Unusable,
+		func(s settings.Settings) error {
+			switch unset, other := s.Unset(), rules.Are(store.Coin{ChainID: d.ChainID, Token: d.Asset.Contract}); {
+			case other != nil:
+				return other
+			case live && len(unset) > 0:
+				return fmt.Errorf("a live stack makes no payment without limits: set %s", strings.Join(unset, ", "))
+			}
+			return nil
+		},
+		d.Payments.SetSettings, d.Payments.SettingsHistory,
+	}
+	k := &table[settings.Keys]{
+		settings.APIKeys, "keys", ofKeys, ofKeys, unusable,
+		func(s settings.Keys) error {
+			if live && s.Public {
+				return errors.New("a live stack does not hand keys to strangers: set KeyCreation=operator")
+			}
+			return nil
+		},
+		d.Keys.SetKeySettings, d.Keys.KeySettingsHistory,
+	}
+	if errors.Is(p.err, settings.ErrMissing) {
+		p.later = settings.Default()
+	}
+	if errors.Is(k.err, settings.ErrMissing) {
+		k.later = settings.DefaultKeys(live)
+	}
+	return []Table{p, k}, nil
+}
+
+// assign sets a value in the table that has a setting of that name.
+func assign(tables []Table, name, value string) error {
+	var names []string
+	for _, t := range tables {
+		if known, err := t.Next(name, value); known {
+			return err
+		}
+		for _, s := range t.Values() {
+			names = append(names, s.Name)
+		}
+	}
+	return fmt.Errorf("there is no setting %q: they are %s", name, strings.Join(names, ", "))
+}
+
+// usable returns why the settings of a table cannot be changed one by one.
+func usable(t Table) error {
+	switch err := t.Unusable(); {
+	case errors.Is(err, settings.ErrNewer):
+		return fmt.Errorf("settings of %s: %w: use the version of remit that wrote them", t.Kind(), err)
+	case errors.Is(err, settings.ErrDamaged):
+		return fmt.Errorf("settings of %s: %w; write all of them: remit settings apply FILE --over %s=%d (remit settings history "+
+			"--json has the versions before)",
+			t.Kind(), err, t.Kind(), t.Stamp().Version)
+	}
+	return nil
+}
+
+// write is the change that stores the next version of each table.
+func write(d *deployed.Deployment, tables []Table, confirms bool, why string) (change.Change, error) {
+	if len(tables) == 0 {
+		return change.None([]any{}, "nothing changes"), nil
+	}
+	var text strings.Builder
+	w := writing{d, tables, confirms, why, map[Table]string{}}
+	for _, t := range tables {
+		if err := t.Refused(); err != nil {
+			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
+		}
+		fmt.Fprintf(&text, "Settings of %s, version %d:\n", t.Kind(), t.Stamp().Version+1)
+		if t.Unusable() != nil || confirms {
+			for _, s := range t.Values() {
+				fmt.Fprintf(&text, "  %s=%s\n", s.Name, s.Value)
+			}
+		} else {
+			for _, c := range t.Changes() {
+				fmt.Fprintf(&text, "  %s: %q -> %q%s\n", c.Name, c.From, c.To, map[bool]string{true: "  LOOSENS A LIMIT"}[c.Loosens])
+				if c.Loosens {
+					w.loosened[t] += fmt.Sprintf("%s: %q -> %q\n", c.Name, c.From, c.To)
+				}
+			}
+		}
+		if errors.Is(t.Unusable(), settings.ErrDamaged) {
+			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Kind())
+		}
+	}
+	text.WriteString("Requests that come 30 seconds later are judged by them.")
+	return change.Change{Consequences: text.String(), Apply: w.apply}, nil
+}
+
+// A writing is a change of settings that was not refused.
+type writing struct {
+	*deployed.Deployment
+	tables   []Table
+	confirms bool
+	why      string
+	loosened map[Table]string // what allows more than before
+}
+
+// apply stores the next version of each table, one after the other, each if nobody has
+// stored another since it was read. Between two the first alone is stored; the command
+// is then given again. Afterwards it publishes what allows more than before.
+func (w writing) apply(ctx context.Context) (change.Answer, error) {
+	who, err := w.Who(ctx)
+	if err != nil {
+		return change.Answer{}, fmt.Errorf("nothing was changed: asking who you are: %w", err)
+	}
+	done, text, stored := []map[string]any{}, "", ""
+	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: w.why}
+	for _, t := range w.tables {
+		// A new version of unconfirmed settings is no confirmation of the others.
+		by.Confirmed = w.confirms || t.Stamp().Confirmed || t.Unusable() != nil
+		err := w.writeOne(ctx, t, by)
+		if err == nil || !errors.Is(err, store.ErrChanged) { // stored, or nobody knows
+			stored += w.loosened[t]
+		}
+		if err != nil && len(done) > 0 {
+			err = fmt.Errorf("after those of payments were stored: %v", err) //nolint:errorlint // no refusal
+		}
+		if err != nil {
+			return change.Answer{}, errors.Join(err, w.announce(ctx, stored, by))
+		}
+		done = append(done, map[string]any{"table": t.Kind(), "version": t.Stamp().Version + 1, "confirmed": by.Confirmed})
+		text += fmt.Sprintf("settings of %s: version %d\n", t.Kind(), t.Stamp().Version+1)
+		if !by.Confirmed && w.Mode == "live" {
+			text += "It is of a restored table: remit settings confirm lets live payments go on.\n"
+		}
+	}
+	return change.Answer{JSON: done, Text: text}, w.announce(ctx, stored, by)
+}
+
+// writeOne stores the next version of a table. Of a write whose answer is lost the store
+// may say that somebody else has stored another: the version is read again and known by
+// its author and time.
+func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error {
+	err := t.write(ctx, by)
+	if !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	again, failed := Read(ctx, w.Deployment)
+	for _, now := range again {
+		s := now.Stamp()
+		if now.Kind() == t.Kind() && s.Version == t.Stamp().Version+1 && s.At.Equal(by.At) && s.Who == by.Who {
+			return nil
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("settings of %s: whether they were stored is not known; look with remit settings show: %v", t.Kind(),
+			failed) //nolint:errorlint // no refusal
+	}
+	return fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.Kind(), err)
+}
+
+// announce publishes what allows more than before.
+func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
+	if loosened == "" {
+		return nil
+	}
+	if err := w.Publish(ctx, "Remit "+w.Stack+": a limit was loosened", fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)); err != nil {
+		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
+			err) //nolint:errorlint // no refusal
+	}
+	return nil
+}
+
+type show struct{ deployed.Target }
+
+// Run shows the current version of each table.
+func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
+	tables, err := Read(ctx, d)
+	if err != nil {
+		return err
+	}
+	all, text := map[string]any{}, ""
+	for _, t := range tables {
+		s := t.Stamp()
+		if t.Unusable() != nil {
+			all[t.Kind()] = map[string]any{"version": s.Version, "error": t.Unusable().Error()}
+			err = errors.Join(err, fmt.Errorf("settings of %s, version %d: %w", t.Kind(), s.Version, t.Unusable()))
+			continue
+		}
+		values := map[string]string{}
+		text += fmt.Sprintf("# %s\n", titled(t.Kind(), s))
+		for _, v := range t.Values() {
+			values[v.Name] = v.Value
+			text += fmt.Sprintf("# %s\n%s=%s\n", v.About, v.Name, v.Value)
+		}
+		all[t.Kind()] = row(s, map[string]any{"values": values})
+	}
+	return errors.Join(d.Show(all, text), err)
+}
+
+// titled is a line about a version.
+func titled(kind string, s settings.Stamp) string {
+	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", kind, s.Version, deployed.Stamp(s.At), s.Who, s.Why,
+		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
+}
+
+// row adds a version's stamp to its JSON.
+func row(s settings.Stamp, of map[string]any) map[string]any {
+	of["version"], of["confirmed"], of["at"], of["who"], of["reason"] = s.Version, s.Confirmed, deployed.Stamp(s.At), s.Who, s.Why
+	return of
+}
+
+type set struct {
+	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"What to change. Without any, a new stack gets the defaults."`
+	Reason string   `help:"Why, for the history."`
+}
+
+// Change stores the next version of each table that has one of the settings, or has none yet.
+func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	tables, err := Read(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	if strings.HasPrefix(c.Reason, applied) {
+		return none, fmt.Errorf("a --reason that begins with %q is of remit settings apply: word it differently", applied)
+	}
+	given := map[string]bool{}
+	for _, pair := range c.Values {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || given[name] {
+			return none, fmt.Errorf("%q: give each setting once, as NAME=VALUE", pair)
+		}
+		given[name] = true
+		if err := assign(tables, name, value); err != nil {
+			return none, fmt.Errorf("nothing was changed: %w", err)
+		}
+	}
+	var changed []Table
+	for _, t := range tables {
+		named := slices.ContainsFunc(t.Values(), func(s settings.Setting) bool { return given[s.Name] })
+		if err := usable(t); err != nil && named {
+			return none, err
+		}
+		if errors.Is(t.Unusable(), settings.ErrMissing) || named && len(t.Changes()) > 0 {
+			changed = append(changed, t)
+		}
+	}
+	return write(d, changed, false, c.Reason)
+}
+
+type history struct{ deployed.Target }
+
+// Run shows the versions that are kept, those that cannot be read left out.
+func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
+	tables, err := Read(ctx, d)
+	if err != nil {
+		return err
+	}
+	all, text := map[string]any{}, ""
+	for _, t := range tables {
+		versions, err := t.versions(ctx)
+		if err != nil {
+			return err
+		}
+		rows := []map[string]any{}
+		for _, v := range versions {
+			changes := []map[string]any{}
+			text += titled(t.Kind(), v.Stamp) + "\n"
+			for _, c := range v.changes {
+				changes = append(changes, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
+				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
+			}
+			rows = append(rows, row(v.Stamp, map[string]any{"values": v.values, "changes": changes}))
+		}
+		all[t.Kind()] = rows
+	}
+	return d.Show(all, text)
+}
+
+type apply struct {
+	File string            `arg:"" help:"Every setting: lines NAME=VALUE (# begins a comment), or an object of YAML or JSON."`
+	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys although the last apply did not write its values."`
+}
+
+// Change replaces the settings, unless somebody has changed them by hand since the last apply.
+func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	values, err := settingsFile(c.File)
+	if err != nil {
+		return none, err
+	}
+	tables, err := Read(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	for _, t := range tables {
+		t.Renew()
+		for _, s := range t.Values() {
+			if _, named := values[s.Name]; !named {
+				err = errors.Join(err, fmt.Errorf("%s lacks %s: a file names every setting (remit settings show prints them)", c.File, s.Name))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		err = errors.Join(err, assign(tables, name, values[name]))
+	}
+	if err != nil {
+		return none, fmt.Errorf("nothing was changed: %w", err)
+	}
+	var changed []Table
+	for _, t := range tables {
+		changes, err := c.over(ctx, t)
+		if err != nil {
+			return none, err
+		}
+		if changes {
+			changed = append(changed, t)
+		}
+	}
+	return write(d, changed, false, applied+filepath.Base(c.File))
+}
+
+// over reports whether the file is to be stored: it is not if its values are those that
+// apply has stored last, and still in force. It is an error if they would undo a change by
+// hand, or replace damaged settings, of a version that the operator does not name.
+func (c apply) over(ctx context.Context, t Table) (bool, error) {
+	current := t.Stamp().Version
+	named, given := c.Over[t.Kind()]
+	switch err := t.Unusable(); {
+	case errors.Is(err, settings.ErrMissing):
+		return true, nil
+	case errors.Is(err, settings.ErrDamaged) && given && named == current:
+		return true, nil
+	case err != nil:
+		return false, usable(t)
+	}
+	versions, err := t.versions(ctx)
+	if err != nil {
+		return false, err
+	}
+	last := slices.IndexFunc(versions, func(v version) bool { return strings.HasPrefix(v.Why, applied) })
+	ours := last >= 0 && len(versions[last].since) == 0
+	switch equal := len(t.Changes()) == 0; {
+	case equal, ours, given && named == current:
+		return !equal || !ours, nil
+	}
+	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
+		"file, or say --over %s=%d",
+		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
+}
+
+// lines is a file of NAME=VALUE.
+var lines = regexp.MustCompile(`^(\s*(#.*)?(\n|$)|\s*\w+=.*(\n|$))*$`)
+
+// settingsFile reads a file of settings.
+func settingsFile(path string) (values map[string]string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !lines.Match(text) {
+		if err := yaml.Unmarshal(text, &values); err != nil {
+			return nil, fmt.Errorf("%s has neither lines NAME=VALUE nor an object of YAML or JSON: %w", path, err)
+		}
+		return values, nil
+	}
+	values = map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok || strings.HasPrefix(name, "#") {
+			continue
+		}
+		if _, twice := values[name]; twice {
+			return nil, fmt.Errorf("%s has %s twice", path, name)
+		}
+		values[name] = value
+	}
+	return values, nil
+}

@@ -1,0 +1,225 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A moving is the command line of a command that moves coins out of a wallet.
+type moving struct {
+	Address token.Address `arg:"" help:"The wallet that pays."`
+	To      token.Address `required:"" placeholder:"ADDRESS" help:"Who gets it: another wallet, a treasury, an exchange's deposit address."`
+	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command moves. Given again with the same one it moves nothing more, and says how far it is."`
+}
+
+type walletMove struct {
+	moving
+	Token string `placeholder:"AMOUNT" help:"How much of the token, in whole tokens such as 12.5, or all."`
+	Ether string `placeholder:"AMOUNT" help:"How much ether, such as 0.1."`
+}
+
+// Change moves amounts.
+func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	var transfers []dispatch.Transfer
+	for _, part := range []struct {
+		amount string
+		coin   token.Token
+	}{{c.Token, d.Asset}, {c.Ether, payment.Ether}} {
+		if part.amount == "" {
+			continue
+		}
+		t := c.transfer(d, part.coin, "remit wallet move")
+		if t.Ether && part.amount == "all" {
+			return none, errors.New("--ether all: a wallet that pays needs ether for fees: say an amount, or drain the wallet and sweep it")
+		}
+		if part.amount != "all" {
+			if t.Amount, err = wholes(part.amount, part.coin.Decimals); err != nil {
+				return none, err
+			}
+		}
+		transfers = append(transfers, t)
+	}
+	if len(transfers) == 0 {
+		return none, errors.New("say what to move: --token AMOUNT, --ether AMOUNT, or both")
+	}
+	return c.move(ctx, d, transfers)
+}
+
+type walletSweep struct{ moving }
+
+// Change moves all that a drained wallet has. The ether goes last: its amount is what the
+// transfer of the tokens leaves, less twice the highest fee of its own.
+func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, "remit wallet sweep"), c.transfer(d, payment.Ether, "remit wallet sweep")}
+	var own []payment.ID
+	for _, t := range transfers {
+		own = append(own, payment.KeyID(payment.Operator, t.Mode, t.Key))
+	}
+	if err := settled(ctx, d, c.Address, own); err != nil {
+		return none, err
+	}
+	return c.move(ctx, d, transfers)
+}
+
+// settled returns an error unless the wallet is drained, for so long that every process
+// knows, and has no payments under way but own.
+func settled(ctx context.Context, d *deployed.Deployment, address token.Address, own []payment.ID) error {
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return err
+	}
+	r, _ := wallets.Find(address)
+	if r.State != wallet.Draining {
+		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address,
+			address)
+	}
+	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
+		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address,
+			left.Round(time.Second))
+	}
+	id := d.WalletID(address)
+	w, err := d.Payments.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return nil
+	}
+	txs, unreadable, txErr := d.Payments.PendingTxs(ctx, id, 0)
+	if err := errors.Join(err, txErr); err != nil {
+		return err
+	}
+	others := unreadable
+	for p := range w.Reservations {
+		if !slices.Contains(own, p) {
+			others++
+		}
+	}
+	for _, tx := range txs {
+		if !slices.Contains(own, tx.Payment) {
+			others++
+		}
+	}
+	if others > 0 {
+		return fmt.Errorf("%w: %s has %d payments under way: wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
+	}
+	return nil
+}
+
+// transfer is the part of the command that moves one asset, all of it. Its key is the
+// command's with the asset.
+func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) dispatch.Transfer {
+	return dispatch.Transfer{Key: c.Key + "/" + coin.Symbol, Mode: d.Mode, From: c.Address, To: c.To, Ether: coin == payment.Ether, Why: why}
+}
+
+const (
+	// underWay is how long a command waits for check-receipts, which runs every minute,
+	// to sign what the command has reserved, and between is how long from one try to
+	// the next.
+	underWay, between = 2 * time.Minute, time.Second
+)
+
+// move is the change of transfers, which are each brought to their commit. Of a sweep,
+// which moves all of both assets, one that the wallet has nothing of is left out. A crash
+// leaves transfers that were reserved, which are made, and others, which are not; the
+// same command carries them on.
+func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
+	if c.Key == "" {
+		return none, errors.New("--key is empty: say a name for what this command moves, such as sweep-2026-11")
+	}
+	dispatcher, err := dispatcherOf(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return none, err
+	}
+	consequences := ""
+	optional := func(t dispatch.Transfer, err error) bool {
+		return len(transfers) > 1 && t.Amount.IsZero() && errors.Is(err, dispatch.ErrInsufficient)
+	}
+	for _, t := range transfers {
+		p, err := dispatcher.Offer(ctx, t)
+		switch {
+		case optional(t, err):
+			consequences += strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + ".\n"
+		case err != nil:
+			return none, err
+		default:
+			consequences += fmt.Sprintf("This moves %s %s from %s to %s, for a fee of at most %s ether.\n",
+				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, p.Tx.Cost().Sub(p.Tx.Value).Tokens(18))
+		}
+	}
+	if _, own := wallets.Find(c.To); !own {
+		consequences += fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
+	}
+	consequences += fmt.Sprintf("Nothing more is moved if this is done again with --key %s.", c.Key)
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		rows, text := []dossier.Row{}, ""
+		for _, t := range transfers {
+			p, err := await(ctx, d, dispatcher, t)
+			if optional(t, err) {
+				continue
+			}
+			if err != nil {
+				return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
+			}
+			rows = append(rows, dossier.RowOf(p))
+			text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
+		}
+		return change.Answer{JSON: rows, Text: text}, nil
+	}}, nil
+}
+
+// await gives a transfer until it is committed. Coins that have just arrived are
+// spendable after the next run of check-receipts.
+func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
+	for until := time.Now().Add(underWay); ; {
+		p, err := dispatcher.Move(ctx, t)
+		unseen := errors.Is(err, wallet.ErrToken) || errors.Is(err, wallet.ErrGas) // by check-receipts, on the chain it is
+		switch late := time.Now().After(until); {
+		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
+			return p, err
+		case late:
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet", dispatch.ErrInProgress), err)
+		}
+		if err := d.Hint(ctx); err != nil {
+			return p, err
+		}
+		if err := deployed.Wait(ctx, between); err != nil {
+			return p, err
+		}
+	}
+}
+
+// dispatcherOf returns a dispatcher that moves coins and has no keys.
+func dispatcherOf(ctx context.Context, d *deployed.Deployment) (*dispatch.Dispatcher, error) {
+	nodes, _, err := d.Nodes(ctx)
+	return dispatch.New(d.Config, dispatch.Parts{
+		Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },
+	}), err
+}
+
+// wholes reads an amount in whole tokens, such as 12.5, exactly.
+func wholes(text string, decimals int) (token.Amount, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	amount, err := token.ParseAmount(strings.TrimLeft(whole+fraction+strings.Repeat("0", max(0, decimals-len(fraction))), "0"))
+	if len(fraction) > decimals || err != nil || amount.IsZero() {
+		return amount, fmt.Errorf("%q is no amount of whole tokens above zero with at most %d digits behind the point, such as 12.5", text,
+			decimals)
+	}
+	return amount, nil
+}

@@ -1,0 +1,192 @@
+// Package page is the page that shows a stack to a person at the machine that serves
+// it: its files, who may ask for it, how a browser is told of changes, and the form of
+// a payment and of a wallet on it. What it shows is a Source's: the sandbox of a stack in
+// this process, or an operator's console for one on AWS. It knows neither.
+package page
+
+import (
+	"context"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Listed is how many payments the page lists at most. All are counted.
+const Listed = 100
+
+// A Source is what a page shows. Its methods are called from several goroutines.
+type Source interface {
+	// Facts returns what does not change. Its list "parts" names the panels of the
+	// page that have anything to show.
+	Facts() any
+
+	// Update returns an object of all that changes. Each item of its lists payments,
+	// lines and arrivals has a number n of its own.
+	Update() any
+
+	// Story returns all that is known of the payment that a person looks for by its
+	// id, a hash, an Idempotency-Key or, where the source can, a reference. The text
+	// of an error is for that person.
+	Story(ctx context.Context, find, merchant string) (Story, error)
+}
+
+//go:embed files
+var files embed.FS
+
+// Routes adds the page to mux: at / and below /page/. Streams of changes end with done.
+func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
+	below, err := fs.Sub(files, "files")
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	mux.Handle("GET /{$}", http.FileServerFS(below))
+	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(below)))
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { Write(w, source.Facts()) })
+	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, _ *http.Request) { events(w, source, done) })
+	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
+		story, err := source.Story(r.Context(), r.URL.Query().Get("find"), r.URL.Query().Get("merchant"))
+		if err != nil {
+			Refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		Write(w, story)
+	})
+}
+
+// Guard returns next for the page that is served at the URL own, and for no other: it
+// refuses what another page of the web sends, and lets a browser load nothing else.
+func Guard(own string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "+
+			"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if why := stranger(own, r); why != "" {
+			Refuse(w, http.StatusForbidden, why)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Login returns next for the browser in which a person has opened the page with ?token=, and
+// for no other: every user of the machine reaches loopback. The token becomes a cookie.
+func Login(own, token string, next http.Handler) http.Handler {
+	name := "remit-" + own[strings.LastIndex(own, ":")+1:] // ports share their cookies
+	is := func(sent string) bool { return subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1 }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && is(r.URL.Query().Get("token")) {
+			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", //nolint:gosec // not Secure: loopback has no TLS
+				HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, "/", http.StatusSeeOther) // so that the address that stays on the screen has no token
+			return
+		}
+		if cookie, err := r.Cookie(name); err != nil || !is(cookie.Value) {
+			Refuse(w, http.StatusForbidden, "Open the address that the command has printed: its token lets you in.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Loopback reports whether a host is this machine alone, by its number or by the name
+// localhost.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// stranger says why a request is none of the page's own, "" if it is. A page of the
+// web reaches loopback too: by a name of its own that it resolves to loopback (its Host
+// tells), or from another origin (Origin and Sec-Fetch-Site tell).
+func stranger(own string, r *http.Request) string {
+	at, err := url.Parse(own)
+	if err != nil {
+		return err.Error()
+	}
+	name, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name, port = r.Host, "80"
+	}
+	if port != at.Port() || !Loopback(name) {
+		return "The page is served on this machine only: open " + own + "/"
+	}
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	switch {
+	case origin != "" && origin != "http://"+r.Host, site == "cross-site", site == "same-site":
+		if r.Method == http.MethodGet && r.URL.Path == "/" && origin == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+			return "" // a link to the page, which shows nothing to the site that it is on
+		}
+		return "Another origin may not use the page: open " + own + "/ itself."
+	case r.Method == http.MethodPost:
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			return "Send application/json."
+		}
+	}
+	return ""
+}
+
+// Refuse answers with a problem in the API's form, whose code is page_refused.
+func Refuse(w http.ResponseWriter, status int, detail string) {
+	Problem(w, status, "page_refused", detail)
+}
+
+// Problem answers with a problem in the API's form.
+func Problem(w http.ResponseWriter, status int, code, detail string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail, "code": code}) // fails if the client has gone
+}
+
+// Write answers with v.
+func Write(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
+}
+
+// events tells of every change until the client goes or done: ten times a second at
+// most, as server-sent events.
+func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
+	out := http.NewResponseController(w)
+	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
+		Refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	told := Told{}
+	for quiet := 0; ; quiet++ {
+		text, err := told.News(source.Update())
+		switch {
+		case err == nil && text != nil:
+			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
+			quiet = 0
+		case quiet%20 == 19: // of which the page learns that the stack is there
+			_, err = fmt.Fprint(w, ": quiet\n\n")
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Step is one that a payment has reached.
+type Step int
+
+// The steps of a payment, in their order.
+const (
+	Prepared Step = iota
+	Committed
+	Sent
+	Mined
+	Final
+	Announced
+	Steps // how many there are
+)
+
+// Once stands for the time of a step that was reached, when nobody knows it.
+const Once = -1
+
+// NotCounted stands for the transfers of a payment where nobody counts them on the chain.
+const NotCounted = -1
+
+// A Death is what a process leaves that ends at a step, as the table of
+// docs/guarantees.md says it.
+type Death struct {
+	When     string `json:"when"`
+	Left     string `json:"left"`
+	Finished string `json:"finished"`
+}
+
+// Deaths are by the step that the payment has reached last. A process that ends once a
+// payment is mined or announced leaves nothing that was not there before.
+var Deaths = [Steps][]Death{
+	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay",
+		"the next request under its key, if that could begin it now, or nobody: no money can move"},
+		{"between reserve and commit", "a reservation",
+			"a request under the key, which takes it over, or check-receipts, which commits the payment"}},
+	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
+		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
+	Sent: {{"between a stored bump and its broadcast", "one more attempt",
+		"check-receipts sends it; receipts are asked for all attempts"}},
+	Mined: {},
+	Final: {{"between the end and its event", "a final payment with its pending transaction",
+		"the next run publishes the same event, then deletes the pending transaction"}},
+	Announced: {},
+}
+
+// A Row is a payment as the page shows it.
+type Row struct {
+	ID      payment.ID    `json:"id"`
+	N       int64         `json:"n"` // rises with the age of the stack: the newest payment has the highest
+	Key     string        `json:"key"`
+	To      string        `json:"to"`
+	Amount  string        `json:"amount"` // in the token's smallest unit
+	Ours    bool          `json:"ours"`   // asked for by the page
+	Asked   int           `json:"asked"`  // requests of the page for it
+	Answers int           `json:"answers"`
+	Answer  string        `json:"answer"` // the last answer to the page; "" while there is none
+	Refused bool          `json:"refused"`
+	State   payment.State `json:"state"`
+	Failure string        `json:"failure"`
+	Hash    string        `json:"hash"`
+	Wallet  string        `json:"wallet"`
+	Nonce   uint64        `json:"nonce"`
+	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now, or NotCounted
+	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
+	At      [Steps]int64  `json:"at"`    // when it reached each step, or Once; 0: not yet
+}
+
+// Learn takes over what the tables say of a payment but for its steps.
+func (r *Row) Learn(p payment.Payment) {
+	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
+	if len(p.Entries) > 1 {
+		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
+	}
+	if p.State != payment.Prepared {
+		r.Hash, r.Nonce = p.TxHash.String(), p.Nonce
+	}
+	if p.Failure != nil {
+		r.Failure = string(p.Failure.Code)
+	}
+}
+
+// RowOf returns the row of a payment that the tables alone tell of: of what happened
+// between the commit and the end they keep no times.
+func RowOf(p payment.Payment) Row {
+	r := Row{N: p.CreatedAt.UnixMilli(), Begun: p.CreatedAt.UnixMilli(), Paid: NotCounted}
+	r.Learn(p)
+	r.At[Prepared] = r.Begun
+	if len(p.Attempts) > 0 {
+		r.At[Committed] = p.Attempts[0].At.UnixMilli()
+	}
+	if p.State.Final() {
+		r.At[Sent], r.At[Final] = Once, p.UpdatedAt.UnixMilli()
+		if !p.Onchain.IsZero() {
+			r.At[Mined] = Once
+		}
+	}
+	return r
+}
+
+// A Wallet is a wallet as the page shows it.
+type Wallet struct {
+	Address  token.Address `json:"address"`
+	State    wallet.State  `json:"state,omitempty"`
+	Tokens   string        `json:"tokens"` // in the smallest unit
+	Wei      string        `json:"wei"`
+	Next     uint64        `json:"next"`            // the nonce that the next reservation gets
+	Mined    *uint64       `json:"mined,omitempty"` // the chain's count, where it is asked for
+	Reserved int           `json:"reserved"`
+	Sent     int           `json:"sent"` // pending transactions
+	Paused   string        `json:"paused"`
+}
+
+// A Line is one of the log of events.
+type Line struct {
+	N    int    `json:"n"`
+	At   int64  `json:"at"`
+	Kind string `json:"kind"` // "ask", "step", "fault", "bad" or "end"
+	Text string `json:"text"`
+}
+
+// A Story is all that tables, nodes and the log of webhooks say of a payment.
+type Story struct {
+	Payment    Row         `json:"payment"`
+	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know
+	Entries    any         `json:"entries"` // of a batch, in the API's form; nil: one payment
+	Attempts   []Attempt   `json:"attempts"`
+	Receipts   []Says      `json:"receipts"`
+	Deliveries any         `json:"deliveries"` // a list, in the API's form
+	Bytes      string      `json:"bytes"`      // signed; "" before and after they are stored
+	Fee        string      `json:"fee"`        // wei; "" until it is known
+}
+
+// An Attempt is one signed form of a payment's transaction.
+type Attempt struct {
+	Hash chain.Hash `json:"hash"`
+	At   int64      `json:"at"`
+	Cap  string     `json:"max_fee"` // wei per gas, as the tip
+	Tip  string     `json:"tip"`
+	Gas  uint64     `json:"gas"`
+	Noop bool       `json:"noop"`
+}
+
+// Says is what one node says of a payment.
+type Says struct {
+	Node string   `json:"node"`
+	Says []string `json:"says"`
+}
+
+// A pendingTxs is the part of the store that a story reads.
+type pendingTxs interface {
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+}
+
+// Tell returns the story of a payment, from the pending transactions and from every
+// node. The error of a node is in the story.
+func Tell(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Story, error) {
+	s := Story{Payment: row, Attempts: []Attempt{}, Receipts: []Says{}, Deliveries: []any{}}
+	if p.Entries != nil {
+		s.Entries = p.Public().Payments
+	}
+	if len(p.Attempts) == 0 {
+		return s, nil
+	}
+	for _, a := range p.Attempts {
+		s.Attempts = append(s.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(), cmp.Or(a.Gas, p.Tx.Gas),
+			a.Noop})
+	}
+	for i, node := range nodes {
+		s.Receipts = append(s.Receipts, receiptsOf(ctx, i, node, p.Hashes()))
+	}
+	if p.Fee != nil {
+		s.Fee = p.Fee.String()
+	}
+	tx, err := tables.PendingTx(ctx, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return s, nil
+	}
+	if err == nil && tx.Payment == p.ID {
+		s.Bytes = fmt.Sprintf("0x%x", tx.Raw)
+	}
+	return s, err
+}
+
+// receiptsOf asks a node, within two seconds, for the receipts of a payment.
+func receiptsOf(ctx context.Context, i int, node chain.Node, hashes []chain.Hash) Says {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	found, err := node.Receipts(ctx, hashes)
+	said := []string{}
+	for _, r := range found {
+		said = append(said, r.String())
+		for _, l := range r.Logs {
+			said = append(said, fmt.Sprintf("log of %s: topics %v, data %x", l.Contract, l.Topics, l.Data))
+		}
+	}
+	if err != nil {
+		said = append(said, "no answer: "+err.Error())
+	}
+	return Says{"node " + strconv.Itoa(i+1) + ", " + node.String(), said}
+}

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+)
+
+// A Load is a rate of payments, and who makes them on which chain.
+type Load struct {
+	Rate      float64 // payments a second
+	Merchants float64 // that share them evenly; zero: one
+	Endpoints float64 // of each merchant, among which its events are shared; zero: one
+	Chain     Chain
+	Wallets   float64 // that pay
+	KMS       bool    // every wallet's key is in KMS
+	Window    uint64  // payments of a wallet in flight; zero: Chain.Window
+	Pause     float64 // seconds between two rounds of settling; zero: the chain's own
+	Stack     Deployment
+	Limits    map[string]float64 // as a stack has them, by what raises them; others are AWS's own, or the template's defaults
+}
+
+// A Wall is a limit, and how much of it a payment a second takes.
+type Wall struct {
+	Name  string
+	Limit float64
+	Each  float64 // of the limit, taken by one payment a second
+	Raise string  // the quota, parameter or number that moves it; "" if nothing does
+	Most  float64 // to which it can be raised; zero: any
+}
+
+// At returns the payments a second at which the wall stands.
+func (w Wall) At() float64 { return w.Limit / w.Each }
+
+// Holds reports whether the wall stands behind a rate, with room for a burst. One that
+// cannot be moved, or no further, needs none.
+func (w Wall) Holds(rate float64) bool {
+	if w.Raise == "" {
+		return rate <= w.At()
+	}
+	return w.Needed(rate) <= w.Limit
+}
+
+// Needed returns what the limit must be for a rate, with room for a burst: as it is, if
+// that does.
+func (w Wall) Needed(rate float64) float64 {
+	if rate*w.Each/share <= w.Limit {
+		return w.Limit
+	}
+	return min(math.Ceil(rate*w.Each/share), cmp.Or(w.Most, math.Inf(1)))
+}
+
+// times returns the seconds between two rounds of settling, and between two blocks.
+func (l Load) times() (pause, block float64) {
+	p, _ := chains.Of(l.Chain.ID)
+	return cmp.Or(l.Pause, p.Complete(stack.Config{}).BlockTime.Seconds()), p.BlockTime.Seconds()
+}
+
+// Window returns the payments that a wallet should have in flight: the chain's own window,
+// and no more than a node holds of one sender. Beyond that, later nonces take the places of
+// those that have to come first, and under load a wallet makes a fourth of its payments.
+func (c Chain) Window() uint64 {
+	p, _ := chains.Of(c.ID)
+	return min(p.Window, c.Pool)
+}
+
+// Round returns the seconds from one round of settling to the next: the pause, the answers,
+// and the reading of payments that are not final yet.
+func (l Load) Round() float64 {
+	pause, _ := l.times()
+	apart := pause + roundSeconds
+	return apart + l.Rate*apart*l.looks()*PendingSeconds/(l.Stack.SettleGB/CoreGB)
+}
+
+// looks returns how many rounds read a payment, at a low rate.
+func (l Load) looks() float64 {
+	pause, _ := l.times()
+	return Looks(l.Chain.FinalSeconds, l.Chain.EpochSeconds, pause+roundSeconds)
+}
+
+// window returns the payments of a wallet in flight that the chain's nodes hold.
+func (l Load) window() float64 { return float64(min(cmp.Or(l.Window, l.Chain.Window()), l.Chain.Pool)) }
+
+// PerWallet returns the payments a second of one wallet: its window, once in the time
+// that a round takes to see a block.
+func (l Load) PerWallet() float64 {
+	_, block := l.times()
+	return l.window() / max(l.Round(), block+roundSeconds)
+}
+
+// Planned returns the load with the memory of check-receipts and the wallets that it
+// takes, with room for a burst.
+func (l Load) Planned() Load {
+	for _, w := range l.Walls() {
+		if w.Raise == settling {
+			l.Stack.SettleGB = w.Needed(l.Rate) / 1024
+		}
+	}
+	l.Wallets = max(4, math.Ceil(l.Rate/l.PerWallet()/share))
+	return l
+}
+
+// Calls returns the calls a second to each node: of a payment an estimate, a broadcast, a
+// receipt and its block's hash, and of each wallet the calls of a round.
+func (l Load) Calls() float64 {
+	busy := min(l.Wallets, l.Rate*l.Chain.FinalSeconds) // wallets with a pending payment
+	waiting := min(l.Rate*l.Chain.FinalSeconds/max(busy, 1), ReceiptsAnyway)
+	return 4*l.Rate + (2+busy*(CallsOfARound+waiting))/l.Round()
+}
+
+// What raises limits that a stack may be asked for.
+const (
+	// Concurrency raises the account's concurrency.
+	Concurrency = `quota "Concurrent executions" of Lambda`
+	// WarmThroughput raises what a table on demand takes at once.
+	WarmThroughput = "the table's warm throughput; it doubles by itself each half hour"
+
+	settling = "parameter CheckReceiptsMemory"
+	creating = "wallets: remit wallet create"
+	windows  = "the wallets' window"
+)
+
+// Walls returns every limit that the load can meet, the nearest first.
+func (l Load) Walls() []Wall {
+	m, merchants, memory := Measured, cmp.Or(l.Merchants, 1), l.Stack.SettleGB*1024
+	pause, block := l.times()
+	own, reads := m.Writes-m.HookWrites, m.Reads-m.HookReads+l.looks()*m.PendingReads
+	holds := l.Chain.FinalSeconds*PendingMB + max(l.Chain.EpochSeconds, pause+roundSeconds)*FinalMB // in check-receipts, of a payment a second
+	all := []Wall{
+		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
+		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
+		{"one merchant's share of the windows, in percent", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
+		{"the API's own rate", 500, requests, "parameter Size, its Api", 0},
+		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
+		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch, Concurrency, 0},
+		{"the concurrency reserved for send-payment", 200, m.Post, "parameter Size, its SendPayment", 0},
+		{"the concurrency reserved for the authorizer", 100, requests * m.Auth, "parameter Size, its Authorizer", 0},
+		{"the processor and the memory of check-receipts, in MB", memory, max((SettleSeconds+l.looks()*PendingSeconds)*CoreGB*1024, holds),
+			settling, mostGB * 1024},
+		{"batches of webhooks at once", 20, m.Hook / WebhookBatch, "parameter Size, its WebhookBatches", 0},
+		{"write units of a table that is new", NewTableWrites, own, WarmThroughput, 0},
+		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
+		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
+		{"one merchant's list", ListBuckets * PartitionWrites * merchants, ListWrites, "", 0},
+		{"the log of one endpoint's webhooks", PartitionWrites * merchants * cmp.Or(l.Endpoints, 1), EndpointWrites, "", 0},
+		{"the gas of the chain's blocks", l.Chain.BlockGas / block, PaymentGas, "", 0},
+	}
+	if l.Stack.Provisioned {
+		all = append(all, Wall{"units that the table scales to", 4000, max(own, reads), "parameter PaymentsCapacityMaximum", 0})
+	}
+	if l.KMS {
+		all = append(all, Wall{"signatures of keys in KMS", Signatures, 1, `quota "Cryptographic operations (ECC) request rate" of KMS`, 0})
+	}
+	for i, w := range all {
+		if found, ok := l.Limits[w.Raise]; ok {
+			all[i].Limit = found
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Wall) int { return cmp.Compare(a.At(), b.At()) })
+	return all
+}
+
+// Short returns the walls that do not hold the load's rate, with the memory and the wallets
+// of the plan for it where those are not what is short.
+func (l Load) Short() []Wall {
+	planned := l.Planned()
+	least := planned.Wallets
+	planned.Wallets = max(l.Wallets, least)
+	walls := planned.Walls()
+	for i, w := range walls {
+		switch w.Raise {
+		case settling:
+			walls[i].Limit = l.Stack.SettleGB * 1024
+		case creating:
+			walls[i].Limit, walls[i].Each = l.Wallets, (least-0.5)*share/l.Rate // of which it needs least, in whole wallets
+		}
+	}
+	return slices.DeleteFunc(walls, func(w Wall) bool {
+		return w.Holds(l.Rate) || w.Raise == creating && w.Name != windows
+	})
+}
+
+// Good returns the most payments a second that every wall holds, and the wall behind them.
+func (l Load) Good() (rate float64, behind Wall) {
+	for low, high := 0.0, 1e6; high-low > 1e-9*high; {
+		l.Rate = (low + high) / 2
+		stops := slices.IndexFunc(l.Walls(), func(w Wall) bool { return !w.Holds(l.Rate) })
+		if stops < 0 {
+			low, rate = l.Rate, l.Rate
+		} else {
+			high, behind = l.Rate, l.Walls()[stops]
+		}
+	}
+	return rate, behind
+}
+
+// Limits names the wall, and says where it stands.
+func (w Wall) Limits() string {
+	return fmt.Sprintf("%s: no more than %s a second", w.Name, Human(w.At()))
+}
+
+// Advice says what raises the limit, from what to what, for a rate.
+func (w Wall) Advice(rate float64) string {
+	if w.Raise == "" {
+		return "nothing moves it"
+	}
+	return fmt.Sprintf("%s, from %s to %s", w.Raise, Human(w.Limit), Human(w.Needed(rate)))
+}
+
+// Of returns what a chain takes. Of one that is not among Chains it knows the profile
+// alone, and assumes a minute until a block is final, gas for all and price none.
+func Of(id uint64) Chain {
+	for _, c := range Chains {
+		if c.ID == id {
+			return c
+		}
+	}
+	return Chain{ID: id, BlockGas: math.Inf(1), FinalSeconds: 60, Pool: 1000}
+}
+
+// Month returns the payments of a month of the load, and the stack under it.
+func (l Load) Month() (payments float64, s Deployment) {
+	s = l.Stack
+	s.Keys, s.Wallets, s.FinalSeconds, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.Chain.FinalSeconds, l.Round()
+	s.EpochSeconds, s.KMS = l.Chain.EpochSeconds, l.KMS
+	s.LogBytes, s.OutBytes, s.Webhooks, s.Nodes = 2000, 3500, true, 2
+	return l.Rate * SecondsPerMonth, s
+}
+
+// Ether returns the chain's coins that n payments burn, and those that payments in
+// flight tie up in one wallet: a fifth more gas at twice the price (chain.GasLimit,
+// chain.QuoteFees).
+func (l Load) Ether(n float64) (burnt, tied float64) {
+	each := PaymentGas * l.Chain.Price / 1e9
+	return n * each, l.window() * each * 1.2 * 2
+}

@@ -1,0 +1,121 @@
+package plan_test
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/cli/plan"
+)
+
+// TestThePageShowsAPlan: docs/scale.md shows `remit plan` as it prints.
+func TestThePageShowsAPlan(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Builder{}
+	if err := (&plan.Command{Rate: 500, Chain: "base", Traffic: plan.Traffic{Merchants: 10, Amount: 100, Hours: 24}}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "\n$ remit plan --rate 500 --chain base --merchants 10\n"+out.String()+"```\n") {
+		t.Errorf("docs/scale.md does not show:\n%s", out.String())
+	}
+}
+
+// TestArguments: an argument that makes no sense is named, with what it may be.
+func TestArguments(t *testing.T) {
+	good := plan.Command{Rate: 1, Chain: "Base", Traffic: plan.Traffic{Merchants: 1, Amount: 1, Hours: 1}}
+	for want, change := range map[string]func(*plan.Command){
+		"ethereum, polygon": func(c *plan.Command) { c.Chain = "solana" },
+		"--rate is above 0": func(c *plan.Command) { c.Rate = math.NaN() },
+		"at most 1000000":   func(c *plan.Command) { c.Rate = math.Inf(1) },
+		"--merchants":       func(c *plan.Command) { c.Merchants = 0.5 },
+		"--amount":          func(c *plan.Command) { c.Amount = -1 },
+		"--hours":           func(c *plan.Command) { c.Hours = 0 },
+	} {
+		c, out := good, strings.Builder{}
+		change(&c)
+		if err := c.Run(&out); err == nil || !strings.Contains(err.Error(), strings.Split(want, ", ")[0]) || out.Len() > 0 {
+			t.Errorf("%s: error = %v, printed %q", want, err, out.String())
+		}
+	}
+	if err := good.Run(&strings.Builder{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPlanHolds: the stack that a plan asks for meets none of the walls that can be moved
+// at the rate it was made for, and its wallets pay that rate.
+func TestAPlanHolds(t *testing.T) {
+	for name, chain := range plan.Chains {
+		for _, rate := range []float64{0.01, 1, 100, 5000, 10_000} {
+			l := plan.Load{Rate: rate, Chain: chain, Stack: plan.Default}.Planned()
+			if l.Wallets*l.PerWallet() < rate {
+				t.Errorf("%s at %v: %v wallets pay %v", name, rate, l.Wallets, l.Wallets*l.PerWallet())
+			}
+			last := 0.0
+			for _, w := range l.Walls() {
+				if w.At() < last || math.IsNaN(w.At()) || w.Raise != "" && w.Most == 0 && w.Needed(rate)/w.Each < rate {
+					t.Errorf("%s at %v: %+v stands at %v, behind one at %v", name, rate, w, w.At(), last)
+				}
+				last = w.At()
+			}
+			few := l
+			few.Wallets = 1
+			if many := l.Calls(); few.Calls() > many || many < 4*rate {
+				t.Errorf("%s at %v: %v calls with one wallet, %v with all", name, rate, few.Calls(), many)
+			}
+		}
+	}
+}
+
+// TestAStackAgainstThePlan: a stack as the plan wants it holds the rate, and each thing that
+// it has less of is named, from what it has to what the plan says.
+func TestAStackAgainstThePlan(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		rate   float64
+		change func(*plan.Load)
+		want   string // of a piece of advice; "" for none
+	}{
+		{"as planned", 500, func(*plan.Load) {}, ""},
+		{"more than planned", 500, func(l *plan.Load) { l.Wallets *= 2 }, ""},
+		{"too few wallets", 500, func(l *plan.Load) { l.Wallets = 4 }, "wallets: remit wallet create, from 4 to 107"},
+		{"one too few", 500, func(l *plan.Load) { l.Wallets-- }, "from 106 to 107"},
+		{"the template's memory", 500, func(l *plan.Load) { l.Stack.SettleGB = 0.5 }, "CheckReceiptsMemory, from 512 to 5,658"},
+		{"a new account's concurrency", 500, func(l *plan.Load) { l.Limits[plan.Concurrency] = 10 },
+			`"Concurrent executions" of Lambda, from 10 to 98`},
+		{"reserved for too few payments at once", 500, func(l *plan.Load) { l.Limits["parameter Size, its SendPayment"] = 20 },
+			"Size, its SendPayment, from 20 to 84"},
+		{"a new table", 500, func(l *plan.Load) { l.Limits[plan.WarmThroughput] = 4000 },
+			"warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
+		{"the table's units by the hour", 500, func(l *plan.Load) { l.Stack.Provisioned = true },
+			"PaymentsCapacityMaximum, from 4,000 to 10,000"},
+		{"a rate of the API", 500, func(l *plan.Load) { l.Limits["parameter Size, its Api"] = 100 }, "Size, its Api, from 100 to 1,429"},
+		{"half of the windows for one merchant", 500, func(l *plan.Load) { l.Merchants = 1; l.Endpoints = 10 }, "MerchantShare, from 50 to 100"},
+		{"a window smaller than the chain's", 500, func(l *plan.Load) { l.Window = 8 }, "wallets: remit wallet create, from 107 to 213"},
+		{"rounds half as often", 20, func(l *plan.Load) { l.Pause = 4 }, "wallets: remit wallet create, from 5 to 8"},
+		{"what nothing moves", 5000, func(l *plan.Load) { l.Chain.BlockGas /= 10 },
+			"the gas of the chain's blocks: no more than 161 a second → nothing moves it"},
+	} {
+		l := plan.Load{Rate: row.rate, Merchants: 1000, Chain: plan.Chains["base"], Stack: plan.Default, Limits: map[string]float64{}}.Planned()
+		for _, w := range l.Walls() {
+			l.Limits[w.Raise] = w.Needed(row.rate)
+		}
+		delete(l.Limits, "wallets: remit wallet create")
+		delete(l.Limits, "")
+		row.change(&l)
+		var advice []string
+		for _, w := range l.Short() {
+			advice = append(advice, w.Limits()+" → "+w.Advice(row.rate))
+		}
+		good, behind := l.Good()
+		if got := strings.Join(advice, "\n"); !strings.Contains(got, row.want) || row.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		} else if holds := good >= 0.999*row.rate; holds != (row.want == "") && row.why != "one too few" {
+			t.Errorf("%s: good for %v, then %q", row.why, good, behind.Name)
+		}
+	}
+}

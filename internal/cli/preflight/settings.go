@@ -1,0 +1,83 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// settings finds tables by which the functions of this template would refuse payments: those
+// of another coin, and a live stack's without settings. A first deployment has no tables to
+// look into, unless it is of a stack that is made again with those of another.
+func (f *flight) settings(ctx context.Context) (string, error) {
+	s, err := f.deployed(ctx)
+	if err != nil {
+		return "", err
+	}
+	tables, flags := map[string]string{}, ""
+	for _, table := range [][2]string{{"payments", "Payments"}, {"keys", "ApiKeys"}} {
+		kind, of := table[0], table[1]
+		if tables[kind] = f.parameters["Existing"+of+"Table"]; tables[kind] != "" {
+			flags += " --table " + kind + "=" + tables[kind]
+		}
+		if s == nil {
+			continue
+		}
+		for _, o := range s.Outputs {
+			if aws.ToString(o.OutputKey) == of+"TableName" {
+				tables[kind] = cmp.Or(tables[kind], aws.ToString(o.OutputValue))
+			}
+		}
+	}
+	db := dynamodb.NewFromConfig(f.aws)
+	if name := tables["payments"]; name != "" {
+		rules, failed := dynamo.NewPayments(db, name).Rules(ctx)
+		if failed = cmp.Or(failed, f.coin(rules)); failed != nil {
+			return "", failed
+		}
+		err = rules.Unusable
+	}
+	if f.parameters["Mode"] != "live" {
+		return "", nil
+	}
+	if name := tables["keys"]; err == nil && name != "" {
+		_, err = dynamo.NewAPIKeys(db, name).KeySettings(ctx)
+	}
+	remit := func(what string) string {
+		return fmt.Sprintf("AWS_REGION=%s remit settings %s --stack %s%s\n", f.aws.Region, what, f.stack, flags)
+	}
+	switch {
+	case errors.Is(err, settings.ErrMissing) && s == nil:
+		return remit("set AmountMinimum=… AmountMaximum=… DailyLimit=…"),
+			warning("the tables that are taken over have none: every payment is refused until they are set, which the command does after " +
+				"the deployment")
+	case errors.Is(err, settings.ErrMissing):
+		return remit("import"), errors.New("limits and rules are in the tables from this version on, and none are stored there: every " +
+			"payment would be refused")
+	case errors.Is(err, settings.ErrDamaged):
+		return remit("history") + remit("apply FILE"), err
+	}
+	return "", err
+}
+
+// coin returns why the tables' payments are not of the coin that the parameters name.
+func (f *flight) coin(rules store.Rules) error {
+	if rules.Coin == (store.Coin{}) {
+		return nil
+	}
+	p := f.parameters
+	id, err := strconv.ParseUint(p["ChainId"], 10, 64)
+	own, _ := chains.Of(id)
+	asset, _, unknown := own.Asset(p["Network"], p["TokenAddress"], p["TokenSymbol"], p["TokenDecimals"])
+	return cmp.Or(err, unknown, rules.Are(store.Coin{ChainID: id, Token: asset.Contract}))
+}

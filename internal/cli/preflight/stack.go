@@ -1,0 +1,166 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// edit is the command that gives a parameter another value where make preflight reads it.
+// The new one may be what a command prints.
+func edit(name, was, is string) string {
+	return fmt.Sprintf("sed -i \"s|%s=%s|%[1]s=%[3]s|\" samconfig.toml\n", name, was, is)
+}
+
+// region finds resources of another region, which the stack could not use.
+func (f *flight) region(context.Context) (commands string, err error) {
+	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
+		was := f.parameters[name]
+		at, notOne := arn.Parse(was)
+		if notOne != nil || at.Region == f.aws.Region {
+			continue
+		}
+		err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, f.aws.Region))
+		switch name {
+		case "KmsKeyArn":
+			commands += edit(name, was, "$("+f.newKey(f.logs())+")")
+		case "CertificateArn":
+			commands += edit(name, was, fmt.Sprintf("$(aws acm request-certificate%s --domain-name %s --validation-method DNS --query "+
+				"CertificateArn --output text)", f.here(), f.parameters["DomainName"]))
+		default:
+			at.Region = f.aws.Region
+			commands += f.newTopic(at.String()) + edit(name, was, at.String())
+		}
+	}
+	if f.parameters["ReplicaRegion"] == f.aws.Region {
+		other := map[bool]string{true: "us-west-2", false: "us-east-1"}[f.aws.Region == "us-east-1"]
+		commands += edit("ReplicaRegion", f.aws.Region, other)
+		err = errors.Join(err, errors.New("ReplicaRegion is the stack's own region; name another"))
+	}
+	return commands, err
+}
+
+// deployed returns the stack, nil if there is none.
+func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
+	found, err := cloudformation.NewFromConfig(f.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.stack})
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	if err != nil || len(found.Stacks) == 0 {
+		return nil, err
+	}
+	return &found.Stacks[0], nil
+}
+
+// stackIsWhole finds a stack that cannot be updated: its first deployment failed, an update
+// is stuck, or one is under way.
+func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
+	s, err := f.deployed(ctx)
+	if err != nil || s == nil {
+		return "", err
+	}
+	do := func(what string) string {
+		return fmt.Sprintf("aws cloudformation %s%s --stack-name %s\n", what, f.here(), f.stack)
+	}
+	stuck := fmt.Errorf("the last change of %s is stuck (%s)", f.stack, s.StackStatus)
+	switch s.StackStatus {
+	case types.StackStatusReviewInProgress: // nobody has agreed to the first change set: sam makes another
+		return "", nil
+	case types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed, types.StackStatusDeleteFailed:
+		tables, kept, err := f.remains(ctx)
+		if err != nil {
+			return "", err
+		}
+		err = fmt.Errorf("only remains of %s are there (%s)", f.stack, s.StackStatus)
+		if kept != "" {
+			err = fmt.Errorf("%w; %s has items and stays: name it in the parameter Existing…Table of its kind (docs/disasters.md#a-deleted-stack)", err, kept)
+		}
+		return tables + do("delete-stack") + do("wait stack-delete-complete"), err
+	case types.StackStatusUpdateRollbackFailed:
+		return do("continue-update-rollback") + do("wait stack-rollback-complete"), stuck
+	case types.StackStatusUpdateFailed:
+		return do("rollback-stack") + do("wait stack-rollback-complete"), stuck
+	}
+	status, underWay := strings.CutSuffix(string(s.StackStatus), "_IN_PROGRESS")
+	if !underWay {
+		return "", nil
+	}
+	wait := map[string]string{"DELETE": "delete", "UPDATE": "update", "UPDATE_COMPLETE_CLEANUP": "update", "UPDATE_ROLLBACK": "rollback",
+		"UPDATE_ROLLBACK_COMPLETE_CLEANUP": "rollback"}[status]
+	if wait == "" {
+		wait = "create" // it fails when the creation is rolled back, which ends the wait too
+	}
+	return do("wait stack-" + wait + "-complete"), fmt.Errorf("%s is being changed (%s); wait until that has ended", f.stack, s.StackStatus)
+}
+
+// gone is a parameter of earlier versions, by which wallets paid with another account's coins.
+const gone = "TreasuryAllowance"
+
+// allowance finds a stack whose wallets pay with another account's coins, as those of this
+// version cannot.
+func (f *flight) allowance(ctx context.Context) (string, error) {
+	s, err := f.deployed(ctx)
+	if err != nil {
+		return "", err
+	}
+	source := f.template.allowance
+	if s != nil {
+		for _, p := range s.Parameters {
+			if aws.ToString(p.ParameterKey) == gone {
+				source = cmp.Or(aws.ToString(p.ParameterValue), source)
+			}
+		}
+	}
+	if source == "" {
+		return "", nil
+	}
+	return "", fmt.Errorf("wallets pay with the coins of %s, which this version cannot; move coins to the funding wallet or the wallets, "+
+		"deploy the version that runs with an empty %s, and take the parameter out of samconfig.toml (docs/operate.md#upgrade-and-roll-back)",
+		source, gone)
+}
+
+// remains returns the commands that remove the empty tables of a deployment that failed,
+// which may be protected from deletion, and names those that have items.
+func (f *flight) remains(ctx context.Context) (commands, kept string, err error) {
+	db := dynamodb.NewFromConfig(f.aws)
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		for _, r := range page.StackResourceSummaries {
+			name := aws.ToString(r.PhysicalResourceId)
+			if aws.ToString(r.ResourceType) != "AWS::DynamoDB::Table" || name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
+				continue
+			}
+			items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+			if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
+				continue
+			}
+			if err != nil {
+				return "", "", fmt.Errorf("looking whether table %s is empty: %w", name, err)
+			}
+			if len(items.Items) > 0 {
+				kept = strings.TrimPrefix(kept+", "+name, ", ")
+				continue
+			}
+			for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
+				"wait table-not-exists"} {
+				commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), name)
+			}
+		}
+	}
+	return commands, kept, nil
+}

@@ -1,0 +1,203 @@
+package chain_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// wei draws a price: up to about 18 ether per gas, far beyond any market.
+func wei() *rapid.Generator[token.Amount] {
+	return rapid.Map(rapid.Uint64(), token.Units)
+}
+
+// TestBump is the rule of replacements: nodes refuse one that raises either
+// field by less than a tenth, and none wants more than an eighth.
+func TestBump(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		old := chain.QuoteFees(wei().Draw(t, "old base fee"), wei().Draw(t, "old tip"), token.Amount{})
+		market := chain.QuoteFees(wei().Draw(t, "base fee"), wei().Draw(t, "tip"), token.Amount{})
+		limit := rapid.OneOf(rapid.Just(token.Amount{}), wei()).Draw(t, "limit")
+		bumped, ok := old.Bump(market, limit)
+		if !ok {
+			if bumped != old {
+				t.Fatalf("refused, and changed %v to %v", old, bumped)
+			}
+			if limit.IsZero() {
+				t.Fatalf("refused %v without a limit", old)
+			}
+			if room := old.Cap.ScaleUp(9, 8); !limit.Less(room) && old.Tip.ScaleUp(9, 8).Less(limit) {
+				t.Fatalf("refused %v although %v leaves room", old, limit)
+			}
+			return
+		}
+		eighth := func(name string, before, after token.Amount) {
+			a, _ := after.Times(8)
+			b, _ := before.Times(9)
+			if a.Less(b) || before == after {
+				t.Fatalf("%s went from %v to %v: less than an eighth more", name, before, after)
+			}
+		}
+		eighth("tip", old.Tip, bumped.Tip)
+		eighth("cap", old.Cap, bumped.Cap)
+		if bumped.Cap.Less(bumped.Tip) {
+			t.Fatalf("tip %v above cap %v", bumped.Tip, bumped.Cap)
+		}
+		if !limit.IsZero() && limit.Less(bumped.Cap) {
+			t.Fatalf("cap %v above the limit %v", bumped.Cap, limit)
+		}
+		if limit.IsZero() && (bumped.Cap.Less(market.Cap) || bumped.Tip.Less(market.Tip)) {
+			t.Fatalf("%v is below the market %v", bumped, market)
+		}
+	})
+}
+
+func TestQuoteFees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, tip := wei().Draw(t, "base fee"), wei().Draw(t, "tip")
+		limit := rapid.OneOf(rapid.Just(token.Amount{}), wei()).Draw(t, "limit")
+		fees := chain.QuoteFees(base, tip, limit)
+		if fees.Cap.Less(fees.Tip) {
+			t.Fatalf("tip %v above cap %v: EIP-1559 forbids it", fees.Tip, fees.Cap)
+		}
+		if !limit.IsZero() && limit.Less(fees.Cap) {
+			t.Fatalf("cap %v above the limit %v", fees.Cap, limit)
+		}
+		if limit.IsZero() {
+			room, _ := base.Times(2)
+			room, _ = room.Add(tip)
+			if fees.Cap != room || fees.Tip != tip {
+				t.Fatalf("QuoteFees(%v, %v) = %v: no room for the base fee to double", base, tip, fees)
+			}
+		}
+	})
+}
+
+func TestFeesAtTheEndOfTheRange(t *testing.T) {
+	most := token.MaxAmount()
+	if fees := chain.QuoteFees(most, most, token.Amount{}); fees.Cap != most || fees.Tip != most {
+		t.Errorf("an absurd base fee gives %v, want it to saturate", fees)
+	}
+	if fees := chain.QuoteFees(most, token.Units(1), token.Amount{}); fees.Cap != most || fees.Tip != token.Units(1) {
+		t.Errorf("a base fee that cannot double gives %v, want it to saturate", fees)
+	}
+	tx := chain.Noop(5, token.Address{7}, chain.Fees{Cap: most})
+	if tx.Cost() != most || tx.To != (token.Address{7}) || tx.Gas != chain.NoopGas || len(tx.Data) != 0 {
+		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
+	}
+}
+
+// TestBumpOfNothing: an eighth of no tip is no tip, and a node wants more.
+func TestBumpOfNothing(t *testing.T) {
+	old := chain.Fees{Cap: token.Units(10)}
+	if bumped, ok := old.Bump(chain.Fees{}, token.Amount{}); !ok || bumped.Tip != token.Units(1) {
+		t.Errorf("a tip of nothing goes to %v, %v", bumped.Tip, ok)
+	}
+	if bumped, ok := old.Bump(chain.Fees{Tip: token.Units(3)}, token.Amount{}); !ok || bumped.Tip != token.Units(3) {
+		t.Errorf("a tip of nothing goes to %v in a market of 3, %v", bumped.Tip, ok)
+	}
+}
+
+// TestOutbid: the tip doubles within the limit, and the cap never falls.
+func TestOutbid(t *testing.T) {
+	fees := func(tip, feeCap uint64) chain.Fees {
+		return chain.Fees{Tip: token.Units(tip), Cap: token.Units(feeCap)}
+	}
+	for _, c := range []struct {
+		f     chain.Fees
+		limit uint64
+		want  chain.Fees
+		ok    bool
+	}{
+		{fees(10, 1_000), 1_000, fees(20, 1_000), true},
+		{fees(0, 950), 1_000, fees(1, 1_000), true},
+		{fees(600, 1_000), 1_000, fees(1_000, 1_000), true},
+		{fees(1_000, 1_000), 1_000, fees(1_000, 1_000), false},
+		{fees(10, 1_000), 999, fees(10, 1_000), false},
+		{fees(10, 1_000), 0, fees(10, 1_000), false},
+	} {
+		if got, ok := c.f.Outbid(token.Units(c.limit)); got != c.want || ok != c.ok {
+			t.Errorf("%v within %d: %v, %t", c.f, c.limit, got, ok)
+		}
+	}
+}
+
+func TestToNewHolders(t *testing.T) {
+	transfer := chain.TransferData(token.Address{1}, token.Units(5))
+	approval := slices.Concat([]byte{0x09, 0x5e, 0xa7, 0xb3}, transfer[4:])
+	for why, data := range map[string][]byte{"a no-op": nil, "another method": approval, "less than a transfer": transfer[:67]} {
+		if c, n := (chain.Call{Data: data}).ToNewHolders(); n > 0 || !bytes.Equal(c.Data, data) {
+			t.Errorf("%s is taken for a transfer: %x", why, c.Data)
+		}
+	}
+	for why, data := range map[string][]byte{
+		"a transfer": transfer, "one with a memo": append(slices.Clone(transfer), 7),
+		"one by an allowance": chain.TransferFromData(token.Address{2}, token.Address{1}, token.Units(5)),
+	} {
+		before, at := slices.Clone(data), 16
+		if why == "one by an allowance" {
+			at = 48
+		}
+		c, n := (chain.Call{Data: data}).ToNewHolders()
+		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[at:at+20], data[at:at+20]) || !bytes.Equal(c.Data[:at], data[:at]) ||
+			!bytes.Equal(c.Data[at+20:], data[at+20:]) {
+			t.Errorf("%s of %x is to %d new holders %x", why, data, n, c.Data)
+		}
+	}
+	for size, want := range map[int]uint64{2: 1, 10: 1, 11: 2, 100: 10} {
+		entries := make([]disburser.Entry, size)
+		for i := range entries {
+			entries[i] = disburser.Entry{To: token.Address{byte(i)}, Amount: token.Units(5)}
+		}
+		c, n := (chain.Call{Data: disburser.Calldata(token.Address{1}, entries, []byte{7})}).ToNewHolders()
+		coin, changed, rest, ok := disburser.Parse(c.Data)
+		for i := range changed {
+			if (changed[i] != entries[i]) != (i%10 == 0) || changed[i].Amount != entries[i].Amount {
+				t.Errorf("entry %d of %d is %v", i, size, changed[i])
+			}
+		}
+		if n != want || !ok || len(changed) != size || coin != (token.Address{1}) || !bytes.Equal(rest, []byte{7}) {
+			t.Errorf("a batch of %d is to %d new holders, want %d", size, n, want)
+		}
+	}
+}
+
+// TestAsks: equal prices ask for no bump.
+func TestAsks(t *testing.T) {
+	paid := chain.Fees{Tip: token.Units(2), Cap: token.Units(10)}
+	for m, want := range map[chain.Market]bool{
+		{BaseFee: token.Units(8), Tip: token.Units(2)}: false, {BaseFee: token.Units(9), Tip: token.Units(2)}: true,
+		{BaseFee: token.Units(1), Tip: token.Units(3)}: true, {BaseFee: token.MaxAmount(), Tip: token.Units(1)}: true,
+	} {
+		if m.Asks(paid) != want {
+			t.Errorf("%+v asks for more than %+v: %t", m, paid, !want)
+		}
+	}
+}
+
+// TestFits: a gas limit is an estimate and a fifth of it.
+func TestFits(t *testing.T) {
+	for estimate, want := range map[uint64]bool{25_000: true, 25_001: false} {
+		if chain.Fits(estimate, 30_000) != want {
+			t.Errorf("%d fits into a block of 30,000: %t", estimate, !want)
+		}
+	}
+}
+
+// TestL1Reserve: a transaction as large as many transfers, or with the gas of many, may
+// pay what layer 1 takes as often.
+func TestL1Reserve(t *testing.T) {
+	market := chain.Market{L1Fee: token.Units(5)}
+	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20}, {88, 300_001, 20},
+		{132 + 3200 + 20, 4_000_000, 180}} {
+		if got := market.L1Reserve(chain.Tx{Data: make([]byte, row.data), Gas: row.gas}); got != token.Units(row.want) {
+			t.Errorf("%d bytes and %d gas reserve %v, want %d", row.data, row.gas, got, row.want)
+		}
+	}
+}

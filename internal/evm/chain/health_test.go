@@ -1,0 +1,427 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A slow node answers each request after a while, and not at all after ten seconds,
+// as ethrpc's do.
+type slow struct {
+	*stub
+	asked int
+	takes func(request int) time.Duration // by the number of the request, from 1 on
+}
+
+const usual = 20 * time.Millisecond
+
+func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+
+// wait waits for the answer to a request.
+func (s *slow) wait(ctx context.Context) error {
+	s.asked++
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	select {
+	case <-time.After(s.takes(s.asked)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *slow) Estimate(ctx context.Context, call chain.Call) (uint64, error) {
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	return s.stub.Estimate(ctx, call)
+}
+
+func (s *slow) Account(ctx context.Context, w, c token.Address, at chain.Head) (chain.Account, error) {
+	if err := s.wait(ctx); err != nil {
+		return chain.Account{}, err
+	}
+	return s.stub.Account(ctx, w, c, at)
+}
+
+func (s *slow) Send(ctx context.Context, raw []byte) chain.Reply {
+	if err := s.wait(ctx); err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	return s.stub.Send(ctx, raw)
+}
+
+// slowly makes watched nodes a, b and so on.
+func slowly(all ...*slow) chain.Nodes {
+	nodes := make(chain.Nodes, len(all))
+	for i, s := range all {
+		s.name = string(rune('a' + i))
+		nodes[i] = s
+	}
+	return nodes.Watch(time.Now, time.After)
+}
+
+func asked(all ...*slow) (counts []int) {
+	for _, s := range all {
+		counts = append(counts, s.asked)
+	}
+	return counts
+}
+
+func took(do func()) time.Duration {
+	began := time.Now()
+	do()
+	return time.Since(began)
+}
+
+// TestOneNodeHangs: payments go on beside a node that hangs, whether always or at
+// every third request (audit M9: 1.1 payments a second, half of them over 4 s).
+func TestOneNodeHangs(t *testing.T) {
+	for name, takes := range map[string]func(int) time.Duration{
+		"every third request": func(n int) time.Duration {
+			if n%3 == 0 {
+				return 12 * time.Second
+			}
+			return usual
+		},
+		"always": always(12 * time.Second),
+	} {
+		for hangs := range 2 {
+			t.Run(fmt.Sprintf("%s, node %d", name, hangs), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					all := []*slow{{stub: &stub{}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}
+					all[hangs].takes = takes
+					nodes := slowly(all...)
+					var times []time.Duration
+					for range 100 {
+						times = append(times, took(func() {
+							if _, err := nodes.Estimate(t.Context(), chain.Call{}); err != nil {
+								t.Error(err)
+							}
+							if reply := nodes.Deliver(t.Context(), []byte("x"), nil); reply.Class != chain.Accepted {
+								t.Error(reply)
+							}
+						}))
+					}
+					slices.Sort(times)
+					if p50, most := times[50], times[99]; p50 > 2*usual || most > 1100*time.Millisecond {
+						t.Errorf("a payment took %v, the slowest %v", p50, most)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestHedge(t *testing.T) {
+	const hang = time.Hour
+	for _, test := range []struct {
+		why   string
+		nodes []*slow
+		gas   uint64
+		err   error
+		took  time.Duration
+		asked []int
+	}{
+		{"a node that answers in time is asked alone",
+			[]*slow{{stub: &stub{gas: 1}, takes: always(499 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 1, nil,
+			499 * time.Millisecond, []int{1, 0}},
+		{"another is asked when one hangs", []*slow{{stub: &stub{gas: 1}, takes: always(hang)}, {stub: &stub{gas: 2}, takes: always(usual)}},
+			2, nil, 520 * time.Millisecond, []int{1, 1}},
+		{"and a third", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)},
+			{stub: &stub{gas: 3}, takes: always(usual)}}, 3, nil, 1020 * time.Millisecond, []int{1, 1, 1}},
+		{"the first may answer after all", []*slow{{stub: &stub{gas: 1}, takes: always(700 * time.Millisecond)},
+			{stub: &stub{gas: 2}, takes: always(hang)}}, 1, nil, 700 * time.Millisecond, []int{1, 1}},
+		{"a revert of the hedge is no refusal while the first may pass",
+			[]*slow{{stub: &stub{gas: 1}, takes: always(3 * time.Second)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 1, nil,
+			3 * time.Second, []int{1, 1}},
+		{"nor a revert of the first while the hedge may pass",
+			[]*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}},
+			2, nil, 3500 * time.Millisecond, []int{1, 1}},
+		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
+			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
+			{stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
+		{"one that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts beside one that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
+		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
+			10500 * time.Millisecond, []int{1, 1}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(test.nodes...)
+				var gas uint64
+				var err error
+				if took := took(func() { gas, err = nodes.Estimate(t.Context(), chain.Call{}) }); gas != test.gas || !errors.Is(err, test.err) ||
+					took != test.took {
+					t.Errorf("%d, %v after %v; want %d, %v after %v", gas, err, took, test.gas, test.err, test.took)
+				}
+				if errors.Is(err, chain.ErrReverted) && errors.Is(err, chain.ErrUnavailable) {
+					t.Errorf("%v is both a refusal and none", err)
+				}
+				if diff := cmp.Diff(test.asked, asked(test.nodes...)); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestDeliverWaits(t *testing.T) {
+	says := func(c chain.Class) *stub { return &stub{replies: map[string]chain.Reply{"x": {Class: c}}} }
+	for _, test := range []struct {
+		why   string
+		nodes []*slow
+		want  chain.Class
+		took  time.Duration
+	}{
+		{"a little for the others, once one holds the bytes",
+			[]*slow{{stub: says(chain.Accepted), takes: always(usual)}, {stub: says(chain.Accepted), takes: always(time.Hour)}}, chain.Accepted,
+			520 * time.Millisecond},
+		{"or has held them", []*slow{{stub: says(chain.Wrong), takes: always(time.Hour)}, {stub: says(chain.Known), takes: always(usual)}},
+			chain.Known, 520 * time.Millisecond},
+		{"for all, while none does", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Accepted), takes: always(9 * time.Second)}}, chain.Accepted, 9 * time.Second},
+		{"and one that says nothing may have them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Wrong), takes: always(time.Hour)}}, chain.Ambiguous, 10 * time.Second},
+		{"all must say that they never take them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Wrong), takes: always(3 * time.Second)}}, chain.Wrong, 3 * time.Second},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(test.nodes...)
+				var reply chain.Reply
+				if took := took(func() { reply = nodes.Deliver(t.Context(), []byte("x"), nil) }); reply.Class != test.want || took != test.took {
+					t.Errorf("%s after %v; want %s after %v", reply.Class, took, test.want, test.took)
+				}
+				for _, s := range test.nodes {
+					if s.asked != 1 {
+						t.Errorf("node %s was asked %d times", s, s.asked)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSlowestAnswer: of the answers since Health was last called the slowest counts, of each
+// node alone, and a failure is none.
+func TestSlowestAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{gas: 1}, takes: always(200 * time.Millisecond)},
+			&slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
+		nodes := slowly(a, b)
+		slowest := func(want ...time.Duration) {
+			t.Helper()
+			var got []time.Duration
+			for _, h := range nodes.Health() {
+				got = append(got, h.Slowest)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("slowest (-want +got):\n%s", diff)
+			}
+		}
+		ask := func() { _, _ = nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}) }
+		slowest(0, 0)
+		ask()
+		a.takes = always(100 * time.Millisecond)
+		ask()
+		slowest(200*time.Millisecond, 50*time.Millisecond)
+		a.down = true
+		ask()
+		slowest(0, 50*time.Millisecond)
+	})
+}
+
+// TestBreaker tells what happens to a node that stops to answer, and comes back.
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{gas: 1}, takes: always(0)}, &slow{stub: &stub{gas: 2}, takes: always(0)}
+		nodes := slowly(a, b)
+		views := func(want string, wantErr error) {
+			t.Helper()
+			views, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+			got := ""
+			for _, v := range views {
+				got += v.Node.String()
+			}
+			if got != want || !errors.Is(err, wantErr) {
+				t.Errorf("views of %q, %v; want %q, %v", got, err, want, wantErr)
+			}
+		}
+		health := func(want ...chain.Health) {
+			t.Helper()
+			if diff := cmp.Diff(want, nodes.Health()); diff != "" {
+				t.Errorf("health (-want +got):\n%s", diff)
+			}
+		}
+		health(chain.Health{Node: "a"}, chain.Health{Node: "b"})
+		a.down = true
+		views("b", nil)
+		views("b", nil)
+		a.down = false
+		views("ab", nil)
+		health(chain.Health{Node: "a", Missed: 2}, chain.Health{Node: "b"})
+		if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
+			t.Errorf("asked first: node %d, %v; want the one that never missed", gas, err)
+		}
+		a.down = true
+		for range 3 {
+			views("b", nil)
+		}
+		health(chain.Health{Node: "a", Missed: 3, Silent: true, Open: true}, chain.Health{Node: "b"})
+		a.down, a.asked = false, 0
+		views("b", nil) // at once, without a word of a
+		b.reverts = true
+		if _, err := nodes.Estimate(t.Context(), chain.Call{}); !errors.Is(err, chain.ErrReverted) {
+			t.Errorf("b's revert is %v", err)
+		}
+		b.reverts = false
+		b.replies = map[string]chain.Reply{"x": {Class: chain.Wrong}}
+		if reply := nodes.Deliver(t.Context(), []byte("x"), nil); reply.Class != chain.Ambiguous {
+			t.Errorf("b's refusal is %s, and nobody asked a", reply.Class)
+		}
+		synctest.Wait()
+		if a.asked != 0 {
+			t.Errorf("a was asked %d times", a.asked)
+		}
+		time.Sleep(10 * time.Second)
+		views("ab", nil)
+		health(chain.Health{Node: "a"}, chain.Health{Node: "b"})
+
+		for range 2 { // bytes that a node takes end its row of misses
+			a.down = true
+			views("b", nil)
+			views("b", nil)
+			a.down = false
+			nodes.Deliver(t.Context(), []byte("y"), nil)
+		}
+		health(chain.Health{Node: "a", Missed: 4}, chain.Health{Node: "b"})
+
+		a.down, b.down = true, true
+		for range 3 {
+			views("", chain.ErrUnavailable)
+		}
+		a.down = false
+		views("a", nil) // where every breaker is open, all are asked
+		health(chain.Health{Node: "a", Missed: 3}, chain.Health{Node: "b", Missed: 4, Silent: true, Open: true})
+	})
+}
+
+// TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
+// that answers badly is counted once.
+func TestFasterByFar(t *testing.T) {
+	for why, a := range map[string]*slow{
+		"it hangs":         {stub: &stub{}, takes: always(time.Hour)},
+		"it answers badly": {stub: &stub{down: true}, takes: always(usual)},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(a, &slow{stub: &stub{gas: 2}, takes: always(0)})
+				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
+					t.Errorf("%d, %v", gas, err)
+				}
+				if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+					t.Errorf("health (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
+func TestNoTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		nodes := slowly(a, b)
+		ctx, cancel := context.WithTimeout(t.Context(), usual)
+		defer cancel()
+		for range 3 {
+			if _, err := nodes.Estimate(ctx, chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an estimate: %v", err)
+			}
+			if _, err := nodes.Latest(ctx, token.Address{}, token.Address{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a view: %v", err)
+			}
+		}
+		if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+			t.Errorf("health (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{1, 0}, asked(a, b)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestSend: a node that hangs holds up the bytes for it three times, not for each of
+// them, as long as another is well.
+func TestSend(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		alone bool
+		took  time.Duration
+		asks  int
+	}{{"beside another", false, 30 * time.Second, 3}, {"alone", true, 50 * time.Second, 5}} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+			nodes := slowly(a, b)
+			if test.alone {
+				nodes = nodes[:1]
+			}
+			took := took(func() {
+				for range 5 {
+					if reply := nodes.Send(t.Context(), nodes[0], []byte("x")); reply.Class != chain.Ambiguous {
+						t.Errorf("%s: %v", test.why, reply)
+					}
+				}
+			})
+			if took != test.took || a.asked != test.asks {
+				t.Errorf("%s: %d requests in %v, want %d in %v", test.why, a.asked, took, test.asks, test.took)
+			}
+			time.Sleep(10 * time.Second)
+			a.takes = always(usual)
+			if reply := nodes.Send(t.Context(), nodes[0], []byte("x")); reply.Class != chain.Accepted || nodes.Health()[0].Silent {
+				t.Errorf("%s: %v once it is well, %v", test.why, reply, nodes.Health())
+			}
+		})
+	}
+}
+
+// TestAnswersThatAreNoMiss: a node that refuses is up.
+func TestAnswersThatAreNoMiss(t *testing.T) {
+	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected),
+		fmt.Errorf("eth_call: %w", chain.ErrBusy), context.Canceled} {
+		nodes := chain.Nodes{failing{&stub{}, err}}.Watch(time.Now, time.After)
+		_, _ = nodes.Estimate(t.Context(), chain.Call{})
+		nodes.Send(t.Context(), nodes[0], nil)
+		if h := nodes.Health()[0]; h.Missed != 0 || h.Silent {
+			t.Errorf("%v counts as %+v", err, h)
+		}
+	}
+}
+
+type failing struct {
+	*stub
+	err error
+}
+
+func (f failing) Estimate(context.Context, chain.Call) (uint64, error) { return 0, f.err }
+
+func (f failing) Send(context.Context, []byte) chain.Reply {
+	if errors.Is(f.err, chain.ErrBusy) {
+		return chain.Reply{Class: chain.Ambiguous, Unasked: true}
+	}
+	return chain.Reply{Class: chain.Known}
+}

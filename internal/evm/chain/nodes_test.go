@@ -1,0 +1,339 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// TestReceipts is what may be believed of a receipt. Block 5 is 0x05 on the
+// chain that most nodes follow, 0xf5 on a fork.
+func TestReceipts(t *testing.T) {
+	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
+	log := chain.Log{Topics: []chain.Hash{{7}}}
+	node := func(change func(*stub)) *stub {
+		s := &stub{
+			account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
+			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9, Logs: []chain.Log{log}}},
+		}
+		change(s)
+		return s
+	}
+	good := func(*stub) {}
+	young := func(s *stub) { s.account.Final = 4 }
+	null := func(s *stub) { s.receipts = nil }
+	empty := func(s *stub) { s.receipts, s.blocks = nil, nil }
+	down := func(s *stub) { s.down = true }
+	says := func(change func(*chain.Receipt)) func(*stub) {
+		return func(s *stub) { change(&s.receipts[0]) }
+	}
+	type stubs = []func(*stub)
+	for _, test := range []struct {
+		name  string
+		nodes stubs
+		by    string // names of the nodes that stand by it
+		seen  bool
+		words string // of the dispute
+	}{
+		{"two nodes that agree", stubs{good, good}, "ab", true, ""},
+		{"one node alone", stubs{good}, "a", true, ""},
+		{"one node that could not read another receipt", stubs{func(s *stub) { s.half = true }}, "a", true, ""},
+		{"not final yet", stubs{young}, "", true, ""},
+		{"no node has it", stubs{null, null}, "", false, ""},
+		{"null of a node that has the block", stubs{null, good}, "", true, "a: no receipt"},
+		{"null of a node that has not got the block", stubs{empty, good}, "b", true, ""},
+		{"null of a node that could not read all", stubs{func(s *stub) { s.receipts, s.half = nil, true }, good}, "b", true, ""},
+		{"not final on the first, final on the second", stubs{young, good}, "b", true, ""},
+		{"final on two of three", stubs{good, young, good}, "ac", true, ""},
+		{"a node that is down does not differ", stubs{good, down}, "a", true, ""},
+		{"another block at that height on another node",
+			stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "", true, "b: another block"},
+		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
+			"a: another block"},
+		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
+		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "", true, "b: status 1, 1 logs"},
+		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "", true, "b: status 1, 2 logs"},
+		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "", true,
+			"b: status 1, 1 logs"},
+		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
+		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "", true, "c: status 0"},
+		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "", true, "10 gas"},
+		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "", true, fork.String()},
+		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "", true, "block 4"},
+		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "", true, "b: no receipt"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			all := make([]*stub, len(test.nodes))
+			for i, change := range test.nodes {
+				all[i] = node(change)
+			}
+			got, err := views(nodes(all...)).Receipts(t.Context(), []chain.Hash{tx, {2}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || got.Seen[tx] != test.seen ||
+				!strings.Contains(got.Disputed[tx], test.words) {
+				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], got.Disputed[tx], test.by, test.seen, test.words)
+			}
+			if (test.words == "") != (got.Disputed[tx] == "") || len(got.Agreed) > 1 || len(got.Seen) > 1 {
+				t.Errorf("%+v: more than was there", got)
+			}
+		})
+	}
+	if _, err := views(nodes(&stub{down: true}, &stub{down: true})).Receipts(t.Context(), []chain.Hash{tx}); !errors.Is(err,
+		chain.ErrUnavailable) || !strings.Contains(err.Error(), "asking b") {
+		t.Errorf("all down: %v, want ErrUnavailable, and what each node answered", err)
+	}
+	if got, err := views(nodes(&stub{down: true}, &stub{})).Receipts(t.Context(), []chain.Hash{tx}); err != nil || len(got.Seen) > 0 {
+		t.Errorf("one down, one without it: %+v, %v", got, err)
+	}
+}
+
+// TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,
+// and the cost is then not known.
+func TestFeesThatDiffer(t *testing.T) {
+	one, same, other := token.Units(1), token.Units(1), token.Units(2)
+	for _, test := range []struct {
+		name string
+		fees []*token.Amount
+		want *token.Amount
+	}{
+		{"the same", []*token.Amount{&one, &same}, &one},
+		{"another", []*token.Amount{&one, &same, &other}, nil},
+		{"another first", []*token.Amount{&other, &one}, nil},
+		{"none on one", []*token.Amount{&one, nil, &one}, nil},
+		{"none on the first", []*token.Amount{nil, &one, &one}, nil},
+	} {
+		var all chain.Nodes
+		for _, fee := range test.fees {
+			all = append(all, &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: {5}},
+				receipts: []chain.Receipt{{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}, Fee: fee}}})
+		}
+		got, err := views(all).Receipts(t.Context(), []chain.Hash{{1}})
+		a := got.Agreed[chain.Hash{1}]
+		if err != nil || len(a.By) != len(all) || (a.Fee == nil) != (test.want == nil) || a.Fee != nil && *a.Fee != *test.want {
+			t.Errorf("%s: %+v, %v, want the fee %v by all", test.name, a, err, test.want)
+		}
+	}
+}
+
+// views are those of nodes that have all answered.
+func views(all chain.Nodes) chain.Views {
+	views := make(chain.Views, len(all))
+	for i, n := range all {
+		views[i] = chain.View{Node: n, Account: n.(*stub).account}
+	}
+	return views
+}
+
+// TestDecide: more than half of those that are not silent may say that the amount has moved,
+// or that a no-op is mined, and two of three or more; only all together that it has not.
+func TestDecide(t *testing.T) {
+	for _, test := range []struct {
+		configured, silent, by int
+		paid, unpaid           bool
+	}{
+		{1, 0, 0, false, false}, {1, 0, 1, true, true}, {2, 0, 1, false, false}, {2, 0, 2, true, true},
+		{3, 0, 1, false, false}, {3, 0, 2, true, false}, {3, 0, 3, true, true}, {4, 0, 2, false, false}, {4, 0, 3, true, false},
+		{1, 1, 0, false, false}, {2, 1, 0, false, false}, {2, 1, 1, true, false}, {3, 1, 1, false, false}, {3, 1, 2, true, false},
+		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false},
+		{5, 4, 1, false, false},
+	} {
+		all, by := make(chain.Nodes, test.configured), make([]string, test.by)
+		for v, want := range map[chain.Verdict]bool{
+			chain.Transferred: test.paid, chain.Used: test.paid,
+			chain.Reverted: test.unpaid, chain.Missing: test.unpaid, chain.AmountDiffers: test.unpaid,
+		} {
+			if got := all.Decide(v, by, test.silent); got != want {
+				t.Errorf("%s by %d of %d, %d silent: %v, want %v", v, test.by, test.configured, test.silent, got, want)
+			}
+		}
+	}
+}
+
+// TestReceiptsOfOneBlock: the hash of a block is asked for once, whatever number
+// of transactions it has.
+func TestReceiptsOfOneBlock(t *testing.T) {
+	node := &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
+		{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}}, {Tx: chain.Hash{2}, Block: 5, BlockHash: chain.Hash{5}},
+	}}
+	got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}, {2}})
+	if err != nil || len(got.Agreed) != 2 || !slices.Equal(node.numbers, []uint64{5}) {
+		t.Errorf("%v, %v, after it was asked for blocks %v", got, err, node.numbers)
+	}
+	node.generous = true
+	if got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Agreed) != 1 ||
+		got.Seen[chain.Hash{2}] {
+		t.Errorf("asked for one receipt: %v, %v", got, err)
+	}
+}
+
+// TestTxAtNonce: only every configured node together may say that a nonce was
+// used by somebody else. Relayers that believed one of them paid twice.
+func TestTxAtNonce(t *testing.T) {
+	stranger := chain.Hash{9}
+	used := func() *stub {
+		return &stub{account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger}
+	}
+	for _, test := range []struct {
+		name    string
+		nodes   []*stub
+		views   int // how many of them answered before
+		want    chain.Hash
+		failing bool
+	}{
+		{"all nodes name the same transaction", []*stub{used(), used()}, 2, stranger, false},
+		{"a node did not answer before", []*stub{used(), used()}, 1, chain.Hash{}, false},
+		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Head: chain.Head{Final: 5}}, atNonce: stranger}}, 2,
+			chain.Hash{}, false},
+		{"a node says it is not final", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 4}}}}, 2, chain.Hash{}, false},
+		{"the nodes name different ones", []*stub{used(),
+			{account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
+		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger, down: true}},
+			2, chain.Hash{}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			all := nodes(test.nodes...)
+			var views chain.Views
+			for i := range test.views {
+				views = append(views, chain.View{Node: all[i], Account: test.nodes[i].account})
+			}
+			got, err := all.TxAtNonce(t.Context(), views, token.Address{}, 7)
+			if got != test.want || (err != nil) != test.failing {
+				t.Errorf("TxAtNonce() = %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestDeliver(t *testing.T) {
+	gap := map[string]chain.Reply{"n2": {Class: chain.Gap}}
+	fetch := func(context.Context) ([][]byte, error) { return [][]byte{[]byte("n0"), []byte("n1")}, nil }
+	for _, test := range []struct {
+		name  string
+		nodes []*stub
+		want  chain.Class
+		sent  []string // to the first node
+	}{
+		{"every node gets the bytes", []*stub{{}, {}}, chain.Accepted, []string{"n2"}},
+		{"what one node holds counts", []*stub{{down: true}, {}}, chain.Accepted, []string{"n2"}},
+		{"one that is down proves nothing", []*stub{{down: true}}, chain.Ambiguous, []string{"n2"}},
+		{"predecessors first, in nonce order, then again", []*stub{{replies: gap}, {}}, chain.Accepted, []string{"n2", "n0", "n1", "n2"}},
+		{"maybe accepted is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}}, {down: true}},
+			chain.Ambiguous, []string{"n2"}},
+		{"a stranger's transaction in the way is no success", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Replacement}}}},
+			chain.Replacement, []string{"n2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			reply := nodes(test.nodes...).Deliver(t.Context(), []byte("n2"), fetch)
+			if reply.Class != test.want || !slices.Equal(test.nodes[0].sent, test.sent) {
+				t.Errorf("%s after %q; want %s after %q", reply.Class, test.nodes[0].sent, test.want, test.sent)
+			}
+			for _, n := range test.nodes {
+				if len(n.sent) == 0 {
+					t.Errorf("node %s got nothing", n)
+				}
+			}
+		})
+	}
+
+	unknown := &stub{replies: gap}
+	reply := nodes(unknown).Deliver(t.Context(), []byte("n2"), func(context.Context) ([][]byte, error) { return nil, errDown })
+	if reply.Class != chain.Gap || len(unknown.sent) != 1 {
+		t.Errorf("without predecessors: %s after %q", reply.Class, unknown.sent)
+	}
+}
+
+func TestClasses(t *testing.T) {
+	classes := chain.Classes()
+	if len(classes) != 11 {
+		t.Errorf("%d classes, want the 11 of eth_sendRawTransaction's replies", len(classes))
+	}
+	for _, c := range classes {
+		if c.Held() != (c == chain.Accepted || c == chain.Known) {
+			t.Errorf("%s: held %v", c, c.Held())
+		}
+		// The best reply wins, and each has its own rank: two nodes, either order.
+		for _, other := range classes {
+			reply := func(first, second chain.Class) chain.Class {
+				return nodes(&stub{replies: map[string]chain.Reply{"x": {Class: first}}}, &stub{replies: map[string]chain.Reply{"x": {Class: second}}}).
+					Deliver(t.Context(), []byte("x"), func(context.Context) ([][]byte, error) { return nil, errDown }).Class
+			}
+			if a, b := reply(c, other), reply(other, c); a != b {
+				t.Errorf("%s and %s give %s or %s", c, other, a, b)
+			}
+		}
+	}
+}
+
+// TestReceded: only the node that called a block final before can take that back.
+func TestReceded(t *testing.T) {
+	a, b := &stub{name: "a"}, &stub{name: "b"}
+	a.account.Final, b.account.Final = 20, 18
+	nodes := chain.Nodes{a, b}
+	earlier, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receded := func() bool { return nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier) }
+	if receded() {
+		t.Error("both nodes stand, and b behind a")
+	}
+	a.account.Final = 19
+	if !receded() {
+		t.Error("a went from 20 to 19 unnoticed")
+	}
+	a.down = true
+	if receded() {
+		t.Error("a says nothing")
+	}
+}
+
+func TestFinalCount(t *testing.T) {
+	a, b := &stub{name: "a", settled: 7}, &stub{name: "b", settled: 5}
+	a.account.Final, b.account.Final = 20, 18
+	views := chain.Views{{Node: a, Account: a.account}, {Node: b, Account: b.account}}
+	if got, err := views.FinalCount(t.Context(), token.Address{}); got != 5 || err != nil {
+		t.Errorf("FinalCount() = %d, %v; want 5, what every node calls final", got, err)
+	}
+	b.down = true
+	if got, err := views.FinalCount(t.Context(), token.Address{}); !errors.Is(err, errDown) {
+		t.Errorf("with a node that does not say: %d, %v", got, err)
+	}
+}
+
+// TestUsed: a nonce counts as used for good once enough nodes say so; silent ones do not count.
+func TestUsed(t *testing.T) {
+	const down = 99
+	for _, test := range []struct {
+		why    string
+		counts []uint64
+		silent int
+		want   uint64
+	}{
+		{"one alone", []uint64{7}, 0, 7},
+		{"both of two", []uint64{7, 5}, 0, 5},
+		{"two of three", []uint64{7, 0, 5}, 0, 5},
+		{"one of two that answers", []uint64{7, down}, 0, 0},
+		{"the other is silent for long", []uint64{7, down}, 1, 7},
+		{"one of three is not enough", []uint64{7, down, down}, 2, 0},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			var nodes chain.Nodes
+			var views chain.Views
+			for i, count := range test.counts {
+				node := &stub{settled: count, down: count == down}
+				node.account.Final = uint64(20 + i)
+				nodes, views = append(nodes, node), append(views, chain.View{Node: node, Account: node.account})
+			}
+			if got := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want {
+				t.Errorf("Used() = %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+const (
+	// alike is the factor within which nodes that are well agree on a price: the
+	// base fee takes six blocks to double (EIP-1559, an eighth a block).
+	alike = 2
+	// beyond is the factor beyond which a price is not believed without most nodes,
+	// and quoteAge how long the last one that most nodes agreed on holds against
+	// it: the time in which EIP-1559 lets the base fee of Ethereum rise so much, 20
+	// blocks of 12 s.
+	beyond, quoteAge = 10, 4 * time.Minute
+)
+
+// prices are the numbers of a quote. Of two in the middle the larger base fee and L1
+// fee count, which tie up ether and cost none, and the smaller tip, which is paid.
+var prices = [...]struct {
+	of     func(*Market) *token.Amount
+	larger bool
+}{
+	{func(m *Market) *token.Amount { return &m.BaseFee }, true},
+	{func(m *Market) *token.Amount { return &m.L1Fee }, true},
+	{func(m *Market) *token.Amount { return &m.Tip }, false},
+}
+
+// quotes are the prices on which most nodes last agreed, in the order of prices.
+type quotes struct {
+	mu   sync.Mutex
+	last [len(prices)]struct {
+		price token.Amount
+		at    time.Time
+	}
+}
+
+// Fees asks every node for the price of gas in the next block, and returns the
+// median of the answers that come soon, or ErrUnavailable. Watched nodes that are far
+// from what most of them last agreed on are left out unless most agree; if no other
+// answers, that is returned.
+func (n Nodes) Fees(ctx context.Context) (Market, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	markets, errs := gather(ctx, n, true, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+	var market Market
+	for i, price := range prices {
+		var said []token.Amount
+		for j, m := range markets {
+			if errs[j] == nil {
+				said = append(said, *price.of(&m))
+			}
+		}
+		if len(said) == 0 {
+			return Market{}, unavailable(errs)
+		}
+		*price.of(&market) = n.price(i, said)
+	}
+	return market, nil
+}
+
+// price returns the price to believe of those that nodes said.
+func (n Nodes) price(kind int, said []token.Amount) token.Amount {
+	larger, b := prices[kind].larger, breakerOf(n[0])
+	price := median(said, larger)
+	if b == nil {
+		return price
+	}
+	b.quotes.mu.Lock()
+	defer b.quotes.mu.Unlock()
+	last := &b.quotes.last[kind]
+	switch {
+	case 2*len(near(said, price, alike)) > len(n):
+		last.price, last.at = price, b.now()
+	case b.now().Sub(last.at) < quoteAge:
+		if said = near(said, last.price, beyond); len(said) == 0 {
+			return last.price
+		}
+		return median(said, larger)
+	}
+	return price
+}
+
+// near returns those of said that are no more than factor times price, nor price than
+// they.
+func near(said []token.Amount, price token.Amount, factor uint64) (all []token.Amount) {
+	for _, a := range said {
+		if !a.ScaleUp(factor, 1).Less(price) && !price.ScaleUp(factor, 1).Less(a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// median returns the middle one of amounts, of which there is at least one.
+func median(amounts []token.Amount, larger bool) token.Amount {
+	sorted := slices.SortedFunc(slices.Values(amounts), token.Amount.Cmp)
+	if larger {
+		return sorted[len(sorted)/2]
+	}
+	return sorted[(len(sorted)-1)/2]
+}
+
+// nonZero is how much more gas a byte of call data costs that is not zero (EIP-2028).
+const nonZero = 12
+
+// WorstCase asks every node for the gas of a transfer, whose recipient should be one that
+// has never held the token, and returns the larger median of the answers that come soon, as
+// if no byte of its data were zero: so much a transfer needs at most while the token and
+// the chain stay as they are, unless its recipient is a contract of another kind. A value
+// over twice last, the one before, takes two nodes, if there are so many. Without a last
+// one the next answer stands in for it.
+func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gases, errs := gather(ctx, n, true, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
+	var said []uint64
+	for i, gas := range gases {
+		if errs[i] == nil {
+			said = append(said, gas)
+		}
+	}
+	slices.Sort(said)
+	i := len(said) / 2
+	if last == 0 && i > 0 {
+		last = said[i-1]
+	}
+	if i == len(said)-1 && len(n) > 1 && last > 0 && said[i]/2 > last {
+		i--
+	}
+	if i < 0 || len(said) == 0 {
+		return 0, unavailable(errs)
+	}
+	return said[i] + nonZero*uint64(bytes.Count(transfer.Data, []byte{0})), nil
+}

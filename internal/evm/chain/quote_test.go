@@ -1,0 +1,127 @@
+package chain_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+func (s *slow) Fees(ctx context.Context) (chain.Market, error) {
+	if err := s.wait(ctx); err != nil {
+		return chain.Market{}, err
+	}
+	return s.stub.Fees(ctx)
+}
+
+// priced is a node that answers in time and says n for each price.
+func priced(n uint64) *slow { return &slow{stub: &stub{gas: n}, takes: always(usual)} }
+
+func TestFees(t *testing.T) {
+	never := &slow{stub: &stub{gas: 9}, takes: always(time.Hour)}
+	for _, test := range []struct {
+		why       string
+		nodes     []*slow
+		base, tip uint64
+		took      time.Duration
+	}{
+		{"one node is believed", []*slow{priced(5)}, 5, 5, usual},
+		{"of two the larger base fee and the smaller tip", []*slow{priced(5), priced(7)}, 7, 5, usual},
+		{"of three the middle", []*slow{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
+		{"of four the middle two", []*slow{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
+		{"a node that is late is not waited for", []*slow{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
+		{"one that is slow is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
+		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(test.nodes...)
+				var got chain.Market
+				var err error
+				took := took(func() { got, err = nodes.Fees(t.Context()) })
+				want := chain.Market{BaseFee: token.Units(test.base), Tip: token.Units(test.tip), L1Fee: token.Units(test.base)}
+				if err != nil || got != want || took != test.took {
+					t.Errorf("%v, %v after %v; want %v after %v", got, err, took, want, test.took)
+				}
+				for i, h := range nodes.Health() {
+					if late := test.nodes[i] == never || test.nodes[i].down; (h.Missed == 1) != late {
+						t.Errorf("node %s missed %d", h.Node, h.Missed)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPricesAreHeldAgainstTheLast: a price that is far from the one on which most
+// nodes last agreed counts when most say so, or when that is four minutes old.
+func TestPricesAreHeldAgainstTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := priced(100), priced(100)
+		nodes := slowly(a, b)
+		quote := func(why string, ofA, ofB, want uint64) {
+			t.Helper()
+			a.gas, b.gas, b.down = ofA, ofB, ofB == 0
+			if got, err := nodes.Fees(t.Context()); err != nil || got.BaseFee != token.Units(want) {
+				t.Errorf("%s: %v, %v; want %d", why, got.BaseFee, err, want)
+			}
+		}
+		quote("both agree", 100, 100, 100)
+		agreed := time.Now()
+		quote("one is far", 1001, 100, 100)
+		quote("one is far below", 9, 100, 100)
+		quote("one is alone and near", 1000, 0, 1000)
+		quote("one is alone and near below", 10, 0, 10)
+		quote("one is alone and far", 1001, 0, 100)
+		time.Sleep(4*time.Minute - time.Since(agreed) - 2*usual)
+		quote("it still is", 9, 0, 100)
+		quote("one is alone, four minutes after", 1001, 0, 1001)
+		quote("which nobody remembers", 9, 0, 9)
+		time.Sleep(10 * time.Second) // until the circuit breaker lets a request through
+		quote("both agree that far", 20_000, 10_000, 20_000)
+		quote("that is remembered", 201, 0, 20_000)
+		quote("two that differ more are not agreed", 20_000, 9_999, 20_000)
+		quote("both agree, as far below", 4, 2, 4)
+	})
+}
+
+// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none
+// much dearer than the last.
+func TestWorstCase(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		last  uint64
+		nodes []*slow
+		want  uint64 // 0: an error
+	}{
+		{"one node is believed", 0, []*slow{priced(60)}, 60},
+		{"also if all is dearer by now", 60, []*slow{priced(150)}, 150},
+		{"one that is too cheap has no say", 60, []*slow{priced(1), priced(60)}, 60},
+		{"of three the middle", 60, []*slow{priced(1), priced(9_000), priced(61)}, 61},
+		{"twice the last", 60, []*slow{priced(60), priced(121)}, 121},
+		{"more takes a second node", 60, []*slow{priced(60), priced(122)}, 60},
+		{"more, of two nodes", 60, []*slow{priced(150), priced(146)}, 146},
+		{"more, of two of three", 60, []*slow{priced(60), priced(150), priced(146)}, 146},
+		{"more, and the second does not answer", 60, []*slow{priced(150), {stub: &stub{down: true}, takes: always(usual)}}, 0},
+		{"no more, and the second does not answer", 60, []*slow{priced(62), {stub: &stub{down: true}, takes: always(usual)}}, 62},
+		{"the first, of two that differ much", 0, []*slow{priced(60), priced(9_000)}, 60},
+		{"the first, and the second does not answer", 0, []*slow{priced(60), {stub: &stub{down: true}, takes: always(usual)}}, 60},
+		{"nobody answers", 60, []*slow{{stub: &stub{down: true}, takes: always(usual)}}, 0},
+		{"the token pays no stranger", 60, []*slow{{stub: &stub{reverts: true}, takes: always(usual)}}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			got, err := slowly(test.nodes...).WorstCase(t.Context(), chain.Call{Data: []byte{1, 2}}, test.last)
+			if got != test.want || (err == nil) != (test.want > 0) {
+				t.Errorf("%s: %d, %v, want %d", test.why, got, err, test.want)
+			}
+		})
+	}
+	if got, err := (chain.Nodes{&stub{gas: 60}}).WorstCase(t.Context(), chain.Call{Data: []byte{1, 0, 2, 0}}, 0); got != 60+2*12 ||
+		err != nil {
+		t.Errorf("two bytes that may cost 12 more each: %d, %v", got, err)
+	}
+}

@@ -1,0 +1,165 @@
+package chain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Receipt says where a transaction was mined, whether it succeeded, and which
+// logs it left.
+type Receipt struct {
+	Tx        Hash
+	Succeeded bool // status 1
+	Block     uint64
+	BlockHash Hash
+	GasUsed   uint64        // in units of gas
+	Fee       *token.Amount // taken from the sender, in wei, with the fees of a layer 2; nil: the node does not say
+	Logs      []Log
+}
+
+// String describes r for logs.
+func (r Receipt) String() string {
+	status := 0
+	if r.Succeeded {
+		status = 1
+	}
+	return fmt.Sprintf("status %d, %d logs, %d gas, block %d %s", status, len(r.Logs), r.GasUsed, r.Block, r.BlockHash)
+}
+
+// same reports whether two receipts say the same. A log that is there twice
+// says no more than once, and nodes may count logs differently.
+func (r Receipt) same(o Receipt) bool {
+	others := o.distinct()
+	for _, l := range r.distinct() {
+		i := slices.IndexFunc(others, l.says)
+		if i < 0 {
+			return false
+		}
+		others = slices.Delete(others, i, i+1)
+	}
+	return len(others) == 0 && r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed
+}
+
+// distinct returns the logs of r, each once.
+func (r Receipt) distinct() (logs []Log) {
+	for _, l := range r.Logs {
+		if !slices.ContainsFunc(logs, func(o Log) bool { return l.Index == o.Index && l.says(o) }) {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// A Log is one event that a contract emitted.
+type Log struct {
+	Contract token.Address
+	Topics   []Hash
+	Data     []byte
+	Index    uint64 // in its block: the same event may be there twice, under two
+}
+
+// says reports whether both logs tell of the same event.
+func (l Log) says(o Log) bool {
+	return l.Contract == o.Contract && slices.Equal(l.Topics, o.Topics) && slices.Equal(l.Data, o.Data)
+}
+
+// transferTopic is keccak256("Transfer(address,address,uint256)"), EIP-20.
+var transferTopic = Hash{
+	0xdd, 0xf2, 0x52, 0xad, 0x1b, 0xe2, 0xc8, 0x9b, 0x69, 0xc2, 0xb0, 0x68, 0xfc, 0x37, 0x8d, 0xaa,
+	0x95, 0x2b, 0xa7, 0xf1, 0x63, 0xc4, 0xa1, 0x16, 0x28, 0xf5, 0x5a, 0x4d, 0xf5, 0x23, 0xb3, 0xef,
+}
+
+// A Transfer is a token transfer that a payment promises.
+type Transfer struct {
+	Contract token.Address
+	From, To token.Address
+	Amount   token.Amount
+}
+
+// A Verdict is the meaning of a receipt for the transaction's purpose.
+type Verdict string
+
+// The verdicts. They mean something only once the receipt's block is final.
+const (
+	Transferred   Verdict = "transferred"        // the amount has moved
+	Reverted      Verdict = "execution_reverted" // mined with status 0: nothing moved
+	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer to a payee
+	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payees
+	Used          Verdict = "nonce_used"         // a no-op: it was to move nothing
+)
+
+// Judge returns the verdict on r of a transaction that was to make transfers: equal
+// ones need as many logs. Status 1 alone proves nothing: a token may
+// return false instead of reverting (EIP-20 allows both), or keep a part of the
+// amount as its fee (USDT on Ethereum can be set to).
+func Judge(r Receipt, transfers ...Transfer) Verdict {
+	if !r.Succeeded {
+		return Reverted
+	}
+	moved := r.transfers()
+	for _, t := range transfers {
+		i := slices.Index(moved, t)
+		switch {
+		case i >= 0:
+			moved = slices.Delete(moved, i, i+1)
+		case Arrived(r, transfers...).IsZero():
+			return Missing
+		default:
+			return AmountDiffers
+		}
+	}
+	return Transferred
+}
+
+// Arrived returns the amount that moved to the payees of transfers by the logs of r,
+// each counted once.
+func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
+	for _, moved := range r.transfers() {
+		if slices.ContainsFunc(transfers, func(t Transfer) bool {
+			return t.Contract == moved.Contract && t.From == moved.From && t.To == moved.To
+		}) {
+			if more, err := sum.Add(moved.Amount); err == nil {
+				sum = more
+			}
+		}
+	}
+	return sum
+}
+
+// transfers returns those of which the logs of r tell.
+func (r Receipt) transfers() (all []Transfer) {
+	for _, l := range r.distinct() {
+		if t, ok := l.Transfer(); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Transfer returns the transfer of which l tells, and false if l tells of none.
+func (l Log) Transfer() (Transfer, bool) {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
+		return Transfer{}, false
+	}
+	from, to := token.Address(l.Topics[1][12:]), token.Address(l.Topics[2][12:])
+	amount, err := token.AmountFromBytes(l.Data)
+	return Transfer{l.Contract, from, to, amount}, err == nil && addressTopic(from) == l.Topics[1] && addressTopic(to) == l.Topics[2]
+}
+
+// TransferTopics returns the topics of the logs of transfers out of wallets, as
+// eth_getLogs takes them.
+func TransferTopics(wallets []token.Address) [][]Hash {
+	out := make([]Hash, len(wallets))
+	for i, w := range wallets {
+		out[i] = addressTopic(w)
+	}
+	return [][]Hash{{transferTopic}, out}
+}
+
+func addressTopic(a token.Address) Hash {
+	var h Hash
+	copy(h[12:], a[:])
+	return h
+}

@@ -1,0 +1,151 @@
+package chain_test
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/crypto/keccak"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+func digest(s string) (h chain.Hash) {
+	k := keccak.NewLegacyKeccak256()
+	k.Write([]byte(s))
+	k.Sum(h[:0])
+	return h
+}
+
+func topic(a token.Address) (h chain.Hash) {
+	copy(h[12:], a[:])
+	return h
+}
+
+// TestJudge has a row for every way a mined transfer may not have moved the
+// money it promised.
+func TestJudge(t *testing.T) {
+	coin, from, to, other := token.Address{1}, token.Address{2}, token.Address{3}, token.Address{4}
+	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
+	word := func(n uint64) []byte { w := token.Units(n).Bytes32(); return w[:] }
+	event := digest("Transfer(address,address,uint256)")
+	good := chain.Log{Contract: coin, Topics: []chain.Hash{event, topic(from), topic(to)}, Data: word(1000)}
+	but := func(change func(*chain.Log)) []chain.Log { l := good; change(&l); return []chain.Log{l} }
+	approval := digest("Approval(address,address,uint256)")
+	for _, test := range []struct {
+		name      string
+		succeeded bool
+		logs      []chain.Log
+		want      chain.Verdict
+	}{
+		{"the money moved", true, []chain.Log{good}, chain.Transferred},
+		{"other logs around it do not matter", true, []chain.Log{{Contract: other}, good, {}}, chain.Transferred},
+		{"status 0 moves nothing, whatever it logged", false, []chain.Log{good}, chain.Reverted},
+		{"a token may return false instead of reverting", true, nil, chain.Missing},
+		{"another contract can log what it likes", true, but(func(l *chain.Log) { l.Contract = other }), chain.Missing},
+		{"a fee on transfer takes from the amount", true, but(func(l *chain.Log) { l.Data = word(999) }), chain.AmountDiffers},
+		{"more is not what was asked", true, but(func(l *chain.Log) { l.Data = word(1001) }), chain.AmountDiffers},
+		{"nothing is no amount", true, but(func(l *chain.Log) { l.Data = word(0) }), chain.Missing},
+		{"the amount in two parts", true, append(but(func(l *chain.Log) { l.Data = word(400) }),
+			but(func(l *chain.Log) { l.Data = word(600) })...), chain.AmountDiffers},
+		{"to somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(from), topic(other)} }), chain.Missing},
+		{"from somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(other), topic(to)} }), chain.Missing},
+		{"an approval pays nobody", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{approval, topic(from), topic(to)} }), chain.Missing},
+		{"an NFT's Transfer has four topics", true, but(func(l *chain.Log) { l.Topics = append(l.Topics[:3:3], topic(other)) }), chain.Missing},
+		{"no topics", true, but(func(l *chain.Log) { l.Topics = nil }), chain.Missing},
+		{"data that is no word", true, but(func(l *chain.Log) { l.Data = l.Data[:31] }), chain.Missing},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := chain.Judge(chain.Receipt{Succeeded: test.succeeded, Logs: test.logs}, transfer); got != test.want {
+				t.Errorf("verdict %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a
+// log twice adds none.
+func TestJudgeBatch(t *testing.T) {
+	coin, from := token.Address{1}, token.Address{2}
+	to := func(n byte, units uint64) chain.Transfer {
+		return chain.Transfer{Contract: coin, From: from, To: token.Address{n}, Amount: token.Units(units)}
+	}
+	logs := func(all ...chain.Transfer) (logs []chain.Log) {
+		for i, moved := range all {
+			word := moved.Amount.Bytes32()
+			logs = append(logs, chain.Log{Contract: coin,
+				Topics: []chain.Hash{digest("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
+		}
+		return logs
+	}
+	batch := []chain.Transfer{to(3, 5), to(4, 6), to(3, 5)}
+	twice := logs(batch[:2]...)
+	for _, row := range []struct {
+		name string
+		logs []chain.Log
+		want chain.Verdict
+	}{
+		{"every entry", logs(batch...), chain.Transferred},
+		{"in another order, with a transfer of none", logs(to(9, 1), to(3, 5), to(3, 5), to(4, 6)), chain.Transferred},
+		{"a node that gives the logs twice", append(logs(batch...), logs(batch...)...), chain.Transferred},
+		{"of two equal entries one", logs(batch[:2]...), chain.AmountDiffers},
+		{"of two equal entries one, which a node gives twice", append(twice, twice...), chain.AmountDiffers},
+		{"one entry less", logs(batch[0], batch[2]), chain.AmountDiffers},
+		{"the sum to one", logs(to(3, 16)), chain.AmountDiffers},
+		{"nothing", nil, chain.Missing},
+		{"only others", logs(to(8, 16)), chain.Missing},
+	} {
+		if got := chain.Judge(chain.Receipt{Succeeded: true, Logs: row.logs}, batch...); got != row.want {
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		}
+	}
+}
+
+func TestTransferData(t *testing.T) {
+	selector := digest("transfer(address,uint256)")
+	to := token.Address{0: 0xab, 19: 0xcd}
+	amount := token.MaxAmount().Bytes32()
+	want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(to[:]) + hex.EncodeToString(amount[:])
+	if got := hex.EncodeToString(chain.TransferData(to, token.MaxAmount())); got != want {
+		t.Errorf("data %s, want %s", got, want)
+	}
+	selector = digest("transferFrom(address,address,uint256)")
+	from := token.Address{0: 0xef, 19: 0x01}
+	data := chain.TransferFromData(from, to, token.Units(7))
+	if want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" +
+		hex.EncodeToString(from[:]); hex.EncodeToString(data[:36]) != want || len(data) != 100 {
+		t.Errorf("data %x, want %s and two words", data, want)
+	}
+	for name, test := range map[string]struct {
+		data []byte
+		want chain.Transfer
+		ok   bool
+	}{
+		"a transfer":                 {chain.TransferData(to, token.Units(7)), chain.Transfer{To: to, Amount: token.Units(7)}, true},
+		"a transfer by an allowance": {data, chain.Transfer{From: from, To: to, Amount: token.Units(7)}, true},
+		"another method":             {[]byte(strings.Repeat("x", 200)), chain.Transfer{}, false},
+		"less than its arguments":    {data[:99], chain.Transfer{}, false},
+	} {
+		got, rest, ok := chain.ParseTransfer(append(slices.Clone(test.data), 9))
+		if name == "less than its arguments" {
+			got, rest, ok = chain.ParseTransfer(test.data)
+		}
+		if ok != test.ok || ok && (got != test.want || len(rest) != 1) {
+			t.Errorf("%s: %+v, %x, %t", name, got, rest, ok)
+		}
+	}
+}
+
+// TestTransferTopics: the topics ask for the transfers out of wallets. A log of less is none.
+func TestTransferTopics(t *testing.T) {
+	wallet := token.Address{1}
+	topics := chain.TransferTopics([]token.Address{wallet})
+	if len(topics) != 2 || topics[0][0] != digest("Transfer(address,address,uint256)") || topics[1][0] != topic(wallet) {
+		t.Errorf("%v", topics)
+	}
+	if moved, ok := (chain.Log{}).Transfer(); ok {
+		t.Errorf("%+v", moved)
+	}
+}

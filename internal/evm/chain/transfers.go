@@ -1,0 +1,211 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// ErrDisagree reports nodes that do not say the same of blocks that all of them
+// call final.
+var ErrDisagree = errors.New("nodes disagree")
+
+// A LoggedTransfer is a transfer in a block, by its log.
+type LoggedTransfer struct {
+	Transfer
+	Tx        Hash
+	Block     uint64
+	BlockHash Hash
+	Index     uint64 // of the log in its block
+}
+
+// A MinedTx is a transaction in a block.
+type MinedTx struct {
+	Hash     Hash
+	From, To token.Address // To is zero where a contract was created
+	Nonce    uint64
+	Value    token.Amount // ether that it moves, in wei
+	Data     string       // its call data
+	Block    uint64
+	At       time.Time // of the block, in UTC
+}
+
+// String describes l for errors.
+func (l LoggedTransfer) String() string {
+	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
+}
+
+// Noop reports whether tx only used its nonce up: it moved neither ether nor a token.
+func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
+
+// String describes tx for errors.
+func (tx MinedTx) String() string {
+	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
+}
+
+// FinalOnAll returns the highest block that every node calls final by rule.
+func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, error) {
+	h := n.Heads(ctx, rule)
+	if errors.Join(h.errs...) != nil || len(n) == 0 {
+		return 0, unavailable(h.errs)
+	}
+	final := h.heads[0].Final
+	for _, head := range h.heads {
+		final = min(final, head.Final)
+	}
+	return final, nil
+}
+
+// Transfers returns the transfers of a token out of wallets in the blocks from first
+// to last, which must be final, if every node has the same block last and gives the
+// same transfers. A node that differs is ErrDisagree, and one that does not answer is
+// an error too: nothing may be concluded from the others.
+func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
+	if _, err := agreed(ctx, n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
+		hashes, err := node.BlockHashes(ctx, []uint64{last})
+		if err == nil && slices.Contains(hashes, Hash{}) {
+			err = fmt.Errorf("node has no block %d", last)
+		}
+		return hashes, err
+	}); err != nil {
+		return nil, err
+	}
+	return agreed(ctx, n, fmt.Sprintf("the transfers of blocks %d to %d", first, last), func(node Node) ([]LoggedTransfer, error) {
+		return node.Transfers(ctx, coin, wallets, first, last)
+	})
+}
+
+// Transactions returns the transactions of hashes, in their order, if every node has
+// them in the same block. A node that differs is ErrDisagree.
+func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
+	return n.TransactionsUntil(ctx, hashes, math.MaxUint64)
+}
+
+// TransactionsUntil is Transactions without those of blocks after last.
+func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
+	return agreed(ctx, n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
+		txs, err := node.Transactions(ctx, hashes)
+		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
+	})
+}
+
+// FirstSince returns the first of the blocks up to last whose time is at or later, if
+// every node gives the same times, and last+1 if there is none.
+func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
+	var err error
+	first := sort.Search(int(last)+1, func(number int) bool {
+		var mined time.Time
+		if err == nil {
+			mined, err = agreedOn(ctx, n, fmt.Sprintf("the time of block %d", number),
+				func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
+		}
+		return err != nil || !mined.Before(at)
+	})
+	return uint64(first), err
+}
+
+// Costs returns what mined transactions took from their senders, in wei and in the order
+// of hashes, if every node says the same.
+func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error) {
+	return agreed(ctx, n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
+		receipts, err := node.Receipts(ctx, hashes)
+		if err != nil {
+			return nil, err
+		}
+		costs := make([]token.Amount, len(hashes))
+		for i, h := range hashes {
+			at := slices.IndexFunc(receipts, func(r Receipt) bool { return r.Tx == h && r.Fee != nil })
+			if at < 0 {
+				return nil, fmt.Errorf("node gives no fee of %s", h)
+			}
+			costs[i] = *receipts[at].Fee
+		}
+		return costs, nil
+	})
+}
+
+// AccountAt returns a wallet's account at a block, if every node gives the same.
+func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block uint64) (Account, error) {
+	at := Head{Number: block, Final: block}
+	return agreedOn(ctx, n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) (Account, error) {
+		account, err := node.Account(ctx, wallet, coin, at)
+		account.Pending = 0 // now
+		return account, err
+	})
+}
+
+// CountAt returns how many transactions of a wallet are in blocks up to a final one, if
+// every node says the same.
+func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
+	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block),
+		func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
+}
+
+// UserOf returns the hash of the transaction by which a wallet used a nonce by the
+// block last, if every node names the same one.
+func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
+	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet),
+		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
+}
+
+// tries is how many times a node is asked that does not answer: a reader of the whole
+// chain makes thousands of requests, of which some get lost.
+const tries = 3
+
+// agreed asks every node, and returns the answer that all of them give. what says
+// in errors what they were asked of.
+func agreed[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
+	answers, errs := all(ctx, nodes, func(_ int, node Node) (answer []T, err error) {
+		for range tries {
+			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
+				break
+			}
+		}
+		return answer, err
+	})
+	if err := errors.Join(errs...); err != nil || len(nodes) == 0 {
+		return nil, fmt.Errorf("asking every node of %s: %w", what, unavailable(errs))
+	}
+	for i, answer := range answers {
+		if at := differ(answers[0], answer); at >= 0 {
+			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, what, nodes[0], sayOf(answers[0], at), nodes[i],
+				sayOf(answer, at))
+		}
+	}
+	return answers[0], nil
+}
+
+// agreedOn is agreed for an answer that is one value.
+func agreedOn[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) (T, error)) (value T, err error) {
+	values, err := agreed(ctx, nodes, what, func(node Node) ([]T, error) {
+		value, err := ask(node)
+		return []T{value}, err
+	})
+	if err == nil {
+		value = values[0]
+	}
+	return value, err
+}
+
+// differ returns the first place at which two answers differ, -1 if they are the same.
+func differ[T comparable](a, b []T) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func sayOf[T any](answer []T, i int) string {
+	if i >= len(answer) {
+		return "nothing"
+	}
+	return fmt.Sprintf("%+v", answer[i])
+}

@@ -1,0 +1,170 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. With
+// a nonce added, a key in memory turns it into exactly one sequence
+// of bytes (RFC 6979 signatures are deterministic); a key in KMS makes other bytes each
+// time, of the same meaning.
+type Tx struct {
+	ChainID uint64
+	To      token.Address
+	Value   token.Amount // ether that it moves, in wei
+	Data    []byte
+	Gas     uint64 // limit, in units of gas
+	Fees    Fees
+	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
+}
+
+// Cost is the most wei the transaction can take: gas limit times fee cap, the L1 fee,
+// and its value. It saturates, so that an absurd cost is refused as unaffordable.
+func (tx Tx) Cost() token.Amount {
+	cost, err := tx.Fees.Cap.Times(tx.Gas)
+	if err == nil {
+		cost, err = cost.Add(tx.L1Fee)
+	}
+	if err == nil {
+		cost, err = cost.Add(tx.Value)
+	}
+	if err != nil {
+		return token.MaxAmount()
+	}
+	return cost
+}
+
+// A Signed transaction is the bytes that a node takes, with their hash.
+type Signed struct {
+	Nonce uint64
+	Hash  Hash
+	Raw   []byte
+}
+
+// transferSelector is the first four bytes of
+// keccak256("transfer(address,uint256)"), EIP-20.
+var transferSelector = [4]byte{0xa9, 0x05, 0x9c, 0xbb}
+
+// transferFromSelector is the first four bytes of
+// keccak256("transferFrom(address,address,uint256)"), EIP-20.
+var transferFromSelector = [4]byte{0x23, 0xb8, 0x72, 0xdd}
+
+// TransferData returns the call data of an ERC-20 transfer.
+func TransferData(to token.Address, amount token.Amount) []byte {
+	return Transfer{To: to, Amount: amount}.data()
+}
+
+// TransferFromData returns the call data of an ERC-20 transferFrom, by which a spender
+// moves coins of an account that has granted it an allowance.
+func TransferFromData(from, to token.Address, amount token.Amount) []byte {
+	return Transfer{From: from, To: to, Amount: amount}.data()
+}
+
+// data returns the call data of transferFrom if t has a From, and of transfer otherwise.
+func (t Transfer) data() []byte {
+	selector, accounts := transferSelector, []token.Address{t.To}
+	if t.From != (token.Address{}) {
+		selector, accounts = transferFromSelector, []token.Address{t.From, t.To}
+	}
+	data := selector[:]
+	for _, a := range accounts {
+		word := addressTopic(a)
+		data = append(data, word[:]...)
+	}
+	word := t.Amount.Bytes32()
+	return append(data, word[:]...)
+}
+
+// arguments returns how many bytes of call data an ERC-20 transfer or transferFrom has,
+// with its selector; 0 if data begins like neither, or is too short.
+func arguments(data []byte) int {
+	for _, kind := range []struct {
+		selector [4]byte
+		size     int
+	}{{transferSelector, 4 + 32 + 32}, {transferFromSelector, 4 + 32 + 32 + 32}} {
+		if len(data) >= kind.size && bytes.HasPrefix(data, kind.selector[:]) {
+			return kind.size
+		}
+	}
+	return 0
+}
+
+// ToNewHolders returns the call with recipients that hold nothing of the token, and
+// how many those are: that of a transfer, and each tenth of a batch. A balance that
+// becomes non-zero costs more gas than one that changes, so this is what the call needs
+// if so many recipients spend their last coin before the block. Other calls have none.
+func (c Call) ToNewHolders() (other Call, n uint64) {
+	nobody := func(to token.Address) token.Address { // the hash of a recipient is no one's address
+		h := sha256.Sum256(to[:])
+		return token.Address(h[:20])
+	}
+	if t, _, ok := ParseTransfer(c.Data); ok {
+		return c.PaidTo(nobody(t.To)), 1
+	}
+	coin, entries, rest, ok := disburser.Parse(c.Data)
+	for i := 0; ok && i < len(entries); i += 10 {
+		entries[i].To = nobody(entries[i].To)
+		n++
+	}
+	if n > 0 {
+		c.Data = disburser.Calldata(coin, entries, rest)
+	}
+	return c, n
+}
+
+// PaidTo returns the call of a transfer with another recipient. Other calls stay.
+func (c Call) PaidTo(to token.Address) Call {
+	if t, rest, ok := ParseTransfer(c.Data); ok {
+		t.To = to
+		c.Data = append(t.data(), rest...)
+	}
+	return c
+}
+
+// ParseTransfer reads the call data of an ERC-20 transfer, or of a transferFrom, of
+// which t has the From. rest follows the arguments. It reports false if data is no such
+// call.
+func ParseTransfer(data []byte) (t Transfer, rest []byte, ok bool) {
+	size := arguments(data)
+	if size == 0 {
+		return t, nil, false
+	}
+	if size > 4+32+32 {
+		copy(t.From[:], data[4+12:])
+	}
+	copy(t.To[:], data[size-64+12:])
+	amount, err := token.AmountFromBytes(data[size-32 : size])
+	t.Amount = amount
+	return t, data[size:], err == nil && bytes.Equal(data[:size], t.data())
+}
+
+// GasLimit returns the gas limit of a transaction whose estimate is estimate: a
+// fifth more, since the price of the data that goes to L1 can rise before the
+// transaction is mined.
+func GasLimit(estimate uint64) uint64 { return estimate + estimate/5 }
+
+// NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any
+// transaction (Ethereum yellow paper, appendix G, G_transaction).
+const NoopGas = 21_000
+
+// Noop is the package's Noop with the gas limit that the nodes' estimate asks for:
+// Arbitrum charges more than NoopGas (OffchainLabs/nitro, GasChargingHook). It is
+// NoopGas while no node gives an estimate.
+func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, fees Fees) Tx {
+	tx := Noop(chainID, wallet, fees)
+	if gas, err := n.Estimate(ctx, Call{From: wallet, To: wallet}); err == nil {
+		tx.Gas = max(tx.Gas, GasLimit(gas))
+	}
+	return tx
+}
+
+// Noop returns the transaction that consumes a nonce and does nothing else: a
+// transfer of no ether to the wallet itself, with NoopGas.
+func Noop(chainID uint64, wallet token.Address, fees Fees) Tx {
+	return Tx{ChainID: chainID, To: wallet, Gas: NoopGas, Fees: fees}
+}

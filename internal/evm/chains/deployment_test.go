@@ -1,0 +1,52 @@
+package chains_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/chains"
+)
+
+// TestRealMoneyIsClosed: a stack that moves real money is open for exactly the
+// parameters that its sentences name, and a sandbox for none.
+func TestRealMoneyIsClosed(t *testing.T) {
+	all := []string{"Mode", "AlarmTopicArn"}
+	closed := chains.Deployment{Environment: "prod", Mode: "live", ChainID: 8453, AlarmTopic: "arn:aws:sns:us-east-1:123456789012:alarms"}
+	for _, c := range []struct {
+		why  string
+		open func(*chains.Deployment)
+		want []string
+	}{
+		{"all is set", func(*chains.Deployment) {}, nil},
+		{"defaults on a main network", func(d *chains.Deployment) {
+			*d = chains.Deployment{Environment: "dev", Mode: "test", ChainID: 1}
+		}, all},
+		{"defaults in production", func(d *chains.Deployment) {
+			*d = chains.Deployment{Environment: "prod", Mode: "test", ChainID: 84532}
+		}, all},
+		{"a sandbox", func(d *chains.Deployment) {
+			*d = chains.Deployment{Environment: "staging", Mode: "test", ChainID: 84532}
+		}, nil},
+		{"test mode", func(d *chains.Deployment) { d.Mode = "test" }, all[:1]},
+		{"nobody hears alarms", func(d *chains.Deployment) { d.AlarmTopic = "" }, all[1:]},
+		{"live on a test network", func(d *chains.Deployment) { d.Environment, d.ChainID, d.AlarmTopic = "dev", 84532, "" }, all[1:]},
+	} {
+		d := closed
+		c.open(&d)
+		said := errors.Join(d.Open()...)
+		var got []string
+		for _, name := range all {
+			if said != nil && strings.Contains(said.Error(), "set "+name) {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, c.want) || len(d.Open()) != len(c.want) {
+			t.Errorf("%s: open for %v, want %v: %v", c.why, got, c.want, said)
+		}
+	}
+	if chains.Chosen("live").Tag != "finalized" || chains.Chosen("test").Tag != "" {
+		t.Error("a live stack does not wait for finalized")
+	}
+}

@@ -1,0 +1,121 @@
+// Package chains knows the chains that Remit is used on: the values that a stack
+// works by when its operator chooses none. docs/chains.md shows them with the
+// source of each; a chain that is not among them works too.
+package chains
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Profile holds one chain's values.
+type Profile struct {
+	ID               uint64 // EIP-155
+	Name             string // "" for a chain that has no profile
+	ConfirmationRule chain.ConfirmationRule
+	BlockTime        time.Duration // the usual time between two blocks
+	FeeLimit         uint64        // gwei per gas
+	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
+	// (docs/decisions/0015-window.md).
+	Window uint64
+	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
+	ByCall bool   // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
+	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
+}
+
+// leastPause is the least time between two rounds of settling. Each asks every
+// node once per wallet, so rounds as fast as the fastest chains' blocks would use
+// up a node's rate, for payments that wait minutes for finality.
+const leastPause = time.Second
+
+var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRule{Tag: "finalized"}
+
+// profiles are the known chains, each main network before its test network. The
+// source of each value is in sources_test.go, which docs/chains.md shows.
+var profiles = []Profile{
+	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
+	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
+	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, true, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
+	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, true, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
+	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, false, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
+	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, false, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
+	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, true, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, true, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
+	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
+	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
+	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, true, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
+	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, true, "0x5425890298aed601595a70AB815c96711a31Bc65"},
+	{42220, "Celo", finalized, time.Second, 500, 64, false, true, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
+	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, true, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
+	{59144, "Linea", finalized, time.Second, 10, 64, false, false, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
+	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, false, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
+	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, false, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
+	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, false, ""},
+}
+
+// development reports whether a chain is one of the nodes that `make nodes` pays through:
+// the embedded one, anvil and Hardhat. That draws nine more digits.
+func development(id uint64) bool { return id == 1337 || id == 31337 || id/1_000_000_000 == 31337 }
+
+// Of returns the profile of a chain. It reports false for a chain that has none,
+// and for that returns the values of a stack that can rely on nothing: blocks of
+// two seconds, the tag safe, 200 gwei, estimates.
+func Of(id uint64) (Profile, bool) {
+	for _, p := range profiles {
+		if p.ID == id {
+			return p, true
+		}
+	}
+	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64, ByCall: development(id)}, false
+}
+
+// Complete returns a stack's decisions with the profile's values for those that
+// are zero: the confirmation rule and the block time; and with Own and ByCall.
+func (p Profile) Complete(c stack.Config) stack.Config {
+	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
+	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
+	c.Own = stack.Own{Window: p.Window, FeeLimit: Gwei(p.FeeLimit)}
+	c.ByCall = p.ByCall
+	return c
+}
+
+// Asset returns a stack's token and the name of its network, from the parameters Network,
+// TokenAddress, TokenSymbol and TokenDecimals. Each may be empty: the name is then the
+// profile's, in lower case with hyphens, and the token Circle's USDC on that chain, which
+// has six decimals on every chain in this package
+// (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another
+// contract has no symbol and decimals of its own here: its parameters must have both.
+func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
+	name = cmp.Or(network, strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")))
+	if contract == "" && p.USDC == "" || name == "" {
+		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals",
+			p.ID)
+	}
+	if t.Contract, err = token.ParseAddress(cmp.Or(contract, p.USDC)); err != nil {
+		return token.Token{}, "", fmt.Errorf("TokenAddress: %w", err)
+	}
+	if (symbol == "" || decimals == "") && t.Contract.String() != p.USDC {
+		return token.Token{}, "", errors.New("TokenAddress is not the chain's USDC; set TokenSymbol and TokenDecimals")
+	}
+	t.Symbol = cmp.Or(symbol, "USDC")
+	if t.Decimals, err = strconv.Atoi(cmp.Or(decimals, "6")); err != nil || t.Decimals < 0 || t.Decimals > 36 {
+		return token.Token{}, "", fmt.Errorf("TokenDecimals %q is not a number from 0 to 36", decimals)
+	}
+	return t, name, nil
+}
+
+// Gwei returns an amount of wei.
+func Gwei(gwei uint64) token.Amount {
+	wei, _ := token.Units(gwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	return wei
+}

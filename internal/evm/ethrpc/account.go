@@ -1,0 +1,143 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// balanceOf is the first four bytes of keccak256("balanceOf(address)"), EIP-20.
+var balanceOf = [4]byte{0x70, 0xa0, 0x82, 0x31}
+
+// addressCall returns the call data of a method that takes one account.
+func addressCall(method [4]byte, account token.Address) []byte {
+	return slices.Concat(method[:], make([]byte, 12), account[:])
+}
+
+// Head implements chain.Node.
+func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	var number count
+	var tagged *header
+	calls := []query{call("eth_blockNumber", &number)}
+	if rule.Tag != "" {
+		calls = append(calls, call("eth_getBlockByNumber", &tagged, rule.Tag, false))
+	}
+	calls, err := n.batch(ctx, calls...)
+	if err == nil {
+		if tag := &calls[len(calls)-1]; rule.Tag != "" && unknownBlock(tag.Error) {
+			tag.Error = nil // no block is final
+		}
+		err = firstError(calls)
+	}
+	if err != nil {
+		return chain.Head{}, fmt.Errorf("reading the head: %w", err)
+	}
+	return chain.Head{Number: uint64(number), Final: finalBlock(rule, uint64(number), tagged)}, nil
+}
+
+// Account implements chain.Node. Count and balances are asked for by the head's
+// number, since a server may make the calls of a batch in any order (JSON-RPC 2.0
+// section 6), and Erigon makes some at once. A node that does not know "pending" counts
+// its pool as empty.
+func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
+	var mined, pending count
+	var gas quantity
+	var held hexutil.Bytes
+	at := hexOf(head.Number)
+	if head == (chain.Head{}) {
+		at = "latest"
+	}
+	calls, err := n.batch(ctx,
+		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
+		call("eth_getTransactionCount", &mined, wallet.String(), at),
+		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
+		call("eth_getBalance", &gas, wallet.String(), at),
+	)
+	if err == nil {
+		if _, refused := errors.AsType[*Rejection](calls[0].Error); refused {
+			calls[0].Error = nil
+		}
+		err = firstError(calls)
+	}
+	if err == nil && len(held) != 32 {
+		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), contract)
+	}
+	var units token.Amount
+	if err == nil {
+		units, err = token.AmountFromBytes(held)
+	}
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
+	}
+	return chain.Account{Head: head, Mined: uint64(mined), Pending: max(uint64(mined), uint64(pending)), Balance: units, Gas: gas.Amount}, nil
+}
+
+// Count implements chain.Node.
+func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
+	var mined count
+	if err := n.each(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block))); err != nil {
+		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
+	}
+	return uint64(mined), nil
+}
+
+// Code returns the code of the contract at an address in the latest block, empty if none
+// is there.
+func (n *Node) Code(ctx context.Context, at token.Address) ([]byte, error) {
+	var code hexutil.Bytes
+	calls, err := n.batch(ctx, call("eth_getCode", &code, at.String(), "latest"))
+	if err == nil {
+		err = firstError(calls)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the code at %v: %w", at, err)
+	}
+	return code, nil
+}
+
+// allowanceCall is the first four bytes of keccak256("allowance(address,address)"), EIP-20.
+var allowanceCall = [4]byte{0xdd, 0x62, 0xed, 0x3e}
+
+// Allowance returns how much of a token's owner a spender may take, in the latest block.
+func (n *Node) Allowance(ctx context.Context, contract, owner, spender token.Address) (token.Amount, error) {
+	var units hexutil.Bytes
+	data := slices.Concat(addressCall(allowanceCall, owner), make([]byte, 12), spender[:])
+	calls, err := n.batch(ctx, call("eth_call", &units, callObject{To: contract.String(), Data: data}, "latest"))
+	if err == nil {
+		err = firstError(calls)
+	}
+	if err == nil && len(units) != 32 {
+		err = fmt.Errorf("%w: allowance returned %d bytes: no token at %v", errAnswer, len(units), contract)
+	}
+	if err != nil {
+		return token.Amount{}, fmt.Errorf("reading what %v may take of %v: %w", spender, owner, err)
+	}
+	return token.AmountFromBytes(units)
+}
+
+// finalBlock returns the highest block that is final by rule. Zero means that
+// none is: the genesis block holds no transactions.
+func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
+	switch {
+	case rule.Tag == "":
+		return head - min(rule.Depth, head)
+	case tagged == nil || tagged.Number == nil:
+		return 0
+	}
+	return min(uint64(*tagged.Number), head)
+}
+
+// unknownBlock reports whether err is the rejection that nodes send while the chain
+// has no safe or finalized block: geth says "finalized block not found", and code
+// -39001 of the execution APIs is "Unknown block".
+func unknownBlock(err error) bool {
+	rejection, ok := errors.AsType[*Rejection](err)
+	return ok && (rejection.Code == -39001 || strings.Contains(strings.ToLower(rejection.Words), "block not found"))
+}

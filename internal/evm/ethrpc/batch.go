@@ -1,0 +1,195 @@
+package ethrpc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+)
+
+const (
+	// maxBatch is the most calls of one request to begin with, a limit that most
+	// nodes take (geth 1000, Nethermind 1024, Infura and QuickNode about 100 by
+	// plan). Others take less: Base's public endpoint 10, Moralis 20, ApeChain 3.
+	maxBatch = 100
+	// patience bounds the time that one exchange waits for a node that limits
+	// its rate, all waits together.
+	patience = 5 * time.Second
+	// firstWait is the wait after the first answer of that kind, unless the
+	// node says how long; each later one is twice as long.
+	firstWait = 200 * time.Millisecond
+)
+
+// exchange makes calls in requests of as many as the node takes at once. A batch
+// that the node refuses for its size is halved, down to single calls, and the
+// size that it then takes is remembered as long as the process lives. Calls
+// beyond the node's rate are made again later, until patience runs out. An error means
+// that no call has an answer; otherwise each has its result or an Error.
+func (n *Node) exchange(ctx context.Context, calls []query) error {
+	waiting := make([]*query, len(calls))
+	for i := range calls {
+		waiting[i] = &calls[i]
+	}
+	size, smaller := int(n.size.Load()), false
+	wait, left := firstWait, patience
+	var refused error // of the last request, if that was of its rate
+	for len(waiting) > 0 {
+		size = n.pace.most(min(len(waiting), size))
+		began := n.now()
+		turn, ok := n.pace.turn(size, left)
+		if left -= turn; !ok || turn > 0 && n.wait(ctx, turn) != nil {
+			if n.pace.answers() {
+				refused = chain.ErrBusy
+			}
+			return n.end(refused, calls, waiting)
+		}
+		part := waiting[:size]
+		after, err := n.request(ctx, part)
+		limit := limitOf(err)
+		var again []*query
+		if err == nil {
+			for _, c := range part {
+				if l := limitOf(c.Error); l == ofRate || l == ofSize && size > 1 {
+					limit, again = max(limit, l), append(again, c)
+				}
+			}
+			n.pace.note(began, size-len(again), false, 0)
+			if waiting = slices.Concat(again, waiting[size:]); limit == none {
+				if smaller {
+					n.shrink(ctx, size)
+					smaller = false
+				}
+				continue
+			}
+		}
+		if limit == none || limit == ofSize && size == 1 {
+			return n.end(err, calls, waiting)
+		}
+		smaller = limit == ofSize
+		size = max(1, size/2)
+		if refused = nil; limit == ofRate {
+			if after == 0 {
+				after, wait = wait, 2*wait
+			}
+			refused = err
+			n.pace.note(began, 0, true, after)
+		}
+	}
+	return n.end(nil, calls, nil)
+}
+
+// end ends an exchange with the calls that still wait, for which err is the reason.
+// Those that were answered keep their answers.
+func (n *Node) end(err error, calls []query, waiting []*query) error {
+	if err != nil && len(waiting) == len(calls) {
+		return n.unanswered(err)
+	}
+	for _, c := range waiting {
+		if c.Error == nil {
+			c.Error = n.unanswered(cmp.Or(err, errRate))
+		}
+	}
+	for i := range calls {
+		calls[i].Error = n.rejection(calls[i].Error)
+	}
+	return nil
+}
+
+// errRate reports a call that a node was not asked, since it limits its rate.
+var errRate = errors.New("node limits its rate")
+
+// shrink lowers the number of calls of one request to size.
+func (n *Node) shrink(ctx context.Context, size int) {
+	for old := n.size.Load(); int64(size) < old; old = n.size.Load() {
+		if n.size.CompareAndSwap(old, int64(size)) {
+			n.log.InfoContext(ctx, "node takes smaller batches", "node", n.host, "calls", size)
+		}
+	}
+}
+
+// BatchSize returns the most calls that the node gets in one request: what it took
+// when it refused more, or a number that most nodes take.
+func (n *Node) BatchSize() int { return int(n.size.Load()) }
+
+// A limit is the reason for which a node does not answer a call now.
+type limit int
+
+const (
+	none   limit = iota // it did answer, or failed for another reason
+	ofSize              // of a request
+	ofRate              // of calls in a time
+)
+
+// limitOf returns the limit of which err speaks, if any.
+func limitOf(err error) limit {
+	if err == nil {
+		return none
+	}
+	if status, ok := errors.AsType[*httpError](err); ok {
+		switch code := status.Status; {
+		case code == http.StatusTooManyRequests:
+			return ofRate
+		case code >= 400 && code < 500 && code != http.StatusUnauthorized, code == http.StatusInternalServerError,
+			code == http.StatusNotImplemented:
+			return ofSize // 413 of OP Mainnet, 400, 403, 405, 422 and 500 of gateways that take no batch
+		}
+		return none
+	}
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return ofSize // one error object in place of a batch: Base's public endpoint
+	}
+	if errors.Is(err, errUnanswered) {
+		return ofSize // geth answers a batch beyond its limit with one element
+	}
+	answer, ok := errors.AsType[*rpcError](err)
+	if !ok {
+		return none
+	}
+	words := strings.ToLower(answer.Error())
+	about := func(all []string) bool {
+		return slices.ContainsFunc(all, func(w string) bool { return strings.Contains(words, w) })
+	}
+	switch {
+	case answer.Code == http.StatusTooManyRequests, about(rateWords):
+		return ofRate
+	case about(sizeWords):
+		return ofSize
+	}
+	return none
+}
+
+// rateWords and sizeWords are by which nodes say that a limit was met, in lower
+// case: Base "over rate limit", Infura "daily request count exceeded, request rate
+// limited", Alchemy "exceeded its compute units per second capacity"; geth "batch
+// too large" and "response too large", Base "maximum 10 calls in 1 batch".
+var (
+	rateWords = []string{"rate limit", "too many requests", "compute units per second", "request rate", "throughput"}
+	sizeWords = []string{"batch", "response too large", "response size"}
+)
+
+// request posts calls as a batch, a single call without one: some gateways
+// refuse batches of some methods. It returns the time after which the node wants
+// to be asked again, 0 if it says none.
+func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	return n.post(ctx, calls)
+}
+
+// sleep waits for d, or returns the context's error when it ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,233 @@
+package ethrpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+)
+
+// inFront starts a gateway in front of a node, which refuses some requests and
+// passes the others on.
+func inFront(t *testing.T, s *server, refuse func(w http.ResponseWriter, calls []request) bool) string {
+	t.Helper()
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		calls := make([]request, 1)
+		if json.Unmarshal(body, &calls) != nil {
+			_ = json.Unmarshal(body, &calls[0])
+		}
+		if !refuse(w, calls) {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			s.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// mined serves a receipt for each hash.
+func mined(t *testing.T) *server {
+	return serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+		tx, _ := chain.ParseHash(r.arg(0))
+		return result(recordedReceipt(tx))
+	}})
+}
+
+// TestTakesBatchesOfAnySize has a row for each way in which nodes and gateways
+// refuse a batch that is too large for them.
+func TestTakesBatchesOfAnySize(t *testing.T) {
+	status := func(code int) func(http.ResponseWriter, []request) {
+		return func(w http.ResponseWriter, _ []request) { http.Error(w, "no", code) }
+	}
+	say := func(text string) func(http.ResponseWriter, []request) {
+		return func(w http.ResponseWriter, _ []request) { _, _ = io.WriteString(w, text) }
+	}
+	each := func(text string) func(http.ResponseWriter, []request) {
+		return func(w http.ResponseWriter, calls []request) {
+			var all []string
+			for _, c := range calls {
+				all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%q}}`, c.ID, text))
+			}
+			_, _ = io.WriteString(w, "["+strings.Join(all, ",")+"]")
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		most   int // calls of a batch
+		refuse func(http.ResponseWriter, []request)
+	}{
+		{"Base's public endpoint: one object", 10, say(`{"jsonrpc":"2.0","error":{"code":-32014,"message":"maximum 10 calls in 1 batch"},"id":null}`)},
+		{"OP Mainnet's: 413", 10, status(http.StatusRequestEntityTooLarge)},
+		{"ApeChain's: three", 3, status(http.StatusBadRequest)},
+		{"a gateway that takes no batch", 1, status(http.StatusForbidden)},
+		{"a gateway that breaks on a batch", 1, status(http.StatusInternalServerError)},
+		{"geth: one element", 20, func(w http.ResponseWriter, calls []request) {
+			_, _ = fmt.Fprintf(w, `[{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"batch too large"}}]`, calls[0].ID)
+		}},
+		{"an array without an answer", 20, say(`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}]`)},
+		{"every element", 20, each("Batch size exceeds the limit")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var sizes []int
+			url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+				sizes = append(sizes, len(calls))
+				if len(calls) <= row.most {
+					return false
+				}
+				row.refuse(w, calls)
+				return true
+			})
+			node := open(t, url)
+			for round := range 2 {
+				sizes = nil
+				got, err := node.Receipts(t.Context(), hashes(120))
+				if err != nil || len(got) != 120 {
+					t.Fatalf("%d receipts, %v, want 120", len(got), err)
+				}
+				if refused := len(slices.DeleteFunc(sizes, func(n int) bool { return n <= row.most })); refused > 7*(1-round) {
+					t.Errorf("round %d: %d batches were refused; the size is to be remembered", round, refused)
+				}
+			}
+		})
+	}
+}
+
+// TestBacksOff: a node that limits its rate is asked again later, for the calls
+// that it did not answer and no others, as late as it wants, and not for ever.
+func TestBacksOff(t *testing.T) {
+	busy := func(header string) func(http.ResponseWriter, []request) bool {
+		return func(w http.ResponseWriter, _ []request) bool {
+			if header != "" {
+				w.Header().Set("Retry-After", header)
+			}
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+			return true
+		}
+	}
+	for _, row := range []struct {
+		name  string
+		calls int // that the node answers before it says that it is too busy, between two waits
+		busy  func(http.ResponseWriter, []request) bool
+		waits []time.Duration // the first
+		read  int             // receipts of 40
+	}{
+		{"HTTP 429", 60, busy(""), nil, 40},
+		{"HTTP 429 with Retry-After", 21, busy("2"), []time.Duration{2 * time.Second}, 40},
+		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
+			1600 * time.Millisecond}, 0},
+		{"longer than anybody waits", 0, busy("60"), nil, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			left := row.calls
+			url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+				if left -= len(calls); left >= 0 {
+					return false
+				}
+				return row.busy(w, calls)
+			})
+			var waits []time.Duration
+			now := time.Now()
+			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+				Wait: func(_ context.Context, d time.Duration) error {
+					waits, left, now = append(waits, d), row.calls, now.Add(d)
+					return nil
+				}})
+			must(t, err)
+			got, err := node.Receipts(t.Context(), hashes(40))
+			if len(got) != row.read || (err == nil) != (row.read == 40) ||
+				!slices.Equal(waits[:min(len(waits), max(1, len(row.waits)))], row.waits) {
+				t.Errorf("%d receipts, %v, after waits of %v; want %d, %v", len(got), err, waits, row.read, row.waits)
+			}
+		})
+	}
+}
+
+// TestBacksOffPerCall: Base's public endpoint meters each call of a batch. The
+// calls that it answered are not made again, and the first ones are read even if
+// the last ones never are.
+func TestBacksOffPerCall(t *testing.T) {
+	asked := hashes(8)
+	counts := map[string]int{}
+	tokens, refill, now := 5, 3, time.Now()
+	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+		if tokens--; tokens < 0 {
+			return failure("-32016", "over rate limit")
+		}
+		counts[r.arg(0)]++
+		tx, _ := chain.ParseHash(r.arg(0))
+		return result(recordedReceipt(tx))
+	}})
+	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+		Wait: func(_ context.Context, d time.Duration) error {
+			tokens, now = refill, now.Add(d)
+			return nil
+		}})
+	must(t, err)
+	got, err := node.Receipts(t.Context(), asked)
+	if err != nil || len(got) != len(asked) {
+		t.Fatalf("%d receipts, %v, want %d", len(got), err, len(asked))
+	}
+	for hash, n := range counts {
+		if n > 1 {
+			t.Errorf("%s was read %d times", hash, n)
+		}
+	}
+	tokens, refill, now = 5, 0, now.Add(time.Minute)
+	got, err = node.Receipts(t.Context(), asked)
+	if err == nil || len(got) != 5 || got[0].Tx != asked[0] || got[4].Tx != asked[4] {
+		t.Errorf("of a node that answers five: %d receipts, %v", len(got), err)
+	}
+}
+
+// TestABusyNode: a node that has just answered and takes no more calls is not asked, which says
+// nothing of it. One that refuses every call is not busy.
+func TestABusyNode(t *testing.T) {
+	left, now := 3, time.Now()
+	url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+		if left -= len(calls); left < 0 {
+			w.Header().Set("Retry-After", "60")
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		}
+		return left < 0
+	})
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }})
+	must(t, err)
+	_, err = node.Receipts(t.Context(), hashes(2)) // and the chain's id
+	must(t, err)
+	for _, busy := range []bool{true, false} {
+		_, err := node.Receipts(t.Context(), hashes(1))
+		reply := node.Send(t.Context(), []byte{1})
+		if errors.Is(err, chain.ErrBusy) != busy || err == nil || reply.Class != chain.Ambiguous || reply.Unasked != busy {
+			t.Errorf("%v; sent: %+v; want busy %t", err, reply, busy)
+		}
+		now = now.Add(2 * time.Minute)
+	}
+}
+
+// TestABatchThatFailsForAnotherReasonIsNotHalved: a node that is down is asked
+// once.
+func TestABatchThatFailsForAnotherReasonIsNotHalved(t *testing.T) {
+	for _, code := range []int{http.StatusUnauthorized, http.StatusBadGateway, http.StatusServiceUnavailable} {
+		requests := 0
+		url := inFront(t, mined(t), func(w http.ResponseWriter, _ []request) bool {
+			requests++
+			http.Error(w, "down", code)
+			return true
+		})
+		if _, err := open(t, url).Receipts(t.Context(), hashes(40)); err == nil || requests != 1 {
+			t.Errorf("HTTP %d: %v after %d requests, want one", code, err, requests)
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package ethrpc_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// A rig is a real geth in this process, and one of its wallets.
+type rig struct {
+	*testing.T
+	chain *devnet.Chain
+	node  *ethrpc.Node
+	key   keyring.Key
+	fees  chain.Fees
+}
+
+func startRig(t *testing.T) *rig { return startRigWith(t, devnet.Config{}) }
+
+func startRigWith(t *testing.T, config devnet.Config) *rig {
+	t.Helper()
+	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, time.Now
+	c, err := devnet.Start(t.Context(), config)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	must(t, err)
+	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
+	must(t, err)
+	r := &rig{T: t, chain: c, node: node, key: key}
+	market, err := node.Fees(t.Context())
+	must(t, err)
+	r.fees = chain.QuoteFees(market.BaseFee, market.Tip, token.Amount{})
+	if r.fees.Tip.IsZero() || r.fees.Cap.IsZero() {
+		t.Fatalf("geth quotes %+v", market)
+	}
+	return r
+}
+
+// TestGasOfTheMemo: a payment's id after its transfer costs the least that call data
+// can: 16 gas a byte (EIP-2028), and nothing in the token. docs/performance.md says so.
+func TestGasOfTheMemo(t *testing.T) {
+	r := startRig(t)
+	first := r.account(chain.ConfirmationRule{}).Mined
+	p := payment.New(payment.KeyID("mer_1", "test", "order-1"), payment.Request{To: token.Address{1, 2, 3}, Amount: token.Units(5)},
+		token.Token{}, "", time.Time{})
+	var hashes []chain.Hash
+	for i, data := range [][]byte{p.CallData(false), p.CallData(false), p.CallData(true)} { // the first makes a holder
+		signed := r.sign(first+uint64(i), chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: data, Gas: 100_000, Fees: r.fees})
+		r.send(signed, chain.Accepted)
+		r.mine()
+		hashes = append(hashes, signed.Hash)
+	}
+	receipts, err := r.node.Receipts(t.Context(), hashes)
+	must(t, err)
+	transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: p.To, Amount: p.Amount}
+	for _, receipt := range receipts {
+		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred {
+			t.Errorf("%s: %s", receipt.Tx, verdict)
+		}
+	}
+	more := int64(receipts[2].GasUsed) - int64(receipts[1].GasUsed)
+	t.Logf("a transfer takes %d gas, with the memo %d more", receipts[1].GasUsed, more)
+	if more <= 0 || more > 400 {
+		t.Errorf("the memo takes %d gas, at most 400 are promised", more)
+	}
+}
+
+// pay signs a transfer of units at nonce.
+func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
+	r.Helper()
+	return r.sign(nonce, chain.Tx{
+		ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees,
+	})
+}
+
+func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
+	r.Helper()
+	signed, err := r.key.Sign(context.Background(), tx, nonce)
+	must(r, err)
+	return signed
+}
+
+func (r *rig) send(signed chain.Signed, want chain.Class) {
+	r.Helper()
+	if reply := r.node.Send(r.Context(), signed.Raw); reply.Class != want {
+		r.Errorf("geth says %q: %s, want %s", reply.Detail, reply.Class, want)
+	}
+}
+
+func (r *rig) mine() {
+	r.Helper()
+	must(r, r.chain.Mine())
+}
+
+func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
+	r.Helper()
+	head, err := r.node.Head(r.Context(), rule)
+	must(r, err)
+	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head)
+	must(r, err)
+	return account
+}
+
+func TestPaysOnARealNode(t *testing.T) {
+	r := startRig(t)
+	before := r.account(chain.ConfirmationRule{})
+	for _, tag := range []string{"safe", "finalized"} {
+		if got := r.account(chain.ConfirmationRule{Tag: tag}); got.Final > got.Number {
+			t.Errorf("%s: %+v", tag, got)
+		}
+	}
+	to := token.Address{1, 2, 3}
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(5))}
+	gas, err := r.node.Estimate(t.Context(), call)
+	if err != nil || gas < chain.NoopGas || gas > 100_000 {
+		t.Fatalf("Estimate = %d, %v", gas, err)
+	}
+	payments := []chain.Signed{r.pay(before.Mined, to, 5), r.pay(before.Mined+1, to, 6)}
+	for _, p := range payments {
+		r.send(p, chain.Accepted)
+	}
+	// geth's pool counts a transaction a moment after it has accepted it.
+	for pending := before; pending.Pending != before.Mined+2; {
+		if pending = r.account(chain.ConfirmationRule{}); pending.Mined != before.Mined || pending.Pending > before.Mined+2 {
+			t.Fatalf("before the block: %+v", pending)
+		}
+	}
+	r.mine()
+	block := r.chain.Head()
+	r.mine()
+	r.mine()
+
+	after := r.account(chain.ConfirmationRule{Depth: 2})
+	if after.Mined != before.Mined+2 || after.Final != block.Number || after.Number != block.Number+2 ||
+		after.Balance != before.Balance.Sub(token.Units(11)) || !after.Gas.Less(before.Gas) {
+		t.Errorf("after the block: %+v, before it: %+v", after, before)
+	}
+	receipts, err := r.node.Receipts(t.Context(), []chain.Hash{payments[0].Hash, {0xff}, payments[1].Hash})
+	if err != nil || len(receipts) != 2 {
+		t.Fatalf("%d receipts, %v, want 2", len(receipts), err)
+	}
+	fees, _ := receipts[0].Fee.Add(*receipts[1].Fee)
+	if before.Gas.Sub(after.Gas) != fees {
+		t.Errorf("%v wei have left the wallet, the receipts tell of %v", before.Gas.Sub(after.Gas), fees)
+	}
+	for i, receipt := range receipts {
+		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
+		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred || receipt.Block != block.Number ||
+			receipt.BlockHash != block.Hash {
+			t.Errorf("receipt %+v: %s", receipt, verdict)
+		}
+	}
+	wallets := []token.Address{r.key.Address()}
+	moved, err := r.node.Transfers(t.Context(), r.chain.Token().Contract, wallets, 0, block.Number)
+	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to ||
+		moved[1].BlockHash != block.Hash {
+		t.Errorf("Transfers = %+v, %v, want the two", moved, err)
+	}
+	txs, err := r.node.Transactions(t.Context(), []chain.Hash{payments[1].Hash})
+	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 ||
+		txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
+		t.Errorf("Transactions = %+v, %v, want the second", txs, err)
+	}
+	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
+	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {
+		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
+	}
+	if at, err := r.node.BlockTime(t.Context(), txs[0].Block); err != nil || at != txs[0].At {
+		t.Errorf("BlockTime = %v, %v, want that of the transactions, %v", at, err, txs[0].At)
+	}
+	if at, err := r.node.BlockTime(t.Context(), block.Number+100); err == nil {
+		t.Errorf("BlockTime of a block that is not yet: %v", at)
+	}
+	for i, p := range payments {
+		got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
+		if err != nil || got != p.Hash {
+			t.Errorf("TxAtNonce = %v, %v, want %v", got, err, p.Hash)
+		}
+	}
+	if got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined, block.Number-1); err != nil || !got.IsZero() {
+		t.Errorf("TxAtNonce of the block before = %v, %v, want none", got, err)
+	}
+}
+
+func TestUnderstandsARealNodesRefusals(t *testing.T) {
+	r := startRig(t)
+	nonce := r.account(chain.ConfirmationRule{}).Mined
+	first := r.pay(nonce, token.Address{1}, 1)
+	r.send(first, chain.Accepted)
+	r.send(first, chain.Known)
+	r.send(r.pay(nonce, token.Address{2}, 1), chain.Replacement)
+	r.send(r.pay(nonce+5, token.Address{1}, 1), chain.Accepted) // geth queues a gap in silence
+	r.mine()
+	r.send(first, chain.NonceTooLow)
+	r.send(r.pay(nonce, token.Address{2}, 1), chain.NonceTooLow)
+
+	noop := chain.Noop(r.chain.ID(), r.key.Address(), r.fees)
+	dear, large, cheap, foreign, long := noop, noop, noop, noop, noop
+	dear.Fees.Cap = token.MaxAmount().Sub(token.Units(1<<40)).ScaleUp(1, 1<<63)
+	large.Gas = 1 << 40
+	cheap.Fees = chain.Fees{}
+	foreign.ChainID++
+	long.Data = make([]byte, 200_000)
+	for _, row := range []struct {
+		name string
+		tx   chain.Tx
+		want chain.Class
+	}{
+		{"more than the wallet has", dear, chain.Funds},
+		{"more gas than a transaction may have, since Osaka", large, chain.Ambiguous},
+		{"no tip", cheap, chain.FeeTooLow},
+		{"another chain", foreign, chain.Wrong},
+		{"too long", long, chain.Wrong},
+		{"too little gas for its data", func() chain.Tx { tx := noop; tx.Data = make([]byte, 100); return tx }(), chain.GasTooLow},
+	} {
+		t.Run(row.name, func(t *testing.T) { r.send(r.sign(nonce+1, row.tx), row.want) })
+	}
+	if reply := r.node.Send(t.Context(), []byte{2, 1, 2, 3}); reply.Class != chain.Ambiguous {
+		t.Errorf("no transaction at all: %+v", reply)
+	}
+	must(t, r.chain.Blacklist(token.Address{1}))
+	for why, data := range map[string][]byte{"more than the wallet has": chain.TransferData(token.Address{2}, token.MaxAmount()),
+		"a blacklisted recipient": chain.TransferData(token.Address{1}, token.Units(5))} {
+		if _, err := r.node.Estimate(t.Context(), chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: data}); !errors.Is(err,
+			chain.ErrReverted) {
+			t.Errorf("%s: %v, want ErrReverted", why, err)
+		}
+	}
+}
+
+func TestDiscoversATokenOnARealNode(t *testing.T) {
+	r := startRig(t)
+	id, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
+	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
+		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
+	}
+	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
+		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
+	}
+	wrong, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1})
+	must(t, err)
+	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
+		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
+	}
+}
+
+// TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance
+// becomes zero, so that the transfer sets it anew. That costs 17,100 gas more under
+// the rules of Osaka and 97,920 under those of Amsterdam. The estimate has both cases, and
+// so has the worst case within which a transfer is executed: no less is enough for a
+// transfer to somebody new.
+func TestRecipientSpendsItsLastCoin(t *testing.T) {
+	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true, "Osaka, by call": false, "Amsterdam, by call": true} {
+		t.Run(name, func(t *testing.T) {
+			r := startRigWith(t, devnet.Config{Amsterdam: amsterdam})
+			holder := r.chain.Wallets()[1]
+			call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(holder.Address, token.Units(5))}
+			gas, err := r.node.Estimate(t.Context(), call)
+			must(t, err)
+			if strings.HasSuffix(name, "by call") {
+				call.ByCall = true
+				stranger := call.PaidTo(token.Address{7})
+				call.Within, err = chain.Nodes{r.node}.WorstCase(t.Context(), stranger, 0)
+				must(t, err)
+				if gas, err = r.node.Estimate(t.Context(), call); err != nil || gas != call.Within {
+					t.Errorf("not executed within %d, but estimated at %d, %v", call.Within, gas, err)
+				}
+				for within, executed := range map[uint64]bool{call.Within: true, call.Within * 9 / 10: false} {
+					if stranger.Within = within; gasOf(r, stranger) == within != executed {
+						t.Errorf("somebody new, within %d of %d: executed: %t", within, call.Within, !executed)
+					}
+				}
+			}
+			key, err := keyring.ParseKey(holder.PrivateKey())
+			must(t, err)
+			all, err := r.chain.TokenBalance(t.Context(), holder.Address)
+			must(t, err)
+			tx := chain.Tx{ChainID: r.chain.ID(), To: call.To, Data: chain.TransferData(token.Address{9}, all), Gas: 300_000, Fees: r.fees}
+			spent, err := key.Sign(context.Background(), tx, 0)
+			must(t, err)
+			tx.Data, tx.Gas = call.Data, chain.GasLimit(gas)
+			paid := r.sign(0, tx)
+			must(t, r.chain.MineExactly(spent.Raw, paid.Raw))
+			receipts, err := r.node.Receipts(t.Context(), []chain.Hash{spent.Hash, paid.Hash})
+			if err != nil || len(receipts) != 2 || !receipts[0].Succeeded || !receipts[1].Succeeded {
+				t.Errorf("estimate %d, limit %d: %+v, %v", gas, tx.Gas, receipts, err)
+			}
+			if tx.Gas > 2*receipts[1].GasUsed {
+				t.Errorf("limit %d ties up more than twice the %d that were used", tx.Gas, receipts[1].GasUsed)
+			}
+		})
+	}
+}
+
+func gasOf(r *rig, call chain.Call) uint64 {
+	r.Helper()
+	gas, err := r.node.Estimate(r.Context(), call)
+	must(r, err)
+	return gas
+}
+
+// TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
+func TestSeesWhatATokenReturns(t *testing.T) {
+	r := startRig(t)
+	must(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
+	if _, err := r.node.Estimate(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+	for _, call.Within = range []uint64{0, 100_000} {
+		call.ByCall = true
+		if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
+			t.Errorf("within %d: %v, want ErrReverted", call.Within, err)
+		}
+	}
+}
+
+// TestL1Fee reads what a chain of the OP stack charges beside gas.
+func TestL1Fee(t *testing.T) {
+	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0,
+		0xf3} // returns its argument and the selector added
+	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
+		t.Run(name, func(t *testing.T) {
+			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
+			node, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true})
+			must(t, err)
+			market, err := node.Fees(t.Context())
+			if name != "an oracle" {
+				if err == nil {
+					t.Errorf("Fees = %+v: what is not known is not zero", market)
+				}
+				return
+			}
+			if want := token.Units(0xf1c7a58b + 192 + 0x275aedd2 + 300_000); err != nil || market.L1Fee != want || market.BaseFee.IsZero() {
+				t.Errorf("Fees = %+v, %v, want an L1 fee of %v", market, err, want)
+			}
+			if market, err := r.node.Fees(t.Context()); err != nil || !market.L1Fee.IsZero() {
+				t.Errorf("Fees of a chain without an L1 fee = %+v, %v", market, err)
+			}
+		})
+	}
+}

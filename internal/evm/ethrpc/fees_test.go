@@ -1,0 +1,473 @@
+package ethrpc_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+func TestReadsFeesInOneRequest(t *testing.T) {
+	// From Base Sepolia, cut to the fields that are read.
+	history := result(`{"oldestBlock":"0x1f","reward":[["0xf4240"]],"baseFeePerGas":["0x64","0x62"],"gasUsedRatio":[0.4]}`)
+	for _, row := range []struct {
+		name         string
+		history, tip raw
+		want         chain.Market
+	}{
+		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
+		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"),
+			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
+		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`),
+			result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`),
+			result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var params string
+			s := serve(t, map[string]func(request) raw{
+				"eth_feeHistory": func(r request) raw {
+					for _, p := range r.Params {
+						params += string(p)
+					}
+					return row.history
+				},
+				"eth_maxPriorityFeePerGas": always(row.tip),
+			})
+			got, err := open(t, s.URL).Fees(t.Context())
+			must(t, err)
+			if diff := cmp.Diff(row.want, got, exact); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(s.methods()) != 1 || params != `"0x1""latest"[50]` {
+				t.Errorf("requests %v, of %s", s.methods(), params)
+			}
+		})
+	}
+}
+
+func TestFeesAreUsableOrAnError(t *testing.T) {
+	tip := result(`"0x1"`)
+	for name, row := range map[string]struct{ history, tip raw }{
+		"no history":                      {failure("-32000", "header not found"), tip},
+		"null":                            {result("null"), tip},
+		"no base fee":                     {result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
+		"more blocks than were asked for": {result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
+		"a base fee that is no quantity":  {result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
+		"no tip and no rewards":           {result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
+		"no tip and no reward":            {result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
+	} {
+		s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
+		if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
+			t.Errorf("%s: Fees = %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestEstimatesGas(t *testing.T) {
+	var asked string
+	s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
+		asked = string(r.Params[0])
+		return result(`"0xfde8"`)
+	}})
+	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Value: token.Units(17), Data: []byte{0xa9, 0x05}})
+	if err != nil || got != 65_000 {
+		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
+	}
+	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","value":"0x11","data":"0xa905"}`
+	if asked != want {
+		t.Errorf("asked %s, want %s", asked, want)
+	}
+}
+
+// TestEstimatesBothCases: a transfer is estimated as it is, and to a recipient that
+// holds nothing, in one request.
+func TestEstimatesBothCases(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		nobody raw
+		want   uint64
+	}{
+		{"a holder", result(`"0x12345"`), 0x12345},
+		{"a new holder", result(`"0xb000"`), 0xb000},
+		{"an address that holds nothing and still costs less", result(`"0xa000"`), 0xb000},
+		{"a token that pays none it does not know", failure("3", "execution reverted"), 0xb000 + 97_920},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked []string
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
+				var call struct{ Data string }
+				_ = json.Unmarshal(r.Params[0], &call)
+				asked = append(asked, call.Data)
+				if len(asked) == 1 {
+					return result(`"0xb000"`)
+				}
+				return row.nobody
+			}})
+			call := chain.Call{From: account, To: contract, Data: append(chain.TransferData(token.Address{7}, token.Units(5)), 0xee)}
+			got, err := open(t, s.URL).Estimate(t.Context(), call)
+			if err != nil || got != row.want || len(s.methods()) != 1 {
+				t.Errorf("Estimate = %d, %v in requests of %q, want %d in one", got, err, s.methods(), row.want)
+			}
+			if len(asked) != 2 || asked[0][:34] != asked[1][:34] || asked[0][34:74] == asked[1][34:74] || asked[0][74:] != asked[1][74:] {
+				t.Errorf("the calls differ in more than the recipient: %q", asked)
+			}
+		})
+	}
+}
+
+// TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
+// recipients are held against the list, its gas against the block, and the code that it
+// calls against the contract's, in one request.
+func TestEstimatesABatch(t *testing.T) {
+	var entries []disburser.Entry
+	for i := range 11 {
+		entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)})
+	}
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	const noContract, unsaid = "no contract, where every call succeeds", "a node that does not say the code"
+	reason := func(data string) raw {
+		return raw(fmt.Sprintf(`"error":{"code":3,"message":"execution reverted","data":%s}`, data))
+	}
+	index := crypto.Keccak256([]byte("Refused(uint256,bytes)"))[:4]
+	refused := fmt.Sprintf(`0x%x%064x%064x%064x`, index, 7, 64, 0)
+	for _, row := range []struct {
+		name             string
+		estimate, dearer raw
+		listed           byte // the recipient that the list has; 0: none
+		limit            string
+		gas              uint64
+		want             error
+		index            int
+	}{
+		{"it fits", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0x34000, nil, -1},
+		{"a token that refuses who is new", result(`"0x30000"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0x30000 + 2*97_920, nil, -1},
+		{"the third recipient is listed", result(`"0x30000"`), result(`"0x34000"`), 3, "0x1c9c380", 0, chain.ErrListed, 2},
+		{"a smaller block", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e665", 0, chain.ErrTooLarge, -1},
+		{"the block has room for the margin too", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e666", 0x34000, nil, -1},
+		{"more than EIP-7825 allows", result(`"0xd5555b"`), result(`"0x34000"`), 0, "0x3938700", 0, chain.ErrTooLarge, -1},
+		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), result(`"0x1"`), 0, "0x1c9c380", 0,
+			chain.ErrTooLarge, -1},
+		{"a block without a limit", result(`"0x30000"`), result(`"0x34000"`), 0, "", 0, errAny, -1},
+		{"the token refuses one", reason(`"` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
+		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380",
+			0, chain.ErrReverted, 7},
+		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
+			chain.ErrReverted, 7},
+		{"without a reason", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, -1},
+		{noContract, result(`"0x5208"`), result(`"0x5208"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{"another contract, which refuses the call", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
+			chain.ErrCode, -1},
+		{"another contract, which takes the call", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{unsaid, result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, errAny, -1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			estimates := 0
+			s := serve(t, map[string]func(request) raw{
+				"eth_estimateGas": func(request) raw {
+					if estimates++; estimates == 1 {
+						return row.estimate
+					}
+					return row.dearer
+				},
+				"eth_call": func(r request) raw {
+					to := token.Address{row.listed}
+					if row.listed > 0 && strings.Contains(string(r.Params[0]), fmt.Sprintf("%x", to[:])) {
+						return word("1")
+					}
+					return word("0")
+				},
+				"eth_getBlockByNumber": always(result(`{"number":"0x5","gasLimit":"` + row.limit + `"}`)),
+				"eth_getCode": func(r request) raw {
+					code := disburser.Code()
+					switch {
+					case row.name == unsaid:
+						return failure("-32000", "header not found")
+					case row.name == noContract || string(r.Params[0]) != `"`+contract.String()+`"`:
+						code = nil
+					case row.want == chain.ErrCode:
+						code[len(code)-1]++
+					}
+					return result(fmt.Sprintf(`"0x%x"`, code))
+				},
+			})
+			call := chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true}
+			call.List = token.Address{0x40, 19: 0x01}
+			for _, e := range entries {
+				call.Recipients = append(call.Recipients, e.To)
+			}
+			gas, err := open(t, s.URL).Estimate(t.Context(), call)
+			got := -1
+			if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+				got = entry.Index
+			}
+			if gas != row.gas || got != row.index || (err == nil) != (row.want == nil) || row.want != nil && row.want != errAny &&
+				!errors.Is(err, row.want) {
+				t.Errorf("Estimate = %d, %v of entry %d, want %d, %v of %d", gas, err, got, row.gas, row.want, row.index)
+			}
+			if requests := s.methods(); len(requests) != 1 || estimates != 2 {
+				t.Errorf("%d estimates in requests %q", estimates, requests)
+			}
+		})
+	}
+}
+
+// TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has
+// needed, and less and less if it needs less. One that needs more, or that the token
+// refuses within it, is estimated again.
+func TestEstimatesABatchLikeTheLast(t *testing.T) {
+	needs := [2]uint64{0x30000, 0x34000} // as it is, and to new holders
+	strict, asked := false, []string{}   // strict: a token that pays none it does not know
+	s := serve(t, map[string]func(request) raw{
+		"eth_estimateGas": func(r request) raw {
+			var call struct{ Gas string }
+			_ = json.Unmarshal(r.Params[0], &call)
+			need := needs[len(asked)%2]
+			if asked = append(asked, call.Gas); strict && len(asked)%2 == 0 {
+				return failure("3", "execution reverted")
+			}
+			most, err := strconv.ParseUint(call.Gas, 0, 64)
+			switch {
+			case call.Gas == "":
+				return result(fmt.Sprintf(`"0x%x"`, need))
+			case err != nil || most < need: // as a token says it that has too little for its part
+				return failure("3", "execution reverted")
+			case most > need+need/64: // as geth searches
+				return result(fmt.Sprintf(`"0x%x"`, need))
+			default:
+				return result(fmt.Sprintf(`"0x%x"`, most))
+			}
+		},
+		"eth_getBlockByNumber": always(result(`{"number":"0x5","gasLimit":"0x1c9c380"}`)),
+		"eth_getCode":          always(result(fmt.Sprintf(`"0x%x"`, disburser.Code()))),
+	})
+	node := open(t, s.URL)
+	for _, step := range []struct {
+		entries      int
+		asIs, dearer uint64
+		strict       bool
+		gas          uint64
+		caps         string
+		why          string
+	}{
+		{3, 0x30000, 0x34000, false, 0x34000, `["" ""]`, "the first of its size"},
+		{3, 0x2ff00, 0x33f00, false, 0x34340, `["0x30300" "0x34340"]`, "one that needs no more"},
+		{3, 0x30301, 0x34000, false, 0x34000, `["0x30300" "0x34340" "" ""]`, "one that needs more as it is"},
+		{3, 0x30301, 0x36000, false, 0x36000, `["0x30604" "0x34340" "" ""]`, "one that needs more to new holders"},
+		{3, 0x30301, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "the same again"},
+		{3, 0x20001, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "one that needs much less"},
+		{3, 0x20001, 0x36000, false, 0x36360, `["0x2e581" "0x36360"]`, "and again"},
+		{2, 0x20000, 0x24000, true, 0x20000 + 97_920, `["" ""]`, "another size, of a strict token"},
+		{2, 0x20000, 0x24000, true, 0x20200 + 97_920, `["0x20200" ""]`, "for which there is no second cap"},
+	} {
+		asked, strict, needs = nil, step.strict, [2]uint64{step.asIs, step.dearer}
+		entries := make([]disburser.Entry, step.entries)
+		for i := range entries {
+			entries[i] = disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)}
+		}
+		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}),
+			Batch: true})
+		if caps := fmt.Sprintf("%q", asked); err != nil || gas != step.gas || caps != step.caps {
+			t.Errorf("%s: %#x, %v, asked within %s; want %#x within %s", step.why, gas, err, caps, step.gas, step.caps)
+		}
+	}
+}
+
+// TestScreensARecipient: a list is asked in the request of the estimate. Only a plain
+// "not listed" lets the estimate through.
+func TestScreensARecipient(t *testing.T) {
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	reverts := failure("3", "execution reverted")
+	for _, row := range []struct {
+		name             string
+		listed, estimate raw
+		want             error // nil: the gas
+	}{
+		{"not listed", word("0"), result(`"0xfde8"`), nil},
+		{"listed", word("1"), result(`"0xfde8"`), chain.ErrListed},
+		{"listed, and the token refuses it too", word("1"), reverts, chain.ErrListed},
+		{"not listed, and the token refuses it", word("0"), reverts, chain.ErrReverted},
+		{"a word that is no boolean", word("2"), result(`"0xfde8"`), chain.ErrListed},
+		{"no contract is there", result(`"0x"`), result(`"0xfde8"`), errAny},
+		{"a contract that is no list", reverts, result(`"0xfde8"`), errAny},
+		{"a contract that is no list, for a token that reverts", reverts, reverts, errAny},
+		{"no answer", "", result(`"0xfde8"`), errAny},
+		{"null", result("null"), result(`"0xfde8"`), errAny},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked string
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": always(row.estimate), "eth_call": func(r request) raw {
+				asked = string(r.Params[0])
+				return row.listed
+			}})
+			list := token.Address{0x40, 19: 0x01}
+			gas, err := open(t, s.URL).Estimate(t.Context(),
+				chain.Call{From: account, To: contract, Data: chain.TransferData(account, token.Units(1)),
+					Screening: chain.Screening{List: list, Recipients: []token.Address{account}}})
+			if ok := err == nil && gas == 0xfde8; ok != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
+				t.Errorf("Estimate = %d, %v, want %v", gas, err, row.want)
+			}
+			if refused := errors.Is(err, chain.ErrListed) || errors.Is(err, chain.ErrReverted); row.want == errAny && refused {
+				t.Errorf("%v is taken for an answer", err)
+			}
+			selector := crypto.Keccak256([]byte("isSanctioned(address)"))[:4]
+			if want := fmt.Sprintf(`{"to":"%s","data":"0x%x%064x"}`, list, selector, account[:]); asked != want {
+				t.Errorf("asked %s, want %s", asked, want)
+			}
+			if requests := s.methods(); row.listed != "" && row.name != "null" && len(requests) != 1 {
+				t.Errorf("requests %q, want one", requests)
+			}
+		})
+	}
+}
+
+// errAny stands for any error that is no answer.
+var errAny = errors.New("any")
+
+func TestKnowsAContractsRefusal(t *testing.T) {
+	data := func(code, message, data string) raw {
+		return raw(`"error":{"code":` + code + `,"message":"` + message + `","data":"` + data + `"}`)
+	}
+	for _, row := range []struct {
+		name     string
+		answer   raw
+		reverted bool
+	}{
+		{"geth, with a reason (internal/ethapi/errors.go)",
+			data("3", "execution reverted: Blacklistable: account is blacklisted", "0x08c379a0"), true},
+		{"geth, without one", failure("-32000", "execution reverted"), true},
+		{"geth before 1.9.15", failure("-32000", "gas required exceeds allowance (8000029) or always failing transaction"), true},
+		{"geth, an assertion of old Solidity (core/vm/errors.go)", failure("-32000", "invalid opcode: INVALID"), true},
+		{"Reth and Erigon, a custom error", data("3", "execution reverted", "0xe450d38c"), true},
+		{"anvil, a code and words of its own", failure("3", "custom error 0xe450d38c"), true},
+		{"Besu (RpcErrorType.java)", data("-32000", "Execution reverted", "0x08c379a0"), true},
+		{"Nethermind before 1.30 and OpenEthereum", data("-32015", "VM execution error.", "Reverted 0x08c379a0"), true},
+		{"Hardhat", failure("-32603", "Error: VM Exception while processing transaction: reverted with reason string 'Pausable: paused'"), true},
+		{"Ganache", failure("-32000", "VM Exception while processing transaction: revert"), true},
+
+		{"a wallet without ether, geth", failure("-32000", "gas required exceeds allowance (0)"), false},
+		{"a wallet without ether, of older geth", failure("-32000", "insufficient funds for transfer"), false},
+		{"a node that lags", failure("-32000", "header not found"), false},
+		{"a rate limit", failure("-32005", "limit exceeded"), false},
+		{"a node that broke", failure("-32603", "Internal error"), false},
+		{"a result that is none", result(`null`), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
+			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract})
+			if err == nil {
+				t.Fatalf("Estimate = %d, want an error", gas)
+			}
+			if errors.Is(err, chain.ErrReverted) != row.reverted {
+				t.Errorf("%v: taken for a revert: %v, want %v", err, !row.reverted, row.reverted)
+			}
+		})
+	}
+}
+
+// TestExecutesATransfer: a transfer is executed once within its gas, in the request that
+// screens its recipient, if the node keeps calls to their gas. Where that does not show that it passes it is estimated; where the
+// token returns false it is refused, and also if it is executed beside an estimate.
+func TestExecutesATransfer(t *testing.T) {
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	no, reverts := word("0"), failure("3", "execution reverted")
+	for _, row := range []struct {
+		name                      string
+		within                    uint64
+		returns, listed, estimate raw
+		gas                       uint64
+		want                      error
+		estimates, requests       int
+		ignores                   bool // the node lets a call have all the gas that it needs
+	}{
+		{"true", 70_000, word("1"), no, reverts, 70_000, nil, 0, 1, false},
+		{"nothing, as USDT does", 70_000, result(`"0x"`), no, reverts, 70_000, nil, 0, 1, false},
+		{"false", 70_000, word("0"), no, result(`"0xfde8"`), 0, chain.ErrReverted, 0, 1, false},
+		{"a recipient that the list has", 70_000, word("1"), word("1"), result(`"0xfde8"`), 0, chain.ErrListed, 0, 1, false},
+		{"a list that does not say", 70_000, word("1"), result(`"0x"`), result(`"0xfde8"`), 0, errAny, 0, 1, false},
+		{"too little gas for a dear recipient", 70_000, failure("-32000", "out of gas"), no, result(`"0x15f90"`), 90_000, nil, 2, 2, false},
+		{"a revert", 70_000, reverts, no, reverts, 0, chain.ErrReverted, 2, 2, false},
+		{"a node that lets no call have so much gas", 70_000, failure("-32602", "gas limit is too high"), no, result(`"0xfde8"`), 65_000, nil,
+			2, 2, false},
+		{"a word that is no boolean", 70_000, word("2"), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"more than a word", 70_000, result(`"0x` + strings.Repeat("0", 126) + `01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"less than a word", 70_000, result(`"0x01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"no answer", 70_000, "", no, result(`"0xfde8"`), 0, errAny, 0, -1, false},
+		{"null", 70_000, result("null"), no, result(`"0xfde8"`), 0, errAny, 0, -1, false},
+		{"a node that ignores the gas", 70_000, word("1"), no, result(`"0x15f90"`), 90_000, nil, 2, 1, true},
+		{"no worst case", 0, word("1"), no, result(`"0xfde8"`), 65_000, nil, 2, 1, false},
+		{"no worst case, and false", 0, word("0"), no, result(`"0xfde8"`), 0, chain.ErrReverted, 2, 1, false},
+		{"no worst case, and a call that fails", 0, failure("-32000", "out of gas"), no, result(`"0xfde8"`), 65_000, nil, 2, 1, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var executed string
+			estimates, calls, list := 0, 0, token.Address{0x40, 19: 0x01}
+			learning := true
+			s := serve(t, map[string]func(request) raw{
+				"eth_estimateGas": func(request) raw {
+					estimates++
+					if learning {
+						return result(`"0xfde8"`)
+					}
+					return row.estimate
+				},
+				"eth_call": func(r request) raw {
+					switch {
+					case strings.Contains(string(r.Params[0]), list.String()):
+						return row.listed
+					}
+					calls++
+					switch {
+					case strings.Contains(string(r.Params[0]), `"gas":"0x5648"`): // for the call data alone
+						if row.ignores {
+							return word("1")
+						}
+						return failure("-32000", "out of gas")
+					case learning:
+						return word("1")
+					}
+					executed = string(r.Params[0]) + string(r.Params[1])
+					return row.returns
+				},
+			})
+			call := chain.Call{From: account, To: contract, Data: chain.TransferData(token.Address{7}, token.Units(1)), ByCall: true,
+				Within:    row.within,
+				Screening: chain.Screening{List: list, Recipients: []token.Address{{7}}}}
+			node := open(t, s.URL)
+			_, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: call.Data, ByCall: true, Within: 70_000})
+			must(t, err)
+			learned := len(s.methods())
+			learning, estimates, calls = false, 0, 0
+			gas, err := node.Estimate(t.Context(), call)
+			refused := errors.Is(err, chain.ErrReverted) || errors.Is(err, chain.ErrListed)
+			if row.want == nil && (err != nil || gas != row.gas) || row.want != nil &&
+				(err == nil || refused == (row.want == errAny) || refused && !errors.Is(err, row.want)) {
+				t.Errorf("Estimate = %d, %v, want %d, %v", gas, err, row.gas, row.want)
+			}
+			// Within a worst case a request is one call, and an estimate of both cases two.
+			if requests := s.methods()[learned:]; estimates != row.estimates || row.requests > 0 &&
+				(len(requests) != row.requests || calls != row.requests+row.estimates/2) {
+				t.Errorf("%d estimates and %d calls in requests %q, want %d and %d in %d", estimates, calls, requests, row.estimates,
+					row.requests+row.estimates/2, row.requests)
+			}
+			within := ""
+			if row.within > 0 && row.estimates == 0 {
+				within = fmt.Sprintf(`,"gas":"0x%x"`, row.within)
+			}
+			if want := fmt.Sprintf(`{"from":"%s","to":"%s","data":"0x%x"%s}"latest"`, account, contract, call.Data, within); row.estimates == 0 &&
+				executed != want {
+				t.Errorf("executed %s, want %s", executed, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,168 @@
+// Package ethrpc speaks to Ethereum nodes: it is chain.Node over JSON-RPC by
+// HTTP, in batches. It knows the words of the node clients and their quirks, and
+// nothing of payments. Package chain weighs the answers of several nodes.
+package ethrpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+)
+
+// ErrURL reports text that is not the URL of a JSON-RPC endpoint.
+var ErrURL = errors.New("invalid node URL")
+
+// A Config holds the settings that all nodes of a chain share.
+type Config struct {
+	ChainID uint64
+	// L1Fee says that the chain charges an L1 fee and an operator fee beside gas, as
+	// those of the OP stack do.
+	L1Fee bool
+	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
+	Timeout time.Duration
+	// Transport carries the requests. Nil means one of NewTransport; several
+	// nodes may share one.
+	Transport http.RoundTripper
+	// Log is told when the node turns out to take smaller batches. Nil: slog's
+	// default.
+	Log *slog.Logger
+	// Wait sleeps while the node limits its rate, or returns early with the
+	// context's error. Nil: by the clock.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Now is the clock by which the rate is learned. Nil: time.Now.
+	Now func() time.Time
+}
+
+// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
+// no connection before the first request.
+//
+// The first request of a Node also asks for the chain id. If that is another
+// chain's, every later call returns chain.ErrWrongChain, as long as the process
+// lives.
+//
+// Errors do not name the node: a caller of several nodes adds String.
+type Node struct {
+	host    string
+	chainID uint64
+	l1Fee   bool
+	timeout time.Duration
+	client  *http.Client
+	url     string
+	secrets secrets
+	log     *slog.Logger
+	wait    func(context.Context, time.Duration) error
+	now     func() time.Time
+	pace    pace
+	size    atomic.Int64          // the most calls of one request
+	span    atomic.Uint64         // the most blocks of which one request asks for logs
+	right   atomic.Bool           // the node has answered with chainID
+	wrong   atomic.Pointer[error] // the node has answered with another chain id
+
+	searched sync.Map    // of batches, by the length of their call data
+	limits   atomic.Bool // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
+}
+
+var _ chain.Node = (*Node)(nil)
+
+// Open returns the node at rawURL, which must be http or https. It makes no
+// request. An error matches ErrURL and does not quote the URL.
+func Open(rawURL string, config Config) (*Node, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%w: want http:// or https:// and a host", ErrURL)
+	}
+	if config.ChainID == 0 {
+		return nil, fmt.Errorf("opening node %s: no chain id", u.Host)
+	}
+	if config.Timeout <= 0 {
+		config.Timeout = 10 * time.Second
+	}
+	if config.Transport == nil {
+		config.Transport = NewTransport()
+	}
+	if config.Wait == nil {
+		config.Wait = sleep
+	}
+	if config.Now == nil {
+		config.Now = time.Now //nolint:forbidigo // a command that says no clock has its own machine's
+	}
+	n := &Node{
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL,
+		secrets: secretsOf(u),
+		log:     cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
+	}
+	n.size.Store(maxBatch)
+	n.span.Store(maxSpan)
+	return n, nil
+}
+
+// String implements chain.Node: host and port.
+func (n *Node) String() string { return n.host }
+
+// batch makes calls, as one request if the node takes so many. An error means that
+// no call has an answer; otherwise each has its result or an Error, which is a
+// *Rejection if the node sent it.
+func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
+	if err := n.wrong.Load(); err != nil {
+		return nil, *err
+	}
+	if n.right.Load() {
+		return calls, n.exchange(ctx, calls)
+	}
+	var id quantity
+	all := append([]query{call("eth_chainId", &id)}, calls...)
+	if err := n.exchange(ctx, all); err != nil {
+		return nil, err
+	}
+	if err := n.admit(id, all[0].Error); err != nil {
+		return nil, err
+	}
+	return all[1:], nil
+}
+
+// each is batch where every call must have its result: it returns the first error.
+func (n *Node) each(ctx context.Context, calls ...query) error {
+	calls, err := n.batch(ctx, calls...)
+	if err == nil {
+		err = firstError(calls)
+	}
+	return err
+}
+
+// admit compares the answer to eth_chainId with the node's chain.
+func (n *Node) admit(id quantity, err error) error {
+	if err != nil {
+		return fmt.Errorf("eth_chainId: %w", err)
+	}
+	if got, ok := id.Uint64(); ok && got == n.chainID {
+		n.right.Store(true)
+		return nil
+	}
+	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
+	n.wrong.Store(&err)
+	return err
+}
+
+// call is one element of a batch; result is a pointer.
+func call(method string, result any, args ...any) query {
+	return query{Method: method, Args: args, Result: result}
+}
+
+// firstError returns the error of the first call that has one, with its method.
+func firstError(calls []query) error {
+	for _, c := range calls {
+		if c.Error != nil {
+			return fmt.Errorf("%s: %w", c.Method, c.Error)
+		}
+	}
+	return nil
+}

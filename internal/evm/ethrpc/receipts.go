@@ -1,0 +1,71 @@
+package ethrpc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+)
+
+// Receipts implements chain.Node. Receipts that could be read are returned with
+// the error of those that could not; of several errors, which tend to be the
+// same, the first.
+func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	answers := make([]*receipt, len(hashes))
+	calls := make([]query, len(hashes))
+	for i, h := range hashes {
+		calls[i] = call("eth_getTransactionReceipt", &answers[i], h.String())
+	}
+	calls, err := n.batch(ctx, calls...)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d receipts: %w", len(hashes), err)
+	}
+	first := firstError(calls)
+	found := make([]chain.Receipt, 0, len(hashes))
+	for i, answer := range answers {
+		if answer == nil || calls[i].Error != nil {
+			continue
+		}
+		read, mined, err := answer.of(hashes[i])
+		if err != nil && first == nil {
+			first = err
+		}
+		if mined {
+			found = append(found, read)
+		}
+	}
+	if first != nil {
+		first = fmt.Errorf("reading %d receipts: %w", len(hashes), first)
+	}
+	return found, first
+}
+
+// BlockHashes implements chain.Node. Hashes that could be read are returned with
+// the error of those that could not.
+func (n *Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+	answers := make([]*header, len(numbers))
+	calls := make([]query, len(numbers))
+	for i, number := range numbers {
+		calls[i] = call("eth_getBlockByNumber", &answers[i], hexOf(number), false)
+	}
+	calls, err := n.batch(ctx, calls...)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d block hashes: %w", len(numbers), err)
+	}
+	first := firstError(calls)
+	hashes := make([]chain.Hash, len(numbers))
+	for i, answer := range answers {
+		switch {
+		case answer == nil || calls[i].Error != nil:
+		case answer.Number == nil || uint64(*answer.Number) != numbers[i] || answer.Hash == nil:
+			first = cmp.Or(first, fmt.Errorf("eth_getBlockByNumber: %w: not block %d", errAnswer, numbers[i]))
+		default:
+			hashes[i] = *answer.Hash
+		}
+	}
+	if first != nil {
+		first = fmt.Errorf("reading %d block hashes: %w", len(numbers), first)
+	}
+	return hashes, first
+}

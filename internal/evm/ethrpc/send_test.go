@@ -1,0 +1,84 @@
+package ethrpc_test
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+)
+
+// signed is a transaction that eth-account 0.14.0 (Python) signed, and its hash.
+const signedHash = "0xba515805c0291f3d72fb88628ee9fe2302b7b7c4c289d0a08b67615d65caae64"
+
+var signed, _ = hex.DecodeString("02f87c0180809a0100000000000000000000000000000000000000000000000000825208949d8a62f656a8d1615c1294fd71e9cfb3e4855a4f8080" +
+	"c001a07cf39756638260e0336166a7c6db683e7588de73d39df415b0420bf7cca17f40a040e9fd1207db0e23f75e786710960473fe77709f8fc7cee4a854318d5a60717f")
+
+func TestSendsTheBytesInOneRequest(t *testing.T) {
+	var sent string
+	s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": func(r request) raw {
+		sent = r.arg(0)
+		return result(`"` + signedHash + `"`)
+	}})
+	node := open(t, s.URL)
+	for range 2 {
+		if reply := node.Send(t.Context(), signed); reply.Class != chain.Accepted {
+			t.Fatalf("reply %+v, want accepted", reply)
+		}
+	}
+	if sent != "0x"+hex.EncodeToString(signed) {
+		t.Errorf("sent %s", sent)
+	}
+	if got := s.methods(); len(got) != 2 || len(got[1]) != 1 {
+		t.Errorf("requests %v, want two, the second without eth_chainId", got)
+	}
+}
+
+func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
+	answer := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
+	}
+	const gap, id = `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}}`, `{"jsonrpc":"2.0","id":1,"result":"0x14a34"}`
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"another hash than that of the bytes", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":"0x` + strings.Repeat("ab", 32) + `"}]`)},
+		{"a hash of null", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":null}]`)},
+		{"no answer to this call", answer(`[` + id + `]`)},
+		{"a refusal by a node whose chain id is not known", answer(`[` + gap + `]`)},
+		{"a refusal by a node that refuses to name its chain",
+			answer(`[` + gap + `,{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"slow down"}}]`)},
+		{"a refusal by a node of another chain", answer(`[` + gap + `,{"jsonrpc":"2.0","id":1,"result":"0x1"}]`)},
+		{"one error for the whole batch", answer(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"nonce too low"}}`)},
+		{"an empty body", answer(``)},
+		{"an empty batch", answer(`[]`)},
+		{"a page", answer(`<html>nonce too low</html>`)},
+		{"half an answer", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}`)},
+		{"a hang-up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if reply := open(t, handle(t, row.handler)).Send(t.Context(), signed); reply.Class != chain.Ambiguous || reply.Detail == "" {
+				t.Errorf("reply %+v, want ambiguous and why", reply)
+			}
+		})
+	}
+}
+
+func TestHTTPStatusesAreAmbiguousWhateverTheySay(t *testing.T) {
+	const body = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"intrinsic gas too low"}}`
+	for _, status := range []int{301, 307, 308, 400, 401, 403, 404, 408, 413, 425, 429, 500, 502, 503, 504, 520} {
+		reply := open(t, handle(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Errorf("HTTP %d: the redirect was followed", status)
+			}
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		})).Send(t.Context(), signed)
+		if reply.Class != chain.Ambiguous {
+			t.Errorf("HTTP %d: %+v, want ambiguous", status, reply)
+		}
+	}
+}

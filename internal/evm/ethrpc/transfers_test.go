@@ -1,0 +1,167 @@
+package ethrpc_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// filter is the argument of eth_getLogs as a node reads it.
+type filter struct {
+	FromBlock, ToBlock, Address string
+	Topics                      [][]string
+}
+
+func (f filter) blocks() (first, last uint64) {
+	_, _ = fmt.Sscanf(f.FromBlock+" "+f.ToBlock, "0x%x 0x%x", &first, &last)
+	return first, last
+}
+
+// logAt is the log of a transfer of one unit by account, the i-th of a block.
+func logAt(block, i uint64) string {
+	return fmt.Sprintf(`{"address":%q,"topics":["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef","0x%024x%x","0x%064x"],`+
+		`"data":"0x%064x","blockNumber":"0x%x","blockHash":"0x%064x","transactionHash":"0x%064x","logIndex":"0x%x","removed":false}`,
+		contract, 0, account[:], 0xaa, 1, block, block, block<<8|i+1, i)
+}
+
+// TestReadsTransfersFromAnyNode has a row for each way in which nodes refuse a range of
+// blocks. Every third block has two transfers.
+func TestReadsTransfersFromAnyNode(t *testing.T) {
+	refusal := func(most uint64, code, words string) func(first, last uint64) raw {
+		return func(first, last uint64) raw {
+			if last-first >= most {
+				return failure(code, words)
+			}
+			return ""
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		refuse func(first, last uint64) raw // "": the node answers
+	}{
+		{"any range", func(uint64, uint64) raw { return "" }},
+		{"Infura's words", refusal(2_000, "-32602", "range 1000000 exceeds limit of 10000")},
+		{"Alchemy's words", refusal(10, "-32600", "You can make eth_getLogs requests with up to a 10 block range")},
+		{"one block at a time", refusal(1, "-32000", "no")},
+		{"no more than 100 logs", refusal(150, "-32005", "query returned more than 100 results")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := serve(t, map[string]func(request) raw{"eth_getLogs": func(r request) raw {
+				var f filter
+				must(t, json.Unmarshal(r.Params[0], &f))
+				first, last := f.blocks()
+				if refused := row.refuse(first, last); refused != "" {
+					return refused
+				}
+				if f.Address != contract.String() || len(f.Topics) != 2 || len(f.Topics[1]) != 1 ||
+					!strings.EqualFold(f.Topics[1][0][26:], account.String()[2:]) {
+					t.Errorf("asked for %+v", f)
+				}
+				var logs []string
+				for b := first; b <= last; b++ {
+					if b%3 == 0 {
+						nothing := strings.Replace(logAt(b, 2), fmt.Sprintf(`"data":"0x%064x"`, 1), fmt.Sprintf(`"data":"0x%064x"`, 0), 1)
+						logs = append(logs, logAt(b, 0), logAt(b, 1), logAt(b, 0), nothing) // one of them twice
+					}
+				}
+				rand.New(rand.NewPCG(1, first)).Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })
+				return result("[" + strings.Join(logs, ",") + "]")
+			}})
+			got, err := open(t, s.URL).Transfers(t.Context(), contract, []token.Address{account}, 1, 3_000)
+			must(t, err)
+			if len(got) != 2_000 {
+				t.Fatalf("%d transfers, want 2000", len(got))
+			}
+			for i, transfer := range got {
+				block, index := uint64(i/2*3+3), uint64(i%2)
+				if transfer.Block != block || transfer.Index != index || transfer.Amount != token.Units(1) || transfer.From != account {
+					t.Fatalf("transfer %d is %+v, want that of block %d, log %d", i, transfer, block, index)
+				}
+			}
+		})
+	}
+}
+
+func TestTransfersAreAllReadOrNone(t *testing.T) {
+	good := logAt(2, 0)
+	for name, bad := range map[string]raw{
+		"a single block is refused":   failure("-32000", "pruned"),
+		"no list":                     result(`{}`),
+		"a log that was taken back":   result("[" + strings.Replace(good, `"removed":false`, `"removed":true`, 1) + "]"),
+		"of another block":            result("[" + good + "," + logAt(9, 0) + "]"),
+		"of a block that is not said": result("[" + strings.Replace(good, `"blockNumber":"0x2",`, "", 1) + "]"),
+		"of another token":            result("[" + strings.Replace(good, contract.String(), account.String(), 1) + "]"),
+		"of another wallet": result("[" + strings.Replace(good, strings.ToLower(account.String()[2:]), strings.Repeat("ee", 20), 1) +
+			"]"),
+		"of another event":  result("[" + strings.Replace(good, "ddf252ad", "ddf252ae", 1) + "]"),
+		"without an answer": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, map[string]func(request) raw{"eth_getLogs": always(bad)})
+			if got, err := open(t, s.URL).Transfers(t.Context(), contract, []token.Address{account}, 2, 2); err == nil || got != nil {
+				t.Errorf("%d transfers, %v, want an error", len(got), err)
+			}
+		})
+	}
+	down := handle(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
+	if got, err := open(t, down).Transfers(t.Context(), contract, []token.Address{account}, 0, 1<<20); err == nil || got != nil {
+		t.Errorf("%d transfers, %v of a node that is down, want an error", len(got), err)
+	}
+}
+
+func TestReadsTransactions(t *testing.T) {
+	one, two := chain.Hash{1}, chain.Hash{2}
+	text := func(tx chain.Hash, to, block string) raw {
+		return result(fmt.Sprintf(`{"hash":%q,"from":%q,"to":%s,"nonce":"0x7","value":"0x10","input":"0xa905","blockNumber":%s}`, tx, account,
+			to, block))
+	}
+	block := func(r request) raw {
+		return result(fmt.Sprintf(`{"number":%q,"timestamp":%q}`, r.arg(0), r.arg(0)+"0"))
+	}
+	ask := func(answer raw) ([]chain.MinedTx, error) {
+		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw { return block(r) },
+			"eth_getTransactionByHash": func(r request) raw {
+				if r.arg(0) == one.String() {
+					return answer
+				}
+				return text(two, "null", `"0x6"`)
+			}})
+		return open(t, s.URL).Transactions(t.Context(), []chain.Hash{one, two})
+	}
+	created := chain.MinedTx{Hash: two, From: account, Nonce: 7, Value: token.Units(16), Data: "\xa9\x05", Block: 6,
+		At: time.Unix(0x60, 0).UTC()}
+	called := created
+	called.Hash, called.To, called.Block, called.At = one, contract, 5, time.Unix(0x50, 0).UTC()
+	to := `"` + contract.String() + `"`
+	for name, row := range map[string]struct {
+		answer raw
+		want   []chain.MinedTx
+	}{
+		"mined":                {text(one, to, `"0x5"`), []chain.MinedTx{called, created}},
+		"pending":              {text(one, to, "null"), []chain.MinedTx{created}},
+		"not known":            {result("null"), []chain.MinedTx{created}},
+		"another transaction":  {text(two, to, `"0x5"`), nil},
+		"refused":              {failure("-32000", "no"), nil},
+		"a sender of no shape": {raw(strings.Replace(string(text(one, to, `"0x5"`)), account.String(), "me", 1)), nil},
+	} {
+		got, err := ask(row.answer)
+		if diff := cmp.Diff(row.want, got, exact); diff != "" || (err != nil) != (row.want == nil) {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	for _, bad := range []string{`null`, `{"number":"0x9","timestamp":"0x1"}`, `{"number":"0x6"}`} {
+		block = func(request) raw { return result(bad) }
+		if got, err := ask(result("null")); err == nil {
+			t.Errorf("the block %s: %v, want an error", bad, got)
+		}
+	}
+}

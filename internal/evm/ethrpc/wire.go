@@ -1,0 +1,186 @@
+package ethrpc
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// errAnswer reports an answer of the wrong shape.
+var errAnswer = errors.New("unusable answer")
+
+// A quantity is a JSON-RPC quantity: "0x" and hex digits. Leading zeros, which
+// the specification forbids and some nodes send, are read.
+type quantity struct{ token.Amount }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *quantity) UnmarshalJSON(b []byte) error {
+	digits, ok := strings.CutPrefix(string(b), `"0x`)
+	digits, closed := strings.CutSuffix(digits, `"`)
+	if !ok || !closed || digits == "" || len(digits) > 64 {
+		return fmt.Errorf("%w: want a hex quantity", errAnswer)
+	}
+	if len(digits)%2 == 1 {
+		digits = "0" + digits
+	}
+	bytes, err := hex.DecodeString(digits)
+	if err != nil {
+		return fmt.Errorf("%w: want a hex quantity", errAnswer)
+	}
+	q.Amount, err = token.AmountFromBytes(bytes)
+	return err
+}
+
+// A count is a quantity of at most 64 bits.
+type count uint64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *count) UnmarshalJSON(b []byte) error {
+	var q quantity
+	if err := json.Unmarshal(b, &q); err != nil {
+		return err
+	}
+	n, ok := q.Uint64()
+	if !ok {
+		return fmt.Errorf("%w: %v does not fit 64 bits", errAnswer, q.Amount)
+	}
+	*c = count(n)
+	return nil
+}
+
+// hexOf returns n as a JSON-RPC quantity.
+func hexOf(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+// callObject is the first argument of eth_call and eth_estimateGas.
+type callObject struct {
+	From  string        `json:"from,omitempty"`
+	To    string        `json:"to"`
+	Value *hexutil.Big  `json:"value,omitempty"`
+	Data  hexutil.Bytes `json:"data"`
+	Gas   string        `json:"gas,omitempty"` // the most of it
+}
+
+// wei returns an amount of ether as a JSON-RPC quantity, nil for none.
+func wei(a token.Amount) *hexutil.Big {
+	if a.IsZero() {
+		return nil
+	}
+	b := a.Bytes32()
+	return (*hexutil.Big)(new(big.Int).SetBytes(b[:]))
+}
+
+// header has the fields of a block that are read.
+type header struct {
+	Number   *count      `json:"number"`
+	Hash     *chain.Hash `json:"hash"`
+	Time     *count      `json:"timestamp"` // seconds since 1970
+	GasLimit *count      `json:"gasLimit"`
+}
+
+// block is a header and its transactions in full.
+type block struct {
+	header
+	Transactions []struct {
+		Hash  chain.Hash     `json:"hash"`
+		From  common.Address `json:"from"`
+		Nonce count          `json:"nonce"`
+	} `json:"transactions"`
+}
+
+// receipt has the fields of a receipt that are read. Those that a node may leave
+// out are pointers where zero has a meaning of its own.
+type receipt struct {
+	Tx        chain.Hash  `json:"transactionHash"`
+	Status    *count      `json:"status"`
+	Block     *count      `json:"blockNumber"`
+	BlockHash *chain.Hash `json:"blockHash"`
+	GasUsed   count       `json:"gasUsed"`
+	price
+	Logs []logged `json:"logs"`
+}
+
+// price has the fields of a receipt that say what its gas cost. Those after the first are of
+// the OP stack: the layer-1 fee of Base, OP Mainnet and others, and the operator's
+// fee. Other chains charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
+// (Linea).
+type price struct {
+	Gas      *quantity `json:"effectiveGasPrice"`
+	L1       quantity  `json:"l1Fee"`
+	Scalar   count     `json:"operatorFeeScalar"`
+	Constant quantity  `json:"operatorFeeConstant"`
+	Jovian   *count    `json:"daFootprintGasScalar"` // since the fork Jovian
+}
+
+// fee returns what the sender paid for gas, nil if the node does not say. The operator's fee is
+// that of https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee,
+// and that of Isthmus before.
+func (p price) fee(gas uint64) *token.Amount {
+	if p.Gas == nil {
+		return nil
+	}
+	fee, err := p.Gas.Times(gas)
+	operator, operatorErr := token.Units(gas).Times(uint64(p.Scalar))
+	if p.Jovian == nil {
+		operator = operator.Over(1_000_000)
+	} else if operatorErr == nil {
+		operator, operatorErr = operator.Times(100)
+	}
+	errs := []error{err, operatorErr}
+	for _, part := range []token.Amount{p.L1.Amount, operator, p.Constant.Amount} {
+		fee, err = fee.Add(part)
+		errs = append(errs, err)
+	}
+	if errors.Join(errs...) != nil {
+		return nil
+	}
+	return &fee
+}
+
+// logged has the fields of a log that are read.
+type logged struct {
+	Contract common.Address `json:"address"`
+	Topics   []chain.Hash   `json:"topics"`
+	Data     hexutil.Bytes  `json:"data"`
+	Removed  bool           `json:"removed"`
+	Index    *count         `json:"logIndex"`
+}
+
+func (l logged) event() chain.Log {
+	return chain.Log{Contract: token.Address(l.Contract), Topics: l.Topics, Data: l.Data}
+}
+
+// of returns the receipt of tx, and false if tx is not mined. Some nodes send a
+// receipt without a block for a transaction that is still pending.
+func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
+	switch {
+	case r.Tx != tx:
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v for %v", errAnswer, r.Tx, tx)
+	case r.Block == nil || r.BlockHash == nil || r.BlockHash.IsZero():
+		return chain.Receipt{}, false, nil
+	case r.Status == nil || *r.Status > 1:
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
+	}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed),
+		Fee: r.fee(uint64(r.GasUsed))}
+	for i, log := range r.Logs {
+		if log.Removed {
+			continue
+		}
+		event := log.event()
+		if event.Index = uint64(i); log.Index != nil {
+			event.Index = uint64(*log.Index)
+		}
+		read.Logs = append(read.Logs, event)
+	}
+	return read, true, nil
+}

@@ -1,0 +1,161 @@
+// Package settings holds the decisions about payments and API keys that an operator
+// changes while a stack runs. Functions read them from the tables, at most MaxAge before
+// they judge a request; nothing is cached for longer and nothing is configured at start-up.
+//
+// Payments lists the settings that payments obey (Settings), and APIKeys those of
+// create-api-key and create-recipient (Keys). Each is a Table: Names, Set, Text, Diff and
+// Validate serve the commands, Encode and Decode the stores. A first version starts
+// from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it
+// under the condition that nobody has written another since.
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+const (
+	// Code is the number of this code. Settings that need a higher one are not obeyed.
+	Code = 1
+	// Kept is how many versions a store keeps, the current one among them.
+	Kept = 50
+	// MaxAge is how long a process obeys settings after it began to read them, by the
+	// wall clock.
+	MaxAge = 30 * time.Second
+	// MaxWindow is the largest NonceWindow. remit recover searches twice as many nonces.
+	MaxWindow = 64
+	// maxText bounds who and why.
+	maxText = 256
+)
+
+// Reasons why stored settings cannot be obeyed.
+var (
+	// ErrMissing reports that none are stored.
+	ErrMissing = errors.New("no settings are stored; write them with remit settings set")
+	// ErrDamaged reports a stored version that does not decode, or is not valid.
+	ErrDamaged = errors.New("the stored settings are damaged")
+	// ErrNewer reports a version that needs newer code than this.
+	ErrNewer = errors.New("the stored settings need newer code")
+)
+
+// Unusable reports whether err is ErrMissing, ErrDamaged or ErrNewer: then settings were
+// read, and cannot be obeyed.
+func Unusable(err error) bool {
+	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
+}
+
+// A Stamp says which version of settings this is, and who made it.
+type Stamp struct {
+	Version uint64 // counts up from 1; 0: not stored yet
+	Needs   uint64 // the lowest Code that understands it
+	// Confirmed says that an operator has confirmed it for the table that it is read
+	// from. The copy in a restored table is not confirmed.
+	Confirmed bool
+	At        time.Time
+	Who, Why  string
+}
+
+// Settings are the settings that payments obey. Amounts are in the token's smallest unit.
+type Settings struct {
+	Stamp
+	Minimum    token.Amount // of one payment
+	Maximum    token.Amount // of one payment; 0: no limit
+	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
+	RequireKey bool         // refuse payments without an Idempotency-Key
+	// Sanctions is a contract that says which recipients are not paid; zero: none is asked.
+	Sanctions token.Address
+	// BatchContract is the Disburser that pays batches; zero: batches are not enabled.
+	BatchContract token.Address
+	FeeCapGwei    uint64 // the highest fee cap per gas; 0: the chain's own limit
+	NonceWindow   uint64 // payments in flight per wallet; 0: the chain's own number
+	MerchantShare uint64 // percent of the window that one merchant may fill; 100: all
+	// MemoOff keeps payments' IDs out of the call data of their transfers.
+	MemoOff bool
+	Refills Refills
+}
+
+// Keys are the settings of create-api-key and create-recipient.
+type Keys struct {
+	Stamp
+	Public bool          // anybody may create API keys, not only operators
+	Hold   time.Duration // of a new entry of a recipient book, in whole seconds
+}
+
+// Refills are the rules by which the funding wallet refills others, by asset.
+type Refills struct{ Token, Ether Refill }
+
+// A Refill is the rule of one asset, in its smallest unit: a wallet that may spend less
+// than Low gets Amount, and all wallets at most Daily in a UTC day. With an Amount of
+// zero none gets any, and a Daily of zero is no limit.
+type Refill struct{ Low, Amount, Daily token.Amount }
+
+// ParseRefill reads "LOW,AMOUNT,DAILY", or "" for no refills.
+func ParseRefill(text string) (r Refill, err error) {
+	if text == "" {
+		return r, nil
+	}
+	parts := strings.Split(text, ",")
+	if len(parts) != 3 {
+		return r, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: three whole numbers in the smallest unit", text)
+	}
+	for i, part := range []*token.Amount{&r.Low, &r.Amount, &r.Daily} {
+		if *part, err = token.ParseAmount(parts[i]); err != nil {
+			return Refill{}, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: %w", text, err)
+		}
+	}
+	if r.Amount.IsZero() {
+		return Refill{}, fmt.Errorf("%q refills nothing; AMOUNT must not be 0, and no refills are an empty text", text)
+	}
+	return r, nil
+}
+
+// String is the inverse of ParseRefill.
+func (r Refill) String() string {
+	if r.Amount.IsZero() {
+		return ""
+	}
+	return r.Low.String() + "," + r.Amount.String() + "," + r.Daily.String()
+}
+
+// Default returns the settings that a first version starts from.
+func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantShare: 50} }
+
+// DefaultKeys returns what the first version of Keys starts from. live says whether the
+// stack moves real money.
+func DefaultKeys(live bool) Keys {
+	if live {
+		return Keys{Stamp: Stamp{Needs: Code}, Hold: 24 * time.Hour}
+	}
+	return Keys{Stamp: Stamp{Needs: Code}, Public: true, Hold: 2 * time.Second}
+}
+
+// Unset names the limits that a live stack must have and s has not. Live payments are
+// refused until it is empty.
+func (s Settings) Unset() (names []string) {
+	for _, l := range []struct {
+		name  string
+		limit token.Amount
+	}{{"AmountMinimum", s.Minimum}, {"AmountMaximum", s.Maximum}, {"DailyLimit", s.Daily}} {
+		if l.limit.IsZero() {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
+// A KeyStore keeps Keys.
+type KeyStore interface {
+	// KeySettings returns the current version, ErrMissing, ErrDamaged or ErrNewer.
+	KeySettings(ctx context.Context) (Keys, error)
+	// SetKeySettings stores k with the next version, if k's is still the current one;
+	// otherwise store.ErrChanged. Version 0 is the current one while none is stored.
+	SetKeySettings(ctx context.Context, k Keys) error
+	// KeySettingsHistory returns at most Kept versions, newest first, without those
+	// that do not decode.
+	KeySettingsHistory(ctx context.Context) ([]Keys, error)
+}

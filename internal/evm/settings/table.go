@@ -1,0 +1,278 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Table describes every setting of T, in the order in which people read them.
+type Table[T any] struct {
+	stamp func(*T) *Stamp
+	rows  []row[T]
+	check func(T) error // what a value alone does not show
+}
+
+// A row is one setting of T, as users know it.
+type row[T any] struct {
+	name, about string
+	text        func(T) string
+	parse       func(*T, string) error
+	looser      func(from, to T) bool // to allows more than from
+}
+
+// A Setting is one setting with its value, as users read it.
+type Setting struct{ Name, Value, About string }
+
+// A Change is the difference of one setting between two versions.
+type Change struct {
+	Name, From, To string
+	Loosens        bool // it allows what was refused before
+}
+
+// Payments describes Settings.
+var Payments = Table[Settings]{
+	func(s *Settings) *Stamp { return &s.Stamp },
+	[]row[Settings]{
+		amount("AmountMinimum", "The smallest payment, in the token's smallest unit.", func(s *Settings) *token.Amount { return &s.Minimum },
+			func(from, to token.Amount) bool { return to.Less(from) }),
+		amount("AmountMaximum", "The largest payment, in the token's smallest unit; 0 is no limit.",
+			func(s *Settings) *token.Amount { return &s.Maximum }, higher),
+		amount("DailyLimit", "The total one merchant may pay in a UTC day, in the token's smallest unit; 0 is no limit.",
+			func(s *Settings) *token.Amount { return &s.Daily }, higher),
+		flag("RequireIdempotencyKey", "Refuse payments without an Idempotency-Key: true or false.", "true", "false",
+			func(s *Settings) *bool { return &s.RequireKey }, true),
+		address("SanctionsList", "A contract with isSanctioned(address): recipients on it are not paid. Empty asks none.",
+			func(s *Settings) *token.Address { return &s.Sanctions }, func(from, _ token.Address) bool { return !from.IsZero() }),
+		address("BatchContract", "The contract that pays batches (remit batch deploy prints it). Empty refuses batches.",
+			func(s *Settings) *token.Address { return &s.BatchContract }, func(_, to token.Address) bool { return !to.IsZero() }),
+		count("MaxFeeCapGwei", "The highest fee cap per gas, in gwei; 0 is the chain's own. Above it payments wait.", 0, 1_000_000_000,
+			func(s *Settings) *uint64 { return &s.FeeCapGwei }, unlessOwn),
+		count("NonceWindow", "Payments of one wallet that may wait to be mined at once, at most 64; 0 is the chain's own number.", 0, MaxWindow,
+			func(s *Settings) *uint64 { return &s.NonceWindow }, unlessOwn),
+		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may fill; 100 is no limit.", 1, 100,
+			func(s *Settings) *uint64 { return &s.MerchantShare }, func(from, to uint64) bool { return to > from }),
+		flag("Memo", "Whether a payment's ID follows the transfer in its call data: on or off.", "off", "on",
+			func(s *Settings) *bool { return &s.MemoOff }, false),
+		refill("RefillToken", "When the funding wallet refills others with tokens: LOW,AMOUNT,DAILY in the smallest unit. Empty: never.",
+			func(s *Settings) *Refill { return &s.Refills.Token }),
+		refill("RefillEther", "The same of ether, in wei.", func(s *Settings) *Refill { return &s.Refills.Ether }),
+	},
+	func(s Settings) error {
+		if !s.Maximum.IsZero() && s.Maximum.Less(s.Minimum) {
+			return fmt.Errorf("AmountMaximum %s is below AmountMinimum %s", s.Maximum, s.Minimum)
+		}
+		return nil
+	},
+}
+
+// APIKeys describes Keys.
+var APIKeys = Table[Keys]{
+	func(k *Keys) *Stamp { return &k.Stamp },
+	[]row[Keys]{
+		flag("KeyCreation", "Who may create API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
+			false),
+		{
+			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
+			func(k Keys) string { return strconv.FormatInt(int64(k.Hold/time.Second), 10) },
+			func(k *Keys, text string) error {
+				n, err := between(text, 0, 9_999_999)
+				k.Hold = time.Duration(n) * time.Second
+				return err
+			},
+			func(from, to Keys) bool { return to.Hold < from.Hold },
+		},
+	},
+	func(Keys) error { return nil },
+}
+
+// Names returns the names of all settings.
+func (t Table[T]) Names() (names []string) {
+	for _, r := range t.rows {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// Text returns all settings of v.
+func (t Table[T]) Text(v T) (all []Setting) {
+	for _, r := range t.rows {
+		all = append(all, Setting{r.name, r.text(v), r.about})
+	}
+	return all
+}
+
+// Set returns v with one setting changed. Its error says why value cannot be.
+func (t Table[T]) Set(v T, name, value string) (T, error) {
+	for _, r := range t.rows {
+		if r.name == name {
+			was := v
+			if err := r.parse(&v, value); err != nil {
+				return was, fmt.Errorf("%s: %w", name, err)
+			}
+			return v, nil
+		}
+	}
+	return v, fmt.Errorf("there is no setting %q", name)
+}
+
+// Diff returns the settings in which two versions differ.
+func (t Table[T]) Diff(from, to T) (all []Change) {
+	for _, r := range t.rows {
+		if a, b := r.text(from), r.text(to); a != b {
+			all = append(all, Change{r.name, a, b, r.looser(from, to)})
+		}
+	}
+	return all
+}
+
+// Stamp returns v's.
+func (t Table[T]) Stamp(v *T) *Stamp { return t.stamp(v) }
+
+// Validate returns why v cannot be stored, nil if it can.
+func (t Table[T]) Validate(v T) error {
+	if s := t.stamp(&v); len(s.Who) > maxText || len(s.Why) > maxText {
+		return fmt.Errorf("who and why have at most %d bytes each", maxText)
+	}
+	for _, r := range t.rows {
+		if _, err := t.Set(v, r.name, r.text(v)); err != nil {
+			return err
+		}
+	}
+	return t.check(v)
+}
+
+// Encode returns v's settings as a store keeps them: texts by name.
+func (t Table[T]) Encode(v T) map[string]string {
+	texts := map[string]string{}
+	for _, r := range t.rows {
+		texts[r.name] = r.text(v)
+	}
+	return texts
+}
+
+// Decode is the inverse of Encode. It returns ErrNewer or ErrDamaged unless every setting is there and valid:
+// one that got lost is never taken for "no limit".
+func (t Table[T]) Decode(s Stamp, texts map[string]string) (v T, err error) {
+	if s.Needs > Code {
+		return v, fmt.Errorf("%w: version %d needs %d, this is %d", ErrNewer, s.Version, s.Needs, Code)
+	}
+	var errs []error
+	for _, r := range t.rows {
+		text, there := texts[r.name]
+		if !there {
+			errs = append(errs, fmt.Errorf("%s is missing", r.name))
+			continue
+		}
+		v, err = t.Set(v, r.name, text)
+		errs = append(errs, err)
+	}
+	if len(texts) != len(t.rows) {
+		errs = append(errs, fmt.Errorf("there are %d settings, not %d", len(texts), len(t.rows)))
+	}
+	if s.Version == 0 || s.Needs == 0 {
+		errs = append(errs, errors.New("the version is missing"))
+	}
+	*t.stamp(&v) = s
+	if err := errors.Join(append(errs, t.check(v))...); err != nil {
+		var none T
+		return none, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return v, nil
+}
+
+// higher reports whether a limit was raised, or lifted, which 0 stands for.
+func higher(from, to token.Amount) bool {
+	return !from.IsZero() && (to.IsZero() || from.Less(to))
+}
+
+// unlessOwn reports whether a limit was raised. How the chain's own, 0, compares is not
+// known here: a change from it or to it counts.
+func unlessOwn(from, to uint64) bool { return to > from || to == 0 }
+
+func amount(name, about string, field func(*Settings) *token.Amount, looser func(from, to token.Amount) bool) row[Settings] {
+	return row[Settings]{
+		name, about, func(s Settings) string { return field(&s).String() },
+		func(s *Settings, text string) (err error) {
+			*field(s), err = token.ParseAmount(text)
+			return err
+		},
+		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
+	}
+}
+
+func address(name, about string, field func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {
+	return row[Settings]{
+		name, about,
+		func(s Settings) string {
+			if field(&s).IsZero() {
+				return ""
+			}
+			return field(&s).String()
+		},
+		func(s *Settings, text string) (err error) {
+			if *field(s) = (token.Address{}); text != "" {
+				*field(s), err = token.ParseAddress(text)
+			}
+			return err
+		},
+		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
+	}
+}
+
+func count(name, about string, least, most uint64, field func(*Settings) *uint64, looser func(from, to uint64) bool) row[Settings] {
+	return row[Settings]{
+		name, about, func(s Settings) string { return strconv.FormatUint(*field(&s), 10) },
+		func(s *Settings, text string) (err error) {
+			*field(s), err = between(text, least, most)
+			return err
+		},
+		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
+	}
+}
+
+// between reads a whole number within bounds.
+func between(text string, least, most uint64) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q is not a whole number from %d to %d", text, least, most)
+	}
+	return n, nil
+}
+
+// flag is a setting of two values. tight is the value of its field that allows less.
+func flag[T any](name, about, yes, no string, field func(*T) *bool, tight bool) row[T] {
+	return row[T]{
+		name, about,
+		func(v T) string {
+			if *field(&v) {
+				return yes
+			}
+			return no
+		},
+		func(v *T, text string) error {
+			if *field(v) = text == yes; text != yes && text != no {
+				return fmt.Errorf("%q is neither %s nor %s", text, yes, no)
+			}
+			return nil
+		},
+		func(_, to T) bool { return *field(&to) != tight },
+	}
+}
+
+func refill(name, about string, field func(*Settings) *Refill) row[Settings] {
+	return row[Settings]{
+		name, about, func(s Settings) string { return field(&s).String() },
+		func(s *Settings, text string) (err error) {
+			*field(s), err = ParseRefill(text)
+			return err
+		},
+		func(from, to Settings) bool {
+			a, b := *field(&from), *field(&to)
+			return !b.Amount.IsZero() && (a.Low.Less(b.Low) || a.Amount.Less(b.Amount) || higher(a.Daily, b.Daily))
+		},
+	}
+}

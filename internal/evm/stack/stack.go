@@ -1,0 +1,110 @@
+// Package stack holds the decisions of a deployment about payments: the chain,
+// the token, the rules. Both engines work by them. It does not know where the
+// values come from.
+package stack
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Rules are what payments are judged by: settings, and what follows from them here.
+type Rules struct {
+	settings.Settings
+	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
+	Window   uint64       // payments in flight per wallet
+	Share    uint64       // of those, the most of one merchant; 0: any
+}
+
+// Own are a chain's own values of Rules.
+type Own struct {
+	Window   uint64
+	FeeLimit token.Amount
+}
+
+// Rules returns the rules that follow from settings.
+func (c Config) Rules(s settings.Settings) Rules {
+	r := Rules{Settings: s, FeeLimit: c.Own.FeeLimit, Window: cmp.Or(s.NonceWindow, c.Own.Window)}
+	if s.FeeCapGwei > 0 {
+		r.FeeLimit, _ = token.Units(s.FeeCapGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	}
+	if s.MerchantShare < 100 {
+		r.Share = max(1, r.Window*s.MerchantShare/100)
+	}
+	return r
+}
+
+// Refused returns why payments are not made by settings, nil if they may be: in live mode
+// they need limits, and an operator who has confirmed them for the table they are in.
+func (c Config) Refused(s settings.Settings) error {
+	unset := s.Unset()
+	switch {
+	case !c.Live:
+		return nil
+	case len(unset) > 0:
+		return fmt.Errorf("a live stack is closed until its limits are set: %s", strings.Join(unset, ", "))
+	case !s.Confirmed:
+		return errors.New("the settings are not confirmed for this table; compare them and run remit settings confirm")
+	}
+	return nil
+}
+
+// A Config is the decisions of one stack that last as long as a process.
+type Config struct {
+	ChainID uint64
+	Token   token.Token
+	Network string // "base-sepolia", as merchants read it
+
+	// ByCall has a transfer executed once, by eth_call within the token's worst case, in
+	// place of estimates (docs/chains.md).
+	ByCall bool
+
+	// Ephemeral says that the tables end with the process. Then a wallet that has paid
+	// before, and of which they have no record, is no sign that they were lost.
+	Ephemeral bool
+
+	Mode string // "test" or "live", in which refills are in the books
+	Live bool   // payments move real money
+
+	Own Own // the chain's, where the settings are 0
+
+	// SilentAfter is how long a node has given no valid answer when it no longer counts
+	// towards what is confirmed (chain.Nodes.Decide); zero: it always counts.
+	SilentAfter time.Duration
+
+	ConfirmationRule chain.ConfirmationRule
+	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
+
+	// ReservationAge is how old a reservation must be before a run finishes it
+	// in its handler's place. It exceeds the life of a handler. Zero is
+	// settlement.ReservationAge.
+	ReservationAge time.Duration
+	// BumpAfter is how long the lowest nonce may wait before its fees are
+	// raised. Zero is settlement.BumpAfter.
+	BumpAfter time.Duration
+	// RegistryAge is how long a process pays by the list of wallets that it has read.
+	// Zero is dispatch.RegistryAge.
+	RegistryAge time.Duration
+}
+
+// silentAfter is Config.SilentAfter under the quorum answering.
+const silentAfter = 5 * time.Minute
+
+// ParseQuorum returns Config.SilentAfter for the quorum "strict", of all configured nodes, or
+// "answering", of those that are not silent. Empty is strict in the mode live, else answering.
+func ParseQuorum(text, mode string) (time.Duration, error) {
+	switch {
+	case text == "strict", text == "" && mode == "live":
+		return 0, nil
+	case text == "answering", text == "":
+		return silentAfter, nil
+	}
+	return 0, fmt.Errorf("%q is neither strict nor answering", text)
+}

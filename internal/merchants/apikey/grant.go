@@ -1,0 +1,174 @@
+package apikey
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Scope names a part of the API.
+type Scope string
+
+// The scopes.
+const (
+	PaymentsWrite Scope = "payments:write"
+	PaymentsRead  Scope = "payments:read"
+	Webhooks      Scope = "webhooks"
+	Keys          Scope = "keys"
+	Recipients    Scope = "recipients"
+)
+
+// AllScopes returns every scope, in the order in which keys show them.
+func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients} }
+
+// Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero
+// Scopes is empty.
+type Scopes uint8
+
+// ScopesOf returns the set of the given scopes. Words that are no scope are left
+// out: a key that a later version made may do less here, never more.
+func ScopesOf(scopes ...Scope) (set Scopes) {
+	for i, s := range AllScopes() {
+		if slices.Contains(scopes, s) {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// List returns the scopes of the set.
+func (s Scopes) List() []Scope {
+	list := []Scope{}
+	for i, scope := range AllScopes() {
+		if s&(1<<i) != 0 {
+			list = append(list, scope)
+		}
+	}
+	return list
+}
+
+// MaxCount is the largest daily count.
+const MaxCount = 1_000_000_000
+
+// A Limit is the most that a key pays in a UTC day. The zero Limit is none.
+type Limit struct {
+	Key    string       `json:"key"`    // id of the key that the limit was made with; rotation keeps it, and so the day's use
+	Amount token.Amount `json:"amount"` // in the token's smallest unit; zero: any
+	Count  uint64       `json:"count"`  // of payments; zero: any
+}
+
+// A Grant says what a key may do. The zero Grant allows nothing. A key with the scope
+// Keys has no limits, so that no key makes another to exceed its own.
+type Grant struct {
+	Scopes  Scopes
+	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
+	Daily   Limit
+	Book    bool // it pays active entries of the merchant's recipient book only
+
+	// Former are the scopes that a key was stored with before keys with limits lost the
+	// scope Keys, if it has limits beside it or of other keys: it keeps PaymentsRead
+	// only, until an operator reissues it. Empty for every other key.
+	Former Scopes
+}
+
+// Full is the grant of a merchant's first key: everything.
+func Full() Grant { return Grant{Scopes: ScopesOf(AllScopes()...)} }
+
+// May reports whether g has a scope.
+func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
+
+// limited reports whether g has a limit.
+func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
+
+// grantText is the stored form of a Grant. Fields may be added, none changes its
+// meaning. Keys that inherited limits have several, their own last.
+type grantText struct {
+	Scopes  []Scope      `json:"scopes"`
+	Maximum token.Amount `json:"max_amount,omitzero"`
+	Limits  []Limit      `json:"limits,omitempty"`
+	Book    bool         `json:"book,omitempty"`
+}
+
+// MarshalText writes g as one line of JSON, for stores and for the authorizer's
+// context.
+func (g Grant) MarshalText() ([]byte, error) {
+	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book}
+	if g.Daily != (Limit{}) {
+		t.Limits = []Limit{g.Daily}
+	}
+	return json.Marshal(t)
+}
+
+// UnmarshalText reads what MarshalText wrote. Empty text is Full: keys that were
+// made before there were grants may do everything.
+func (g *Grant) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*g = Full()
+		return nil
+	}
+	var t grantText
+	if err := json.Unmarshal(b, &t); err != nil {
+		return err
+	}
+	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book}
+	if n := len(t.Limits); n > 0 {
+		g.Daily = t.Limits[n-1]
+	}
+	if len(t.Limits) > 1 || g.May(Keys) && g.limited() {
+		g.Former, g.Scopes = g.Scopes, g.Scopes&ScopesOf(PaymentsRead)
+	}
+	return nil
+}
+
+// A Public is a key as its merchant sees it, in answers and in events. Every field
+// is always written, null where there is nothing to say.
+type Public struct {
+	ID         string  `json:"id"`
+	Prefix     string  `json:"prefix"`
+	Last4      string  `json:"last4"`
+	CreatedAt  *string `json:"created_at"`
+	LastUsedAt *string `json:"last_used_at"`
+	ExpiresAt  *string `json:"expires_at"`
+	RevokedAt  *string `json:"revoked_at"`
+	Permissions
+}
+
+// Permissions are what a key may do, as its merchant sees it.
+type Permissions struct {
+	Label       *string       `json:"label"`
+	Scopes      []Scope       `json:"scopes"`
+	MaxAmount   *token.Amount `json:"max_amount"`
+	DailyAmount *token.Amount `json:"daily_amount"`
+	DailyCount  *uint64       `json:"daily_count"`
+	Recipients  string        `json:"recipients"` // "any" or "book"
+}
+
+// Public returns k as its merchant sees it.
+func (k Key) Public() Public {
+	recipients := "any"
+	if k.Book {
+		recipients = "book"
+	}
+	return Public{
+		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
+		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.Daily.Count),
+			recipients},
+	}
+}
+
+func unlessZero[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
+}
+
+// stamp writes a time as RFC 3339 in UTC to the millisecond; nil is the zero time.
+func stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC().Format("2006-01-02T15:04:05.000Z"))
+}

@@ -1,0 +1,202 @@
+package apikey_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+)
+
+func TestEveryCreateMakesAMerchant(t *testing.T) {
+	f, registry, first := stack(t)
+	second, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
+	must(t, err)
+	if _, err := registry.Create(t.Context(), "\u00a0", apikey.KeyRequest{}); !errors.Is(err, apikey.ErrNameBlank) {
+		t.Errorf("a blank name: %v, want ErrNameBlank", err)
+	}
+	if first.Key.MerchantID == second.Key.MerchantID || first.Key.ID == second.Key.ID {
+		t.Errorf("two merchants share %q or %q", first.Key.MerchantID, first.Key.ID)
+	}
+	k := first.Key
+	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" || k.Mode != apikey.Test ||
+		!k.CreatedAt.Equal(noon) {
+		t.Errorf("made %+v", k)
+	}
+	if stored, err := f.APIKeys.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
+		t.Errorf("stored %+v, %v; answered %+v", stored, err, k)
+	}
+}
+
+func TestRotate(t *testing.T) {
+	f, registry, m := stack(t)
+	who, id := m.Key, m.Key.ID
+	for _, test := range []struct {
+		why     string
+		overlap time.Duration
+		expires time.Duration // of the first key, after noon
+		want    error
+	}{
+		{"a day's overlap", 24 * time.Hour, 24 * time.Hour, nil},
+		{"a second rotation cannot prolong it", apikey.MaxOverlap, 24 * time.Hour, nil},
+		{"but shorten it", time.Hour, time.Hour, nil},
+		{"more than a week", apikey.MaxOverlap + 1, time.Hour, apikey.ErrOverlap},
+		{"less than nothing", -1, time.Hour, apikey.ErrOverlap},
+		{"at once", 0, 0, nil},
+	} {
+		next, err := registry.Rotate(t.Context(), who, id, test.overlap, silent)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
+		}
+		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" || next.Key.ID == id ||
+			!next.Key.ExpiresAt.IsZero()) {
+			t.Errorf("%s: made %+v", test.why, next.Key)
+		}
+		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
+			t.Errorf("%s: the old key expires at %v, %v", test.why, k.ExpiresAt, err)
+		}
+	}
+	if keys, err := registry.List(t.Context(), who.MerchantID); err != nil || len(keys) != 5 {
+		t.Errorf("%d keys, %v; want 5", len(keys), err)
+	}
+}
+
+func TestARevokedKeyMayBeRotated(t *testing.T) {
+	f, registry, m := stack(t)
+	if _, err := registry.Revoke(t.Context(), m.Key, m.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	next, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
+	must(t, err)
+	auth := apikey.NewAuthenticator(f, apikey.Test)
+	if _, err := auth.Authenticate(t.Context(), next.Secret.Reveal(), noon); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+	if _, err := auth.Authenticate(t.Context(), m.Secret.Reveal(), noon); !errors.Is(err, apikey.ErrInvalid) {
+		t.Errorf("the revoked key: %v, want ErrInvalid", err)
+	}
+}
+
+func TestRevokeIsIdempotent(t *testing.T) {
+	_, registry, m := stack(t)
+	for range 3 {
+		k, err := registry.Revoke(t.Context(), m.Key, m.Key.ID)
+		if err != nil || !k.RevokedAt.Equal(noon) || k.Valid(noon) {
+			t.Errorf("Revoke = %+v, %v", k, err)
+		}
+	}
+}
+
+func TestAnotherMerchantsKey(t *testing.T) {
+	_, registry, m := stack(t)
+	other, err := registry.Create(t.Context(), "Other", apikey.KeyRequest{})
+	must(t, err)
+	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
+		if _, err := registry.Rotate(t.Context(), other.Key, id, 0, silent); !errors.Is(err, apikey.ErrNotFound) {
+			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)
+		}
+		if _, err := registry.Revoke(t.Context(), other.Key, id); !errors.Is(err, apikey.ErrNotFound) {
+			t.Errorf("revoking %q: %v, want ErrNotFound", id, err)
+		}
+	}
+	keys, err := registry.List(t.Context(), m.Key.MerchantID)
+	if err != nil || len(keys) != 1 || keys[0] != m.Key {
+		t.Errorf("keys = %+v, %v; want the first alone, untouched", keys, err)
+	}
+}
+
+func TestStoreOutage(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		s, registry, m := stack(t)
+		who, id := m.Key, m.Key.ID
+		s.failing, s.applied = []string{"Create", "Replace", "Revoke", "Issue"}, applied
+		made, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
+		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
+		}
+		if made, err = registry.Rotate(t.Context(), who, id, time.Hour, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+			t.Errorf("applied %v: Rotate = %v, %v", applied, made, err)
+		}
+		if _, err := registry.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
+			t.Errorf("applied %v: Revoke: %v", applied, err)
+		}
+		if made, err = registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+			t.Errorf("applied %v: Issue = %v, %v", applied, made, err)
+		}
+		s.failing = []string{"Named", "List"}
+		for what, err := range map[string]error{
+			"List":     errOf(registry.List(t.Context(), who.MerchantID)),
+			"Operator": errOf(registry.Operator(t.Context(), who.MerchantID, "Shop")),
+			"Issue":    errOf(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
+			"Rotate":   errOf(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
+			"Revoke":   errOf(registry.Revoke(t.Context(), who, id)),
+		} {
+			if !errors.Is(err, errLost) {
+				t.Errorf("%s without a read: %v", what, err)
+			}
+		}
+		// Applied or not, each call succeeds when it is repeated.
+		s.failing = nil
+		if _, err := registry.Rotate(t.Context(), who, id, time.Hour, silent); err != nil {
+			t.Errorf("applied %v: rotating again: %v", applied, err)
+		}
+		if k, err := registry.Revoke(t.Context(), who, id); err != nil || k.Valid(noon) {
+			t.Errorf("applied %v: revoking again: %+v, %v", applied, k, err)
+		}
+	}
+}
+
+// errOf returns the error of a call whose value does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+// A hiccup is a source of randomness that fails once, at the n-th read.
+type hiccup struct{ n int }
+
+func (h *hiccup) Read(p []byte) (int, error) {
+	if h.n--; h.n == 0 {
+		return 0, errLost
+	}
+	return copy(p, "a"), nil
+}
+
+// TestRandomnessFailsOnce: nothing is made with less randomness than it needs.
+func TestRandomnessFailsOnce(t *testing.T) {
+	f, _, m := stack(t)
+	for n := 1; n <= 12+43; n++ {
+		random := &hiccup{}
+		registry := apikey.NewRegistry(f, apikey.Test, func() time.Time { return noon }, random)
+		for what, call := range map[string]func() (apikey.Minted, error){
+			"Create": func() (apikey.Minted, error) { return registry.Create(t.Context(), "Shop", apikey.KeyRequest{}) },
+			"Issue":  func() (apikey.Minted, error) { return registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, silent) },
+			"Rotate": func() (apikey.Minted, error) { return registry.Rotate(t.Context(), m.Key, m.Key.ID, 0, silent) },
+		} {
+			random.n = n
+			if made, err := call(); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+				t.Errorf("%s, read %d fails: %v, %v", what, n, made, err)
+			}
+		}
+	}
+}
+
+func TestOperator(t *testing.T) {
+	_, registry, m := stack(t)
+	for _, test := range []struct {
+		id, name, want string // the name that the key has
+		err            error
+	}{
+		{m.Key.MerchantID, "", "Shop", nil},
+		{m.Key.MerchantID, "Other", "Shop", nil},
+		{"mer_0123456789ABCDef", "Lost", "Lost", nil},
+		{"mer_0123456789ABCDef", "", "", apikey.ErrNotFound},
+		{"mer_0123456789ABCDef", "\u00a0", "\u00a0", apikey.ErrNameBlank},
+		{"mer_0123456789ABCDe", "Short", "", apikey.ErrMerchant},
+		{"mer_0123456789ABCDe-", "Dash", "", apikey.ErrMerchant},
+		{"0123456789ABCDef", "No prefix", "", apikey.ErrMerchant},
+	} {
+		k, err := registry.Operator(t.Context(), test.id, test.name)
+		if k.MerchantName != test.want || !errors.Is(err, test.err) || test.want != "" && (k.MerchantID != test.id || k.Grant != apikey.Full()) {
+			t.Errorf("Operator(%q, %q) = %+v, %v; want %q, %v", test.id, test.name, k, err, test.want, test.err)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package apikey_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/storetest"
+)
+
+func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
+	t.Helper()
+	s, err := apikey.Mint(storetest.Random(7), mode)
+	must(t, err)
+	return s
+}
+
+func TestFormat(t *testing.T) {
+	shape := regexp.MustCompile(`^(remit_(test|live)_([0-9A-Za-z]{12}))_[0-9A-Za-z]{43}([0-9A-Za-z]{6})$`)
+	random := storetest.Random(1)
+	for i := range 1000 {
+		mode := []apikey.Mode{apikey.Test, apikey.Live}[i%2]
+		s, err := apikey.Mint(random, mode)
+		must(t, err)
+		m := shape.FindStringSubmatch(s.Reveal())
+		if m == nil {
+			t.Fatalf("minted %q", s.Reveal())
+		}
+		if s.Prefix() != m[1] || string(s.Mode()) != m[2] || s.ID() != "key_"+m[3] || s.Last4() != m[4][2:] {
+			t.Errorf("%q reads as prefix %q, mode %q, id %q, last4 %q", s.Reveal(), s.Prefix(), s.Mode(), s.ID(), s.Last4())
+		}
+		if parsed, err := apikey.Parse(s.Reveal()); err != nil || parsed != s {
+			t.Errorf("Parse(%q) = %v, %v", s.Reveal(), parsed, err)
+		}
+		if s.Hash() != sha256.Sum256([]byte(s.Reveal())) {
+			t.Errorf("the hash of %q is not its SHA-256", s.Reveal())
+		}
+		if body := s.Reveal()[:len(s.Reveal())-6]; s.Reveal() != summed(body) {
+			t.Errorf("the checksum of %q is wrong", s.Reveal())
+		}
+	}
+}
+
+// TestGolden fixes the format: keys in merchants' hands must go on being read.
+// The checksums were computed with another implementation of CRC-32.
+func TestGolden(t *testing.T) {
+	for _, key := range []string{
+		"remit_test_0aB1cD2eF3gH_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg1K7XZ5",
+		"remit_live_zzzzzzzzzzzz_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz0N3G6b",
+		"remit_test_000000000000_00000000000000000000000000000000000000000040t32JA", // a checksum with a leading zero
+	} {
+		if s, err := apikey.Parse(key); err != nil || s.Reveal() != key {
+			t.Errorf("Parse(%q) = %v, %v", key, s, err)
+		}
+	}
+}
+
+// TestMistyped changes, drops, doubles and swaps every character of a key.
+func TestMistyped(t *testing.T) {
+	key := mint(t, apikey.Test).Reveal()
+	var wrong []string
+	for i := range key {
+		for c := range 256 {
+			wrong = append(wrong, key[:i]+string([]byte{byte(c)})+key[i+1:])
+		}
+		wrong = append(wrong, key[:i]+key[i+1:], key[:i]+key[i:i+1]+key[i:])
+		if i > 0 {
+			wrong = append(wrong, key[:i-1]+key[i:i+1]+key[i-1:i]+key[i+1:])
+		}
+	}
+	for _, w := range wrong {
+		if w == key {
+			continue
+		}
+		if _, err := apikey.Parse(w); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("Parse(%q) = %v, want ErrInvalid", w, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	test, live := mint(t, apikey.Test).Reveal(), mint(t, apikey.Live).Reveal()
+	body := test[:len(test)-6]
+	for name, in := range map[string]string{
+		"another scheme":                summed(strings.Replace(body, "remit", "remix", 1)),
+		"another mode, with its sum":    summed(strings.Replace(body, "_test_", "_prod_", 1)),
+		"no mark behind the mode":       summed(strings.Replace(body, "_test_", "_test.", 1)),
+		"no mark behind the id":         summed(body[:23] + "." + body[24:]),
+		"a mark in the id":              summed(body[:12] + "_" + body[13:]),
+		"a mark in the random part":     summed(body[:30] + "_" + body[31:]),
+		"nothing":                       "",
+		"blanks":                        "   ",
+		"a blank before":                " " + test,
+		"a line feed after":             test + "\n",
+		"quotes":                        `"` + test + `"`,
+		"two keys in one header":        test + ", " + live,
+		"the same key twice":            test + test,
+		"upper case":                    strings.ToUpper(test),
+		"a test key relabelled as live": strings.Replace(test, "_test_", "_live_", 1),
+		"another mode":                  strings.Replace(test, "_test_", "_prod_", 1),
+		"the prefix alone":              mint(t, apikey.Test).Prefix(),
+		"a Bearer token":                "Bearer " + test,
+		"a megabyte":                    strings.Repeat("a", 1<<20),
+		"not UTF-8":                     test[:20] + "\xff" + test[21:],
+		"letters that look the same":    strings.Replace(test, "e", "е", 1)[:len(test)],
+	} {
+		if _, err := apikey.Parse(in); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("%s: error = %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+// summed returns a key's text with its checksum.
+func summed(body string) string {
+	n, sum := crc32.ChecksumIEEE([]byte(body)), ""
+	for range 6 {
+		sum = string("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[n%62]) + sum
+		n /= 62
+	}
+	return body + sum
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(mint(f, apikey.Test).Reveal())
+	f.Add("remit_live_")
+	f.Fuzz(func(t *testing.T, in string) {
+		s, err := apikey.Parse(in)
+		if (err == nil) != (s.Reveal() != "") {
+			t.Fatalf("Parse(%q) = %v, %v", in, s, err)
+		}
+		if err == nil && s.Reveal() != in {
+			t.Fatalf("Parse(%q) holds %q", in, s.Reveal())
+		}
+	})
+}
+
+func TestSecretIsNotPrinted(t *testing.T) {
+	s := mint(t, apikey.Test)
+	hidden := s.Reveal()[len(s.Prefix())+1:]
+	m := apikey.Minted{Secret: s}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("minted", "secret", s, "minted", m, "pointer", &m)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
+	encoded, err := json.Marshal(m)
+	must(t, err)
+	printed := log.String() + string(encoded)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)
+	}
+	if got := fmt.Sprint(s); got != s.Prefix()+"_…" {
+		t.Errorf("a secret prints as %q", got)
+	}
+	for i := range len(hidden) - 6 {
+		if part := hidden[i : i+7]; strings.Contains(printed, part) {
+			t.Fatalf("the key's characters %q are in %s", part, printed)
+		}
+	}
+	if got := fmt.Sprint(apikey.Secret{}); got != "(no key)" {
+		t.Errorf("the zero secret prints as %q", got)
+	}
+}
+
+// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over.
+func TestEveryDigitIsAsLikely(t *testing.T) {
+	want, err := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
+	must(t, err)
+	got, err := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)
+	must(t, err)
+	if got != want {
+		t.Errorf("minted %s, want %s", got.Reveal(), want.Reveal())
+	}
+}
+
+func TestTermsText(t *testing.T) {
+	for want, terms := range map[string]apikey.Terms{
+		"": {}, `{"suspended":"fraud","max_amount":5}`: {Suspended: "fraud", Maximum: token.Units(5)},
+	} {
+		if got, err := apikey.ParseTerms(want); err != nil || got != terms || terms.Text() != want {
+			t.Errorf("%+v is %s; read as %+v, %v", terms, terms.Text(), got, err)
+		}
+	}
+	if _, err := apikey.ParseTerms("{"); err == nil {
+		t.Error("half an object is read")
+	}
+}
+
+func TestMintNeedsRandomness(t *testing.T) {
+	for n := range 54 {
+		if s, err := apikey.Mint(strings.NewReader(strings.Repeat("a", n)), apikey.Test); err == nil {
+			t.Errorf("%d bytes of randomness made %v", n, s)
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+const hook = "https://hook.example/in"
+
+var (
+	disable = webhook.Change{Status: new(webhook.Disabled)}
+	enable  = webhook.Change{Status: new(webhook.Enabled)}
+)
+
+// waits returns the times between the posts to url.
+func (w *fixture) waits(url string) []time.Duration {
+	var waits []time.Duration
+	posts := w.to(url)
+	for i := 1; i < len(posts); i++ {
+		waits = append(waits, posts[i].at.Sub(posts[i-1].at))
+	}
+	return waits
+}
+
+func TestAnEventArrivesAsItWasWritten(t *testing.T) {
+	w, e := delivered(t)
+	w.has(1, 0)
+	p := w.posts[0]
+	if p.body != string(event.Body) {
+		t.Errorf("body %s", p.body)
+	}
+	w.verified(p, e.Secret)
+	want := http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"Remit-Webhooks/1"},
+		"Webhook-Id": {"evt_1"}, "Webhook-Timestamp": {fmt.Sprint(noon.Unix())}, "Webhook-Signature": p.header["Webhook-Signature"],
+	}
+	if diff := cmp.Diff(want, p.header); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSchedule holds the waits to the table in the merchants' documentation, give
+// or take the minute that pushing a parked delivery may add.
+func TestSchedule(t *testing.T) {
+	text, err := os.ReadFile(page)
+	must(t, err)
+	var all []time.Duration
+	for _, row := range regexp.MustCompile(`\| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
+		wait, err := time.ParseDuration(row[1] + row[2])
+		must(t, err)
+		all = append(all, wait)
+	}
+	for _, test := range []struct {
+		mode string
+		want []time.Duration
+	}{{"live", all}, {"test", all[:3]}} {
+		t.Run(test.mode, func(t *testing.T) {
+			w := newFixture(t)
+			e := w.register(webhook.Owner{Merchant: "mer_1", Mode: test.mode}, hook)
+			w.answers[hook] = statuses(500)
+			ev := event
+			ev.Mode = test.mode
+			w.mustPublish(ev)
+			w.drain()
+			near := cmp.Comparer(func(a, b time.Duration) bool { return a == b || a > 15*time.Minute && (a-b).Abs() <= time.Minute })
+			if diff := cmp.Diff(test.want, w.waits(hook), near); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+			if d := w.logged(e, webhook.Exhausted, len(test.want)+1); !d.NextAttemptAt.IsZero() {
+				t.Errorf("another attempt at %v", d.NextAttemptAt)
+			}
+			if got := w.meter.ended; !slices.Equal(got, []webhook.DeliveryStatus{webhook.Exhausted}) {
+				t.Errorf("counted %v", got)
+			}
+		})
+	}
+}
+
+// TestNextAttempt looks at one failed attempt of each number and kind.
+func TestNextAttempt(t *testing.T) {
+	date := func(d time.Duration) string { return noon.Add(d).Format(http.TimeFormat) }
+	for _, test := range []struct {
+		name       string
+		failed     int // attempts before this one
+		status     int
+		retryAfter string
+		jitter     float64
+		want       time.Duration
+	}{
+		{"the middle of the spread is the plan", 0, 500, "", 0.5, 5 * time.Second},
+		{"the spread begins 20 % below", 1, 500, "", 0, 4 * time.Minute},
+		{"the spread ends 20 % above", 1, 500, "", 1, 6 * time.Minute},
+		{"no answer is a failure like others", 1, 0, "", 0.5, 5 * time.Minute},
+		{"503 asks for more and gets it", 1, 503, "400", 0, 400 * time.Second},
+		{"429 too", 1, 429, "400", 0, 400 * time.Second},
+		{"less than the plan is not granted", 1, 503, "1", 0, 5 * time.Minute},
+		{"nor more than twice the plan", 1, 503, "86400", 0, 10 * time.Minute},
+		{"nor any number of digits", 1, 429, strings.Repeat("9", 99), 0, 10 * time.Minute},
+		{"a date will do", 1, 429, date(7 * time.Minute), 0, 7 * time.Minute},
+		{"a date in the past means the plan", 1, 429, date(-time.Hour), 0, 5 * time.Minute},
+		{"blanks around it are ignored", 1, 429, " 400 ", 0, 400 * time.Second},
+		{"nonsense is ignored", 1, 429, "soon", 0, 4 * time.Minute},
+		{"a negative number is nonsense", 1, 503, "-5", 0.5, 5 * time.Minute},
+		{"an empty one too", 1, 503, "", 0.5, 5 * time.Minute},
+		{"500 may not ask", 1, 500, "400", 0.5, 5 * time.Minute},
+		{"a long wait is asked for in hours", 4, 503, "20000", 0, 20000 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFixture(t)
+			e := w.register(mine, hook)
+			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			w.mustPublish(event)
+			d := w.stored()
+			for i := range test.failed {
+				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
+				must(t, errOf(w.store.Record(t.Context(), d, i)))
+			}
+			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
+			must(t, deliverer.Deliver(t.Context(), d.Ref.String()))
+			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
+				t.Errorf("next attempt in %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestLongWaitsArePutAside: exactly the deliveries that a queue cannot delay for
+// long enough are in the due index.
+func TestLongWaitsArePutAside(t *testing.T) {
+	w, e := published(t, 500)
+	w.stored()
+	for attempt := 1; attempt <= 9; attempt++ {
+		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
+			w.clock = d.NextAttemptAt.Add(time.Second)
+		}
+		w.until(w.now())
+		d := w.newest(e)
+		wait := d.NextAttemptAt.Sub(d.Attempts[attempt-1].At)
+		if long := wait > 15*time.Minute; d.Parked != long || (len(w.jobs) == 0) != long {
+			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, len(w.jobs))
+		}
+	}
+}
+
+func TestADeliveredJobIsDropped(t *testing.T) {
+	w, e := delivered(t)
+	for range 3 {
+		must(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
+	}
+	w.has(1, 0)
+}
+
+// TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
+func TestAJobThatComesEarlyWaits(t *testing.T) {
+	w, e := published(t, 500, 500, 500, 200)
+	w.work()
+	must(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
+	w.has(1, 2)
+	w.drain()
+	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(*fixture, webhook.Endpoint)
+	}{
+		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
+		{"deleted", func(w *fixture, e webhook.Endpoint) { must(t, w.registry.Delete(t.Context(), e.Owner, e.ID)) }},
+	} {
+		for _, failed := range []int{0, 1, 4} {
+			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
+				w, e := published(t, 500)
+				for len(w.posts) < failed {
+					w.until(w.now())
+					w.clock = w.now().Add(time.Second)
+				}
+				test.end(w, e)
+				w.drain()
+				w.has(failed, 0)
+				w.logged(e, webhook.Cancelled, failed)
+			})
+		}
+	}
+}
+
+// TestAPostThatFails without a reason of the sender's own is logged as an attempt.
+func TestAPostThatFails(t *testing.T) {
+	w, e := published(t)
+	must(t, webhook.NewDeliverer(w.store, w, sending(func(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
+		return webhook.Answer{}, errFault
+	}), w.meter, w.now, half).Deliver(t.Context(), w.made[0]))
+	if a, _ := w.logged(e, webhook.Pending, 1).LastAttempt(); a.Error != "the message could not be sent" {
+		t.Errorf("logged %+v", a)
+	}
+}
+
+func TestAPoisonedJobIsAnError(t *testing.T) {
+	w := newFixture(t)
+	for _, test := range []struct {
+		job  string
+		want error
+	}{
+		{"", webhook.ErrJob},
+		{"nonsense", webhook.ErrJob},
+		{"live/mer_1/we_1", webhook.ErrJob},
+		{"live/mer_1/we_1/", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/more", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/evt_1/payment.confirmed/noon/e30", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/evt_1/payment.confirmed/1/=", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1", webhook.ErrDeliveryNotFound},
+	} {
+		if err := w.deliverer.Deliver(t.Context(), test.job); !errors.Is(err, test.want) {
+			t.Errorf("%q: %v, want %v", test.job, err, test.want)
+		}
+	}
+	w.has(0, 0)
+}
+
+// TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
+// endpoint's answer would have posted without recording the attempt.
+func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
+	const whole = webhook.SendTimeout + 5*time.Second // and the attempt's record
+	for left, want := range map[time.Duration]error{whole - 1: context.DeadlineExceeded, whole: nil} {
+		w, _ := published(t)
+		w.clock = time.Now() // which a deadline must not have passed
+		ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(left))
+		defer cancel()
+		if err := w.deliverer.Deliver(ctx, w.made[0]); !errors.Is(err, want) || want == nil && len(w.posts) != 1 {
+			t.Errorf("%v left: %v", left, err)
+		}
+	}
+}
+
+func TestTheLogShowsWhatHappened(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	w.took = 1500 * time.Millisecond
+	w.answers[hook] = []webhook.Answer{
+		{StatusCode: 500, Body: []byte(strings.Repeat("é", 600))},
+		{StatusCode: 302},
+		{StatusCode: 404, Body: []byte("a\xffb\xff")},
+		{StatusCode: 204},
+	}
+	w.mustPublish(event)
+	w.drain()
+	d := w.newest(e)
+	want := []webhook.Attempt{
+		{StatusCode: 500, Error: "the endpoint answered 500", Response: strings.Repeat("é", 512)},
+		{StatusCode: 302, Error: "the endpoint answered 302; redirects are not followed"},
+		{StatusCode: 404, Error: "the endpoint answered 404", Response: "a\uFFFDb\uFFFD"},
+		{StatusCode: 204},
+	}
+	for i, p := range w.posts {
+		want[i].At, want[i].Duration = p.at, w.took
+	}
+	if diff := cmp.Diff(want, d.Attempts); diff != "" {
+		t.Error(diff)
+	}
+	if got := strings.Join(w.meter.attempts, " "); got != "5xx 3xx 4xx 2xx" {
+		t.Errorf("counted %s", got)
+	}
+}
+
+// TestACutCharacterIsLeftOut: 1,024 bytes may end inside one.
+func TestACutCharacterIsLeftOut(t *testing.T) {
+	for _, tail := range []string{"é", "€", "🧁"} {
+		for cut := 1; cut < len(tail); cut++ {
+			w, e := published(t)
+			body := strings.Repeat("a", 1024-cut) + tail
+			w.answers[hook] = []webhook.Answer{{StatusCode: 200, Body: []byte(body[:1024])}}
+			w.drain()
+			a, _ := w.newest(e).LastAttempt()
+			if a.Response != body[:1024-cut] {
+				t.Errorf("%q cut after %d bytes: …%q", tail, cut, a.Response[1000:])
+			}
+		}
+	}
+}
+
+// A sending is a sender that is a function.
+type sending func(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error)
+
+func (s sending) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	return s(ctx, url, header, body)
+}
+
+// TestASuccessIsNotLostToACopy: copies of a job post at the same time. The one
+// that posts last records its attempt first.
+func TestASuccessIsNotLostToACopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers  []int // from the copy that records first on
+		status   webhook.DeliveryStatus
+		attempts int
+		jobs     int // in all
+	}{
+		"a failure first":            {[]int{500, 200}, webhook.Delivered, 2, 2},
+		"the endpoint's end first":   {[]int{410, 200}, webhook.Delivered, 2, 1},
+		"a success first":            {[]int{200, 500, 500}, webhook.Delivered, 1, 1},
+		"only failures: one counts":  {[]int{500, 500, 500, 500}, webhook.Pending, 1, 2},
+		"only successes: one counts": {[]int{200, 200, 200, 200}, webhook.Delivered, 1, 1},
+		"only its end: one counts":   {[]int{410, 410, 410, 410}, webhook.Cancelled, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, e := published(t, test.answers...)
+			job, _ := w.pop()
+			copies := 0
+			var d *webhook.Deliverer
+			d = webhook.NewDeliverer(w.store, w, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
+				w.clock = w.clock.Add(1) // no two copies begin in one instant
+				if copies++; copies < len(test.answers) {
+					must(t, d.Deliver(ctx, job))
+				}
+				return w.Post(ctx, url, h, body)
+			}), w.meter, w.now, half)
+			must(t, d.Deliver(t.Context(), job))
+			w.has(len(test.answers), test.jobs-1)
+			w.logged(e, test.status, test.attempts)
+		})
+	}
+}
+
+// A punctual store heeds its caller's deadline, as a store on a network does.
+type punctual struct{ webhook.Store }
+
+func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	if ctx.Err() != nil {
+		return webhook.Delivery{}, ctx.Err()
+	}
+	return s.Store.Record(ctx, d, attempts)
+}
+
+// TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is
+// over when it comes.
+func TestWhatWasAnsweredIsRecorded(t *testing.T) {
+	w, e := published(t)
+	ctx, end := context.WithCancel(t.Context())
+	d := webhook.NewDeliverer(punctual{w.store}, w,
+		sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
+			defer end()
+			return w.Post(ctx, url, h, body)
+		}), w.meter, w.now, half)
+	must(t, d.Deliver(ctx, w.made[0]))
+	w.logged(e, webhook.Delivered, 1)
+}

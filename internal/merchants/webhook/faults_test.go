@@ -1,0 +1,290 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// life takes one event to two endpoints, one of which fails until its delivery
+// was parked and pushed. The event is published until that succeeds, as
+// settlement does.
+func life(t *testing.T, faults func(*fixture)) *fixture {
+	w := newFixture(t)
+	w.register(mine, "https://good.example")
+	w.register(mine, "https://bad.example")
+	w.answers["https://bad.example"] = statuses(500, 302, 503, 500, 200)
+	faults(w)
+	for try := 0; ; try++ {
+		w.faults.restart()
+		err := w.publish(event)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errFault) || try > 9 {
+			t.Fatalf("publishing, try %d: %v", try, err)
+		}
+		w.until(w.now().Add(time.Minute)) // the deliveries stored so far go on meanwhile
+	}
+	w.drain()
+	return w
+}
+
+// checkInvariants checks the promises that hold after any life, with any faults.
+func checkInvariants(w *fixture) {
+	t := w.t
+	t.Helper()
+	endpoints, err := w.store.Endpoints(t.Context(), mine)
+	must(t, err)
+	for _, e := range endpoints {
+		posts := w.to(e.URL)
+		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })
+		if !took {
+			t.Errorf("%s never got the event", e.URL)
+		}
+		for _, p := range posts {
+			if p.header.Get(webhook.HeaderID) != event.ID || p.body != string(event.Body) {
+				t.Errorf("%s got another event: %v %s", e.URL, p.header, p.body)
+			}
+			w.verified(p, e.Secret)
+		}
+		d := w.newest(e)
+		if d.Status != webhook.Delivered {
+			t.Errorf("%s: delivery is %s", e.URL, d.Status)
+		}
+		if all, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(all) != 1 {
+			t.Errorf("%s: %d deliveries, %v", e.URL, len(all), err)
+		}
+		answered := slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.StatusCode == 0 })
+		if len(answered) > len(posts) {
+			t.Errorf("%s: %d answers in the log, %d posts", e.URL, len(answered), len(posts))
+		}
+		for i, a := range d.Attempts {
+			real := slices.ContainsFunc(posts, func(p post) bool { return p.at.Equal(a.At) })
+			if lost := a.StatusCode == 0; !real && !lost {
+				t.Errorf("%s: attempt %d at %v was never made", e.URL, i, a.At)
+			}
+			if i > 0 && a.At.Before(d.Attempts[i-1].At) {
+				t.Errorf("%s: attempt %d is out of order", e.URL, i)
+			}
+		}
+		if last, _ := d.LastAttempt(); !last.Succeeded() {
+			t.Errorf("%s: the last attempt in the log failed", e.URL)
+		}
+		if !e.QuietSince.IsZero() || e.Exhausted != "" || e.Status != webhook.Enabled {
+			t.Errorf("%s is not trusted again: %+v", e.URL, e)
+		}
+	}
+}
+
+// TestEveryFault lets each effect of an event's life fail in every way, one at a
+// time and two at a time.
+func TestEveryFault(t *testing.T) {
+	undisturbed := life(t, func(*fixture) {})
+	checkInvariants(undisturbed)
+	n := len(undisturbed.faults.names)
+	kinds := []fault{before, after, crashBefore, crashAfter}
+	cases := 0
+	run := func(plan map[int]fault) {
+		cases++
+		w := life(t, func(w *fixture) { w.faults.plan = func(i int, _ string) fault { return plan[i] } })
+		checkInvariants(w)
+		if t.Failed() {
+			t.Fatalf("with the faults %v of %v", plan, w.faults.names)
+		}
+	}
+	for first := range n {
+		for _, f := range kinds {
+			run(map[int]fault{first: f})
+			for second := first + 1; second < n+10; second++ {
+				for _, g := range kinds {
+					run(map[int]fault{first: f, second: g})
+				}
+			}
+		}
+	}
+	t.Logf("%d cases over %d effects", cases, n)
+}
+
+// TestAnOutageLosesNothing lets every effect of one kind fail for an hour.
+func TestAnOutageLosesNothing(t *testing.T) {
+	for _, name := range []string{"Enqueue", "Record", "Load", "Post", "Unpark", "Due", "SaveEndpoint", "AddDelivery", "Endpoints"} {
+		for _, kind := range []fault{before, after} {
+			t.Run(fmt.Sprint(name, " fails ", kind), func(t *testing.T) {
+				w := newFixture(t)
+				e := w.register(mine, "https://good.example")
+				w.answers[e.URL] = statuses(500, 500, 200)
+				w.outage(name, kind)
+				for w.publish(event) != nil {
+					w.until(w.now().Add(time.Minute))
+					w.clock = w.now().Add(time.Minute)
+				}
+				w.drain()
+				checkInvariants(w)
+			})
+		}
+	}
+}
+
+// TestAJobThatComesTwice lets a second copy of a job be done completely before
+// each effect of the first.
+func TestAJobThatComesTwice(t *testing.T) {
+	undisturbed := life(t, func(*fixture) {})
+	for at := range len(undisturbed.faults.names) {
+		w := life(t, func(w *fixture) {
+			w.faults.plan = func(n int, _ string) fault {
+				if n != at {
+					return none
+				}
+				for _, job := range slices.Clone(w.made) {
+					if err := webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(t.Context(), job); err != nil {
+						t.Errorf("the copy of a job: %v", err)
+					}
+				}
+				return none
+			}
+		})
+		checkInvariants(w)
+		if t.Failed() {
+			t.Fatalf("with a copy before effect %d of %v", at, w.faults.names)
+		}
+	}
+}
+
+// TestPublishingTwiceMakesOneDelivery: settlement publishes an event again
+// whenever it cannot know that the last try succeeded.
+func TestPublishingTwiceMakesOneDelivery(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, "https://good.example")
+	w.mustPublish(event)
+	first, _, err := webhook.ParseJob(w.made[0])
+	must(t, err)
+	w.clock = w.now().Add(time.Hour)
+	w.mustPublish(event)
+	w.drain()
+	w.mustPublish(event)
+	w.drain()
+	list, err := w.log.Deliveries(t.Context(), mine, e.ID)
+	if err != nil || len(list) != 1 || list[0].Delivery != first.Delivery {
+		t.Errorf("%d deliveries, %v", len(list), err)
+	}
+	w.has(1, 0)
+}
+
+// A faultyStack is faulty in what only merchants' requests use, too.
+type faultyStack struct{ faulty }
+
+func (f faultyStack) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
+	return f.do("AddEndpoint", func() error { return f.Store.AddEndpoint(ctx, e, limit) })
+}
+
+// Read is a source of randomness.
+func (f faultyStack) Read(p []byte) (int, error) {
+	n := 0
+	err := f.do("Read", func() (err error) { n, err = rand.Read(p); return err })
+	return n, err
+}
+
+// TestEveryErrorIsTold lets each effect of each call fail once: the call returns its error,
+// but for the job of a resend, which PushDue makes as well.
+func TestEveryErrorIsTold(t *testing.T) {
+	type stack struct {
+		*fixture
+		e        webhook.Endpoint
+		registry *webhook.Registry
+		log      *webhook.Log
+		tester   *webhook.Tester
+		job      string
+	}
+	build := func() stack {
+		w := newFixture(t)
+		s := stack{fixture: w, e: w.register(mine, hook)}
+		w.answers[hook] = statuses(410)
+		w.mustPublish(event)
+		w.drain()
+		w.change(s.e, enable)
+		w.mustPublish(w.numbered(2))
+		s.job, _ = w.pop()
+		ports := faultyStack{faulty{w.store, w, w, w.faults}}
+		do := func(_ context.Context, _ string, b []byte) ([]byte, error) {
+			return b, w.faults.do("KMS", func() error { return nil })
+		}
+		sealed := webhook.Sealed{Store: ports, Seal: do, Open: do}
+		s.registry = webhook.NewRegistry(sealed, checker{}, w.now, ports)
+		s.log = webhook.NewLog(ports, ports, w.now, ports)
+		w.deliverer = webhook.NewDeliverer(sealed, ports, ports, w.meter, w.now, half)
+		s.tester = webhook.NewTester(sealed, ports, w.now, ports)
+		must(t, errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))) // sealed
+		w.faults.names = nil
+		return s
+	}
+	for name, call := range map[string]func(s stack) error{
+		"Register": func(s stack) error {
+			return errOf(s.registry.Register(t.Context(), mine, webhook.Registration{URL: hook}))
+		},
+		"List":   func(s stack) error { return errOf(s.registry.List(t.Context(), mine)) },
+		"Update": func(s stack) error { return errOf(s.registry.Update(t.Context(), mine, s.e.ID, disable)) },
+		"Delete": func(s stack) error { return s.registry.Delete(t.Context(), mine, s.e.ID) },
+		"RotateSecret": func(s stack) error {
+			return errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
+		},
+		"Test":       func(s stack) error { return errOf(s.tester.Test(t.Context(), mine, s.e.ID)) },
+		"Deliveries": func(s stack) error { return errOf(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
+		"ResendFailed": func(s stack) error {
+			return errOf(s.log.ResendFailed(t.Context(), mine, s.e.ID, noon, noon.Add(time.Hour)))
+		},
+		"Publish":  func(s stack) error { return s.publish(event) },
+		"Announce": func(s stack) error { return s.publisher.Announce(t.Context(), mine, "api_key.created", noon, "data") },
+		"Deliver":  func(s stack) error { return s.deliverer.Deliver(t.Context(), s.job) },
+		"PushDue":  func(s stack) error { return errOf(s.pusher.PushDue(t.Context(), noon, 1)) },
+	} {
+		s := build()
+		must(t, call(s))
+		for n, effect := range s.faults.names {
+			if effect == "Post" || name == "ResendFailed" && effect == "Enqueue" {
+				continue
+			}
+			s := build()
+			s.faults.plan = func(at int, _ string) fault { return map[int]fault{n: before}[at] }
+			if err := call(s); !errors.Is(err, errFault) {
+				t.Errorf("%s: %s, effect %d, fails: %v", name, effect, n, err)
+			}
+		}
+	}
+	if err := newFixture(t).publisher.Announce(t.Context(), mine, "api_key.created", noon, func() {}); err == nil {
+		t.Error("a function is announced")
+	}
+}
+
+// TestChangedMeanwhile: a change is made to the endpoint as another writer leaves it.
+func TestChangedMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		other func(w *fixture, e webhook.Endpoint) error
+		want  error
+	}{
+		"changed": {func(w *fixture, e webhook.Endpoint) error {
+			return errOf(w.registry.Update(t.Context(), mine, e.ID, webhook.Change{Description: new("other")}))
+		}, nil},
+		"deleted": {func(w *fixture, e webhook.Endpoint) error { return w.registry.Delete(t.Context(), mine, e.ID) }, webhook.ErrNotFound},
+	} {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		registry := webhook.NewRegistry(faulty{w.store, w, w, w.faults}, checker{}, w.now, rand.Reader)
+		w.faults.plan = func(n int, name string) fault {
+			if name == "SaveEndpoint" && n < 2 {
+				must(t, test.other(w, e))
+			}
+			return none
+		}
+		got, err := registry.Update(t.Context(), mine, e.ID, disable)
+		if !errors.Is(err, test.want) || err == nil && (got.Description != "other" || got.Status != webhook.Disabled) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

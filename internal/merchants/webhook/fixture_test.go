@@ -1,0 +1,454 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+var (
+	noon  = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	mine  = webhook.Owner{Merchant: "mer_1", Mode: "live"}
+	event = webhook.Event{
+		Merchant: mine.Merchant, Mode: mine.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon,
+		Body: []byte(`{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T12:00:00.000Z","data":{"reference":"Söđ 🧁"}}`),
+	}
+)
+
+// A checker has one answer to every URL; nil accepts it.
+type checker struct{ answer error }
+
+func (c checker) Check(context.Context, string) error { return c.answer }
+
+// half is the jitter that adds nothing.
+func half() float64 { return 0.5 }
+
+// A fixture is a stack whose clock only tests move. It is the stack's queue and
+// sender as well, with the answers that a test gives to its receivers.
+type fixture struct {
+	t       *testing.T
+	clock   time.Time
+	jobs    []job
+	made    []string // every job that was ever enqueued
+	store   *memory.Webhooks
+	faults  *injector
+	meter   *meter
+	answers map[string][]webhook.Answer // by URL; the last one repeats, none means 200, status 0 no answer
+	posts   []post
+	took    time.Duration // by every post
+
+	registry  *webhook.Registry
+	log       *webhook.Log
+	publisher *webhook.Publisher
+	deliverer *webhook.Deliverer
+	pusher    *webhook.Pusher
+	tester    *webhook.Tester
+}
+
+// A job waits in the queue until its time has come.
+type job struct {
+	text string
+	at   time.Time
+}
+
+type post struct {
+	url    string
+	at     time.Time
+	header http.Header
+	body   string
+	answer webhook.Answer
+}
+
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{
+		t: t, clock: noon, store: memory.NewWebhooks(), faults: &injector{},
+		meter: &meter{}, answers: map[string][]webhook.Answer{},
+	}
+	ports := faulty{w.store, w, w, w.faults}
+	w.registry = webhook.NewRegistry(w.store, checker{}, w.now, rand.Reader)
+	w.log = webhook.NewLog(w.store, ports, w.now, rand.Reader)
+	w.publisher = webhook.NewPublisher(ports, ports)
+	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
+	w.pusher = webhook.NewPusher(ports, ports, w.meter)
+	w.tester = webhook.NewTester(webhook.Sealed{Store: w.store}, ports, w.now, rand.Reader)
+	return w
+}
+
+func (w *fixture) now() time.Time { return w.clock }
+
+// Enqueue implements webhook.Queue.
+func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
+	w.jobs, w.made = append(w.jobs, job{text, w.clock.Add(delay)}), append(w.made, text)
+	return nil
+}
+
+// pop removes and returns the first job whose time has come.
+func (w *fixture) pop() (string, bool) {
+	i := slices.IndexFunc(w.jobs, func(j job) bool { return !j.at.After(w.clock) })
+	if i < 0 {
+		return "", false
+	}
+	text := w.jobs[i].text
+	w.jobs = slices.Delete(w.jobs, i, i+1)
+	return text, true
+}
+
+// outage lets every call of a method fail for an hour.
+func (w *fixture) outage(method string, how fault) {
+	w.faults.plan = func(_ int, called string) fault {
+		if called == method && w.clock.Before(noon.Add(time.Hour)) {
+			return how
+		}
+		return none
+	}
+}
+
+// Post implements webhook.Sender.
+func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
+	if list := w.answers[url]; len(list) > 0 {
+		p.answer = list[0]
+		if len(list) > 1 {
+			w.answers[url] = list[1:]
+		}
+	}
+	w.posts = append(w.posts, p)
+	w.clock = w.clock.Add(w.took)
+	if p.answer.StatusCode == 0 {
+		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
+	}
+	return p.answer, nil
+}
+
+// statuses makes answers of status codes.
+func statuses(codes ...int) (answers []webhook.Answer) {
+	for _, c := range codes {
+		answers = append(answers, webhook.Answer{StatusCode: c})
+	}
+	return answers
+}
+
+// register adds an endpoint for url; types as in a Registration.
+func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
+	w.t.Helper()
+	e, err := w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
+	must(w.t, err)
+	return e
+}
+
+func (w *fixture) publish(ev webhook.Event) error { return w.publisher.Publish(w.t.Context(), ev) }
+
+func (w *fixture) mustPublish(ev webhook.Event) {
+	w.t.Helper()
+	must(w.t, w.publish(ev))
+}
+
+// published returns a stack that has published event to one endpoint, at hook,
+// whose answers have the given status codes; none means 200.
+func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(codes...)
+	w.mustPublish(event)
+	return w, e
+}
+
+// delivered is published with the delivery done.
+func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w, e := published(t, codes...)
+	w.drain()
+	return w, e
+}
+
+// work does the jobs whose time has come. A job that fails comes back after 3
+// minutes.
+func (w *fixture) work() {
+	w.t.Helper()
+	for {
+		job, ok := w.pop()
+		if !ok {
+			return
+		}
+		w.faults.restart()
+		if err := w.deliverer.Deliver(w.t.Context(), job); err != nil {
+			if !errors.Is(err, errFault) {
+				w.t.Errorf("job %s: %v", job, err)
+			}
+			_ = w.Enqueue(w.t.Context(), job, 3*time.Minute)
+		}
+	}
+}
+
+// until runs the stack, pushing every minute, until the given time or until
+// nothing is left to do.
+func (w *fixture) until(end time.Time) {
+	w.t.Helper()
+	for {
+		w.work()
+		w.faults.restart()
+		if due, _ := w.store.Due(w.t.Context(), w.now(), 1); len(due) == 0 {
+			// A call that would find no delivery is not worth a fault.
+		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, errFault) {
+			w.t.Error(err)
+		}
+		w.work()
+		minute := w.now().Truncate(time.Minute).Add(time.Minute)
+		for _, j := range w.jobs {
+			if j.at.Before(minute) {
+				minute = j.at
+			}
+		}
+		if minute.After(end) || w.idle() {
+			return
+		}
+		w.clock = minute
+	}
+}
+
+// drain runs the stack until nothing is left to do, for ten days at most.
+func (w *fixture) drain() {
+	w.t.Helper()
+	w.until(w.now().Add(240 * time.Hour))
+	if !w.idle() {
+		w.t.Error("still busy after ten days")
+	}
+}
+
+func (w *fixture) idle() bool {
+	parked, _ := w.store.Due(context.Background(), w.now().Add(1000*time.Hour), 1)
+	return len(w.jobs) == 0 && len(parked) == 0
+}
+
+// newest returns the newest delivery of an endpoint.
+func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
+	w.t.Helper()
+	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)
+	if err != nil || len(list) == 0 {
+		w.t.Fatalf("deliveries of %s: %v, %v", e.ID, list, err)
+	}
+	return list[0]
+}
+
+// logged returns the newest delivery of an endpoint, which must have the given
+// status and number of attempts.
+func (w *fixture) logged(e webhook.Endpoint, s webhook.DeliveryStatus, attempts int) webhook.Delivery {
+	w.t.Helper()
+	d := w.newest(e)
+	if d.Status != s || len(d.Attempts) != attempts {
+		w.t.Errorf("delivery %s after %d attempts, want %s after %d", d.Status, len(d.Attempts), s, attempts)
+	}
+	if s != webhook.Pending && (d.Parked || !d.NextAttemptAt.IsZero()) {
+		w.t.Errorf("delivery %s, parked: %v, next attempt %v", s, d.Parked, d.NextAttemptAt)
+	}
+	return d
+}
+
+// has fails the test unless so many posts were made and so many jobs wait.
+func (w *fixture) has(posts, jobs int) {
+	w.t.Helper()
+	if len(w.posts) != posts || len(w.jobs) != jobs {
+		w.t.Errorf("%d posts, %d jobs; want %d and %d", len(w.posts), len(w.jobs), posts, jobs)
+	}
+}
+
+// status returns the status of an endpoint.
+func (w *fixture) status(e webhook.Endpoint) webhook.Status {
+	w.t.Helper()
+	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
+	must(w.t, err)
+	return e.Status
+}
+
+// stored stores the delivery of the oldest job, as the first touch of a parked endpoint's
+// would, without an attempt, and returns it.
+func (w *fixture) stored() webhook.Delivery {
+	w.t.Helper()
+	d, _, err := webhook.ParseJob(w.made[0])
+	must(w.t, err)
+	must(w.t, w.store.AddDelivery(w.t.Context(), d))
+	return d
+}
+
+// resend resends a delivery of an endpoint.
+func (w *fixture) resend(e webhook.Endpoint, d webhook.Delivery) error {
+	return errOf(w.log.Resend(w.t.Context(), e.Owner, e.ID, d.Delivery))
+}
+
+// change updates an endpoint.
+func (w *fixture) change(e webhook.Endpoint, c webhook.Change) {
+	w.t.Helper()
+	must(w.t, errOf(w.registry.Update(w.t.Context(), e.Owner, e.ID, c)))
+}
+
+// to returns the posts that went to a URL.
+func (w *fixture) to(url string) []post {
+	return slices.DeleteFunc(slices.Clone(w.posts), func(p post) bool { return p.url != url })
+}
+
+// verified fails the test unless a receiver with the secret accepts p.
+func (w *fixture) verified(p post, s webhook.Secret) {
+	w.t.Helper()
+	wh, err := standardwebhooks.NewWebhook(s.Reveal())
+	must(w.t, err)
+	if err := wh.VerifyIgnoringTimestamp([]byte(p.body), p.header); err != nil {
+		w.t.Errorf("post to %s: %v", p.url, err)
+	}
+	if got, want := p.header.Get(webhook.HeaderTimestamp), fmt.Sprint(p.at.Unix()); got != want {
+		w.t.Errorf("timestamp %s, want %s", got, want)
+	}
+}
+
+// A meter keeps its counts in order.
+type meter struct {
+	attempts []string
+	ended    []webhook.DeliveryStatus
+	oldest   time.Duration
+}
+
+func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(m.attempts, result) }
+
+func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
+
+func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
+
+// errOf returns the error of a call whose value does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errFault = errors.New("injected fault")
+
+// A fault says how an effect fails.
+type fault string
+
+// The ways to fail. A crash fails every later effect too, until restart.
+const (
+	none        fault = ""
+	before      fault = "before"       // not applied, and reported as failed
+	after       fault = "after"        // applied, but the answer is lost
+	crashBefore fault = "crash before" // the process ends before the effect
+	crashAfter  fault = "crash after"  // the process ends after it
+)
+
+// An injector makes chosen effects of the ports it wraps fail. It lets one
+// effect happen at a time.
+type injector struct {
+	// plan returns how the n-th effect fails, counted from 0, which is a call of
+	// the named method; nil fails nothing. It may cause effects that are not
+	// wrapped.
+	plan func(n int, name string) fault
+
+	mu    sync.Mutex
+	names []string // of the methods called, in order
+	dead  bool
+}
+
+func (i *injector) restart() { i.dead = false }
+
+// do runs an effect, or lets it fail.
+func (i *injector) do(name string, effect func() error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n, how := len(i.names), none
+	i.names = append(i.names, name)
+	if i.plan != nil {
+		how = i.plan(n, name)
+	}
+	if i.dead {
+		how = before
+	}
+	i.dead = i.dead || how == crashBefore || how == crashAfter
+	var err error
+	if how != before && how != crashBefore {
+		err = effect()
+	}
+	if how != none {
+		return fmt.Errorf("%s: %w", name, errFault)
+	}
+	return err
+}
+
+// A faulty stack is the ports of one, through an injector.
+type faulty struct {
+	webhook.Store
+	queue  webhook.Queue
+	sender webhook.Sender
+	*injector
+}
+
+// Post that fails before has not posted; one that fails after has, and the
+// endpoint's answer was lost.
+func (f faulty) Post(ctx context.Context, url string, header http.Header, body []byte) (a webhook.Answer, err error) {
+	err = f.do("Post", func() (err error) { a, err = f.sender.Post(ctx, url, header, body); return err })
+	if errors.Is(err, errFault) {
+		return webhook.Answer{}, &webhook.SendError{Reason: "the connection was reset", Err: err}
+	}
+	return a, err
+}
+
+func (f faulty) Enqueue(ctx context.Context, job string, delay time.Duration) error {
+	return f.do("Enqueue", func() error { return f.queue.Enqueue(ctx, job, delay) })
+}
+
+func (f faulty) Endpoints(ctx context.Context, o webhook.Owner) (list []webhook.Endpoint, err error) {
+	err = f.do("Endpoints", func() (err error) { list, err = f.Store.Endpoints(ctx, o); return err })
+	return list, err
+}
+
+func (f faulty) Endpoint(ctx context.Context, o webhook.Owner, id string) (e webhook.Endpoint, err error) {
+	err = f.do("Endpoint", func() (err error) { e, err = f.Store.Endpoint(ctx, o, id); return err })
+	return e, err
+}
+
+func (f faulty) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (saved webhook.Endpoint, err error) {
+	err = f.do("SaveEndpoint", func() (err error) { saved, err = f.Store.SaveEndpoint(ctx, e); return err })
+	return saved, err
+}
+
+func (f faulty) AddDelivery(ctx context.Context, d webhook.Delivery) error {
+	return f.do("AddDelivery", func() error { return f.Store.AddDelivery(ctx, d) })
+}
+
+func (f faulty) Load(ctx context.Context, r webhook.Ref) (e webhook.Endpoint, d webhook.Delivery, err error) {
+	err = f.do("Load", func() (err error) { e, d, err = f.Store.Load(ctx, r); return err })
+	return e, d, err
+}
+
+func (f faulty) Record(ctx context.Context, d webhook.Delivery, attempts int) (stored webhook.Delivery, err error) {
+	err = f.do("Record", func() (err error) { stored, err = f.Store.Record(ctx, d, attempts); return err })
+	return stored, err
+}
+
+func (f faulty) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) (ds []webhook.Delivery,
+	err error) {
+	err = f.do("Deliveries", func() (err error) { ds, err = f.Store.Deliveries(ctx, o, endpoint, from, to, limit); return err })
+	return ds, err
+}
+
+func (f faulty) Due(ctx context.Context, now time.Time, limit int) (due []webhook.Due, err error) {
+	err = f.do("Due", func() (err error) { due, err = f.Store.Due(ctx, now, limit); return err })
+	return due, err
+}
+
+func (f faulty) Unpark(ctx context.Context, d webhook.Due) error {
+	return f.do("Unpark", func() error { return f.Store.Unpark(ctx, d) })
+}

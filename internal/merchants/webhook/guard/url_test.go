@@ -1,0 +1,299 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"pgregory.net/rapid"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+)
+
+// accepted is the answer of a stack that takes a URL.
+const accepted = "accepted"
+
+// table reads a file of URLs and returns the answer of each.
+func table(t testing.TB, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	must(t, err)
+	answers, answer := map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if heading, ok := strings.CutPrefix(line, "= "); ok {
+			answer = heading
+		} else if line != "" && !strings.HasPrefix(line, "# ") {
+			url, err := strconv.Unquote(line)
+			must(t, err)
+			answers[url] = answer
+		}
+	}
+	return answers
+}
+
+// deployed returns the URLs with the answers of a deployed stack.
+func deployed(t testing.TB) map[string]string {
+	t.Helper()
+	answers := table(t, "urls.txt")
+	answers["https://"+strings.Repeat("a", 2040)+".example"] = "must have at most 2048 characters"
+	answers["https://example.com/"+strings.Repeat("é", 2028)] = accepted
+	answers["https://example.com/"+strings.Repeat("é", 2029)] = "must have at most 2048 characters"
+	answers["https://"+strings.Repeat("a", 64)+".example/"] = "must have a plain host name"
+	answers["https://"+strings.Repeat("a.", 124)+"example/"] = "has a host name that is too long"
+	return answers
+}
+
+// TestURLs: but for the three spellings of its machine, a local stack is as
+// strict as a deployed one.
+func TestURLs(t *testing.T) {
+	strict := guard.NewTestClient(false, names(t, nil), guard.Public, nil)
+	local := guard.NewTestClient(true, names(t, nil), guard.Public, nil)
+	for url, want := range deployed(t) {
+		check(t, strict, url, want)
+		if !strings.HasPrefix(url, "http://127.0.0.1") && !strings.HasPrefix(url, "http://localhost:") {
+			check(t, local, url, want)
+		}
+	}
+	for url, want := range table(t, "local.txt") {
+		check(t, local, url, want)
+	}
+}
+
+// check fails the test unless the client gives a URL the answer that is wanted,
+// and posts to no URL that it refuses.
+func check(t *testing.T, client *guard.Client, url, want string) {
+	t.Helper()
+	err := client.Check(t.Context(), url)
+	if want == accepted {
+		if err != nil {
+			t.Errorf("%.60q: %v", url, err)
+		}
+		return
+	}
+	refused, ok := errors.AsType[*webhook.URLError](err)
+	if !ok || !strings.HasPrefix(refused.Reason, want) {
+		t.Errorf("%.60q: %v, want %q", url, err, want)
+	}
+	if _, err := client.Post(t.Context(), url, nil, nil); err == nil {
+		t.Errorf("%.60q was posted to", url)
+	}
+}
+
+// TestNamesAreLookedUp: every address of a name must be public.
+func TestNamesAreLookedUp(t *testing.T) {
+	client := guard.NewTestClient(false, names(t, map[string][]string{
+		"public.example": {"93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"},
+		"inside.example": {"10.0.0.7"},
+		"meta.example":   {"169.254.169.254"},
+		"mixed.example":  {"93.184.216.34", "127.0.0.1"},
+		"six.example":    {"::1"},
+		"mapped.example": {"::ffff:10.0.0.1"},
+		"nat64.example":  {"64:ff9b::a00:1"},
+	}), guard.Public, nil)
+	for _, host := range []string{"public", "nowhere"} {
+		check(t, client, "https://"+host+".example/", accepted)
+	}
+	for _, host := range []string{"inside", "meta", "mixed", "six", "mapped", "nat64"} {
+		check(t, client, "https://"+host+".example/", "has a host name that resolves to an address that is not public")
+	}
+}
+
+// unnamed asks a name server that is down.
+var unnamed = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("no name server")
+}}
+
+// TestADeadNameServerDoesNotRefuse: the connection is checked again.
+func TestADeadNameServerDoesNotRefuse(t *testing.T) {
+	check(t, guard.NewTestClient(false, unnamed, guard.Public, nil), "https://example.com/", accepted)
+}
+
+// FuzzCheck: without names, every URL that is accepted has a plain name or a
+// public address.
+func FuzzCheck(f *testing.F) {
+	for _, answers := range []map[string]string{deployed(f), table(f, "local.txt")} {
+		for url := range answers {
+			f.Add(url)
+		}
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		if guard.NewTestClient(false, unnamed, guard.Public, nil).Check(t.Context(), url) != nil {
+			return
+		}
+		host := url[len("https://"):]
+		if i := strings.IndexAny(host, "/?"); i >= 0 {
+			host = host[:i]
+		}
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if strings.ContainsAny(host, "@\\% \t#") || !strings.EqualFold(url[:8], "https://") || len(host) == 0 {
+			t.Errorf("accepted %q", url)
+		}
+		if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
+			t.Errorf("accepted %q", url)
+		}
+	})
+}
+
+// names returns a resolver that asks a name server of its own, which knows these
+// names and no others.
+func names(t testing.TB, known map[string][]string) *net.Resolver {
+	t.Helper()
+	return namesOf(t, func(host string) []string { return known[host] })
+}
+
+// namesOf is names for a name server that may change its mind.
+func namesOf(t testing.TB, lookup func(host string) []string) *net.Resolver {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	go serveNames(server, lookup)
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+func serveNames(server net.PacketConn, lookup func(string) []string) {
+	buf := make([]byte, 1500)
+	for {
+		n, from, err := server.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		addrs := lookup(q.Name.String()[:len(q.Name.String())-1])
+		m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
+		if len(addrs) == 0 {
+			m.RCode = dnsmessage.RCodeNameError
+		}
+		for _, text := range addrs {
+			a := netip.MustParseAddr(text)
+			head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+			switch {
+			case a.Is4() && q.Type == dnsmessage.TypeA:
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: a.As4()}})
+			case a.Is6() && q.Type == dnsmessage.TypeAAAA:
+				m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+			}
+		}
+		if reply, err := m.Pack(); err == nil {
+			_, _ = server.WriteTo(reply, from)
+		}
+	}
+}
+
+func TestPublic(t *testing.T) {
+	for _, text := range []string{
+		"1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0",
+		"126.255.255.255", "128.0.0.0", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0",
+		"192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
+		"2600::1", "2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "2a00:1450::1", "2003::1", "3ffd::1",
+	} {
+		if !guard.Public(netip.MustParseAddr(text)) {
+			t.Errorf("%s is public", text)
+		}
+	}
+	for _, p := range guard.Special() {
+		for _, a := range []netip.Addr{p.Addr(), last(p)} {
+			if guard.Public(a) {
+				t.Errorf("%s of %s is public", a, p)
+			}
+		}
+	}
+	if guard.Public(netip.Addr{}) {
+		t.Error("no address at all is public")
+	}
+}
+
+// last returns the last address of p.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// TestNoIPv4HidesInIPv6 writes IPv4 addresses in every known IPv6 form.
+func TestNoIPv4HidesInIPv6(t *testing.T) {
+	forms := map[string]func(v4 [4]byte) [16]byte{
+		"compatible": func(v [4]byte) [16]byte { return [16]byte{12: v[0], v[1], v[2], v[3]} },
+		"mapped":     func(v [4]byte) [16]byte { return [16]byte{10: 0xff, 0xff, v[0], v[1], v[2], v[3]} },
+		"translated": func(v [4]byte) [16]byte { return [16]byte{8: 0xff, 0xff, 12: v[0], v[1], v[2], v[3]} },
+		"NAT64":      func(v [4]byte) [16]byte { return [16]byte{0, 0x64, 0xff, 0x9b, 12: v[0], v[1], v[2], v[3]} },
+		"local NAT64": func(v [4]byte) [16]byte {
+			return [16]byte{0, 0x64, 0xff, 0x9b, 0, 1, 12: v[0], v[1], v[2], v[3]}
+		},
+		"6to4":   func(v [4]byte) [16]byte { return [16]byte{0x20, 0x02, v[0], v[1], v[2], v[3]} },
+		"Teredo": func(v [4]byte) [16]byte { return [16]byte{0x20, 0x01, 12: ^v[0], ^v[1], ^v[2], ^v[3]} },
+		"ISATAP, link-local": func(v [4]byte) [16]byte {
+			return [16]byte{0xfe, 0x80, 10: 0x5e, 0xfe, v[0], v[1], v[2], v[3]}
+		},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v4 := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address"))
+		for name, form := range forms {
+			if a := netip.AddrFrom16(form(v4)); guard.Public(a) {
+				t.Errorf("%s: %s is public", name, a)
+			}
+		}
+	})
+}
+
+// TestAgreesWithTheStandardLibrary: addresses that netip calls special are never
+// public.
+func TestAgreesWithTheStandardLibrary(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{4, 16}).Draw(t, "bytes")
+		a, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "address"))
+		special := a.IsLoopback() || a.IsPrivate() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.IsUnspecified() || !a.IsGlobalUnicast()
+		if special && guard.Public(a) {
+			t.Errorf("%s is public", a)
+		}
+		if guard.Public(a.WithZone("eth0")) && n == 16 {
+			t.Errorf("%s with a zone is public", a)
+		}
+	})
+}
+
+// TestPortsOfALiveStack: those of HTTPS, at registration and at each post.
+func TestPortsOfALiveStack(t *testing.T) {
+	const refused = "must have port 443 or 8443, or none"
+	for url, want := range map[string]string{
+		"https://8.8.8.8/": "", "https://8.8.8.8:443/": "", "https://8.8.8.8:8443/": "", "https://[2606:4700::1]:8443/": "",
+		"https://8.8.8.8:22/": refused, "https://8.8.8.8:80/": refused, "https://8.8.8.8:4443/": refused, "https://8.8.8.8:0443/": refused,
+		"https://nothing.example:25/": refused,
+	} {
+		live, test := guard.NewClient(false, true), guard.NewClient(false, false)
+		err := live.Check(t.Context(), url)
+		if bad, _ := errors.AsType[*webhook.URLError](err); (err != nil) != (want != "") || bad != nil && bad.Reason != want {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+		if want == "" {
+			continue
+		}
+		if _, err := live.Post(t.Context(), url, http.Header{}, nil); err == nil || !strings.Contains(err.Error(), "the URL is not acceptable") {
+			t.Errorf("posting to %s: %v", url, err)
+		}
+		if !strings.Contains(url, "example") {
+			must(t, test.Check(t.Context(), url))
+		}
+	}
+}

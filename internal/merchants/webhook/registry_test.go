@@ -1,0 +1,354 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// opaque compares secrets, whose text no package but theirs can read.
+var opaque = cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })
+
+func TestRegister(t *testing.T) {
+	w := newFixture(t)
+	e, err := w.registry.Register(t.Context(), mine, webhook.Registration{
+		URL: hook, EventTypes: []string{webhook.PaymentFailed, webhook.PaymentFailed}, Description: "Crème",
+	})
+	must(t, err)
+	if !regexp.MustCompile(`^we_[0-9a-f]{24}$`).MatchString(e.ID) || !strings.HasPrefix(e.Secret.Reveal(), "whsec_") {
+		t.Errorf("id %s", e.ID)
+	}
+	want := webhook.Endpoint{
+		Owner: mine, ID: e.ID, URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "Crème",
+		Status: webhook.Enabled, Secret: e.Secret, CreatedAt: noon, EnabledAt: noon, Version: 1,
+	}
+	list, err := w.registry.List(t.Context(), mine)
+	must(t, err)
+	if diff := cmp.Diff([]webhook.Endpoint{want, want}, append(list, e), opaque); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheEleventhIsRefused(t *testing.T) {
+	w := newFixture(t)
+	var first webhook.Endpoint
+	for range 10 {
+		first = w.register(mine, hook)
+	}
+	add := func(o webhook.Owner) error {
+		return errOf(w.registry.Register(t.Context(), o, webhook.Registration{URL: hook}))
+	}
+	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
+		t.Errorf("the eleventh: %v", err)
+	}
+	if err := add(webhook.Owner{Merchant: mine.Merchant, Mode: "test"}); err != nil {
+		t.Errorf("the other mode: %v", err)
+	}
+	w.change(first, disable)
+	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
+		t.Errorf("a disabled one still counts: %v", err)
+	}
+	must(t, w.registry.Delete(t.Context(), mine, first.ID))
+	if err := add(mine); err != nil {
+		t.Errorf("a deleted one does not count: %v", err)
+	}
+}
+
+// wrong lists the fields that the parts of err report.
+func wrong(err error) (fields []string) {
+	for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
+		if f, ok := errors.AsType[*webhook.FieldError](part); ok {
+			fields = append(fields, f.Field)
+		} else if _, ok := errors.AsType[*webhook.URLError](part); ok {
+			fields = append(fields, "url")
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	registry := webhook.NewRegistry(w.store, checker{&webhook.URLError{Reason: "no"}}, w.now, rand.Reader)
+	long := strings.Repeat("é", 501)
+	types := []string{"payment.confirmed", "payment.exploded"}
+	_, err := registry.Register(t.Context(), mine, webhook.Registration{URL: "x", EventTypes: types, Description: long})
+	if diff := cmp.Diff([]string{"description", "event_types", "url"}, wrong(err)); diff != "" {
+		t.Errorf("Register: %s", diff)
+	}
+	_, err = registry.Update(t.Context(), mine, e.ID, webhook.Change{
+		URL: new("x"), EventTypes: &types, Description: &long, Status: new(webhook.Deleted),
+	})
+	if diff := cmp.Diff([]string{"description", "event_types", "status", "url"}, wrong(err)); diff != "" {
+		t.Errorf("Update: %s", diff)
+	}
+	for _, overlap := range []time.Duration{-time.Second, 7*24*time.Hour + time.Second} {
+		_, err = registry.RotateSecret(t.Context(), mine, e.ID, overlap)
+		if f, ok := errors.AsType[*webhook.FieldError](err); !ok || f.Field != "expires_in_seconds" {
+			t.Errorf("RotateSecret: %v", err)
+		}
+	}
+	if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || got.Version != 1 {
+		t.Errorf("something was written: version %d, %v", got.Version, err)
+	}
+	w.change(e, webhook.Change{Description: new(strings.Repeat("é", 500))})
+	must(t, errOf(w.registry.RotateSecret(t.Context(), mine, e.ID, 7*24*time.Hour)))
+}
+
+func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change webhook.Change
+		want   func(*webhook.Endpoint)
+	}{
+		{"nothing", webhook.Change{}, func(*webhook.Endpoint) {}},
+		{"the URL, which starts it afresh", webhook.Change{URL: new("https://new.example")}, func(e *webhook.Endpoint) {
+			e.URL, e.EnabledAt = "https://new.example", noon.Add(time.Hour)
+		}},
+		{"the same URL", webhook.Change{URL: new(hook)}, func(*webhook.Endpoint) {}},
+		{"the types", webhook.Change{EventTypes: &[]string{webhook.TestType}}, func(e *webhook.Endpoint) {
+			e.EventTypes = []string{webhook.TestType}
+		}},
+		{"no types, which means all", webhook.Change{EventTypes: &[]string{}}, func(e *webhook.Endpoint) { e.EventTypes = nil }},
+		{"the description", webhook.Change{Description: new("b")}, func(e *webhook.Endpoint) { e.Description = "b" }},
+		{"no description", webhook.Change{Description: new("")}, func(e *webhook.Endpoint) { e.Description = "" }},
+		{"the status", disable, func(e *webhook.Endpoint) { e.Status = webhook.Disabled }},
+		{"the same status", enable, func(*webhook.Endpoint) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFixture(t)
+			want, err := w.registry.Register(t.Context(), mine, webhook.Registration{
+				URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "a",
+			})
+			must(t, err)
+			w.clock = noon.Add(time.Hour)
+			got, err := w.registry.Update(t.Context(), mine, want.ID, test.change)
+			must(t, err)
+			test.want(&want)
+			want.Version = got.Version
+			if diff := cmp.Diff(want, got, opaque); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestWhatIsNotYoursIsNotFound covers every method that takes an id.
+func TestWhatIsNotYoursIsNotFound(t *testing.T) {
+	w, e := delivered(t)
+	gone := w.register(mine, hook)
+	must(t, w.registry.Delete(t.Context(), mine, gone.ID))
+	d := w.newest(e).Delivery
+	methods := map[string]func(o webhook.Owner, id string) error{
+		"Update": func(o webhook.Owner, id string) error {
+			return errOf(w.registry.Update(t.Context(), o, id, webhook.Change{Description: new("x")}))
+		},
+		"Delete": func(o webhook.Owner, id string) error { return w.registry.Delete(t.Context(), o, id) },
+		"RotateSecret": func(o webhook.Owner, id string) error {
+			return errOf(w.registry.RotateSecret(t.Context(), o, id, 0))
+		},
+		"Test":   func(o webhook.Owner, id string) error { return errOf(w.tester.Test(t.Context(), o, id)) },
+		"Resend": func(o webhook.Owner, id string) error { return errOf(w.log.Resend(t.Context(), o, id, d)) },
+		"Deliveries": func(o webhook.Owner, id string) error {
+			err := errOf(w.log.Deliveries(t.Context(), o, id))
+			if id == gone.ID && o == mine && err == nil {
+				return webhook.ErrNotFound // the exception: a deleted endpoint's log stays readable
+			}
+			return err
+		},
+	}
+	for name, call := range methods {
+		for why, r := range map[string]webhook.Ref{
+			"another merchant's": {Owner: webhook.Owner{Merchant: "mer_2", Mode: "live"}, Endpoint: e.ID},
+			"of the other mode":  {Owner: webhook.Owner{Merchant: "mer_1", Mode: "test"}, Endpoint: e.ID},
+			"unknown":            {Owner: mine, Endpoint: "we_unknown"},
+			"deleted":            {Owner: mine, Endpoint: gone.ID},
+		} {
+			if err := call(r.Owner, r.Endpoint); !errors.Is(err, webhook.ErrNotFound) {
+				t.Errorf("%s, %s: %v", name, why, err)
+			}
+		}
+	}
+	if err := w.resend(e, webhook.Delivery{Ref: webhook.Ref{Delivery: "dlv_unknown"}}); !errors.Is(err, webhook.ErrDeliveryNotFound) {
+		t.Errorf("an unknown delivery: %v", err)
+	}
+}
+
+func TestTestPostsOnce(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook, webhook.PaymentFailed) // tests need no subscription
+	w.answers[hook] = []webhook.Answer{{StatusCode: 500, Body: []byte("oh no")}}
+	w.took = 20 * time.Millisecond
+	a, err := w.tester.Test(t.Context(), mine, e.ID)
+	want := webhook.Attempt{At: noon, StatusCode: 500, Duration: w.took, Error: "the endpoint answered 500", Response: "oh no"}
+	must(t, err)
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Error(diff)
+	}
+	w.drain()
+	w.has(1, 0)
+	w.verified(w.posts[0], e.Secret)
+	if body := regexp.MustCompile(`evt_[0-9a-f]{24}`).ReplaceAllString(w.posts[0].body, "evt_X"); body !=
+		`{"id":"evt_X","type":"webhook.test","timestamp":"2026-01-02T12:00:00.000Z","data":{"webhook_id":"`+e.ID+`"}}` {
+		t.Errorf("body %s", body)
+	}
+	if log, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(log) != 0 {
+		t.Errorf("%d deliveries in the log, %v", len(log), err)
+	}
+	w.answers[hook] = statuses(0)
+	if a, err := w.tester.Test(t.Context(), mine, e.ID); err != nil || a.StatusCode != 0 || a.Error != "there was no answer in time" {
+		t.Errorf("no answer: %+v, %v", a, err)
+	}
+	w.change(e, disable)
+	if _, err := w.tester.Test(t.Context(), mine, e.ID); !errors.Is(err, webhook.ErrDisabled) {
+		t.Errorf("disabled: %v", err)
+	}
+}
+
+func mint(t *testing.T) webhook.Secret {
+	t.Helper()
+	s, err := webhook.MintSecret(rand.Reader)
+	must(t, err)
+	return s
+}
+
+func TestSecretShape(t *testing.T) {
+	s, err := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
+	if err != nil || s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
+		t.Errorf("%q, %v", s.Reveal(), err)
+	}
+	if _, err := webhook.MintSecret(bytes.NewReader(make([]byte, 31))); err == nil {
+		t.Error("31 random bytes are enough")
+	}
+	for _, bad := range []string{"", "whsec_", "whsec_AAA", "AAAA", "whsec_AA A=", "WHSEC_AAAA", "whsec_AAAA\n"} {
+		if _, err := webhook.ParseSecret(bad); err == nil || bad != "" && strings.Contains(err.Error(), bad) && bad != "whsec_" {
+			t.Errorf("ParseSecret(%q): %v", bad, err)
+		}
+	}
+}
+
+// TestNothingPrintsASecret: neither a log line nor an endpoint encoded by
+// mistake.
+func TestNothingPrintsASecret(t *testing.T) {
+	s := mint(t)
+	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
+	encoded, err := json.Marshal(e)
+	must(t, err)
+	var logged bytes.Buffer
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
+	for _, out := range []string{
+		fmt.Sprint(s), fmt.Sprintf("%+v %#v %q %x", s, s, s, s), fmt.Sprintf("%+v %#v %v", e, e, &e), string(encoded), logged.String(),
+	} {
+		if strings.Contains(out, s.Reveal()[6:20]) || strings.Contains(out, fmt.Sprintf("%x", s.Reveal()[6:20])) {
+			t.Errorf("it is in %s", out)
+		}
+	}
+}
+
+// TestRotation: both secrets sign until the old one's time is over, then one.
+func TestRotation(t *testing.T) {
+	w := newFixture(t)
+	old := w.register(mine, hook)
+	fresh, err := w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour)
+	must(t, err)
+	signed := func(n int, secrets ...webhook.Secret) {
+		t.Helper()
+		w.mustPublish(w.numbered(n))
+		w.drain()
+		last := w.posts[len(w.posts)-1]
+		for _, s := range secrets {
+			w.verified(last, s)
+		}
+		if entries := strings.Fields(last.header.Get(webhook.HeaderSignature)); len(entries) != len(secrets) {
+			t.Errorf("signatures %v, want %d", entries, len(secrets))
+		}
+	}
+	signed(1, old.Secret, fresh.Secret)
+	w.clock = w.now().Add(time.Hour)
+	signed(2, fresh.Secret)
+	at, err := w.registry.RotateSecret(t.Context(), mine, old.ID, 0)
+	must(t, err)
+	signed(3, at.Secret)
+	if !at.PreviousSecret.IsZero() {
+		t.Error("rotating at once keeps the old secret")
+	}
+}
+
+// TestSealed: secrets that cannot be sealed are not stored, and sealed ones that cannot be
+// opened sign nothing.
+func TestSealed(t *testing.T) {
+	w, e := published(t)
+	as := func(text string, err error) func(context.Context, string, []byte) ([]byte, error) {
+		return func(context.Context, string, []byte) ([]byte, error) { return []byte(text), err }
+	}
+	down := webhook.Sealed{Store: w.store, Seal: as("", errFault)}
+	if err := down.AddEndpoint(t.Context(), e, 10); !errors.Is(err, errFault) {
+		t.Errorf("added: %v", err)
+	}
+	if err := errOf(down.SaveEndpoint(t.Context(), e)); !errors.Is(err, errFault) {
+		t.Errorf("saved: %v", err)
+	}
+	must(t, errOf(webhook.Sealed{Store: w.store, Seal: as("x", nil)}.SaveEndpoint(t.Context(), e)))
+	for _, test := range []struct {
+		open func(context.Context, string, []byte) ([]byte, error)
+		want string // in the error
+	}{{nil, "is sealed: give"}, {as("", errFault), "injected fault"}, {as("nonsense", nil), "opening the secret of " + e.ID}} {
+		sealed := webhook.Sealed{Store: w.store, Open: test.open}
+		err := webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half).Deliver(t.Context(), w.made[0])
+		if err == nil || !strings.Contains(err.Error(), test.want) || len(w.posts) > 0 {
+			t.Errorf("%v, want %q; %d posts", err, test.want, len(w.posts))
+		}
+	}
+	for text, ok := range map[string]bool{
+		mint(t).Reveal(): true, "nonsense": false, "sealed_eA==": true, "sealed_": false, "sealed_!": false,
+	} {
+		if s, err := webhook.ParseStored(text); (err == nil) != ok || ok && s.Stored() != text {
+			t.Errorf("ParseStored(%q) = %q, %v", text, s.Stored(), err)
+		}
+	}
+}
+
+// silence is a sender whose endpoint never answers.
+type silence struct{}
+
+func (silence) Post(ctx context.Context, _ string, _ http.Header, _ []byte) (webhook.Answer, error) {
+	<-ctx.Done()
+	return webhook.Answer{}, ctx.Err()
+}
+
+// TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function
+// for so long.
+func TestATestWaitsFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		tester, began := webhook.NewTester(webhook.Sealed{Store: w.store}, silence{}, time.Now, rand.Reader), time.Now()
+		a, err := tester.Test(t.Context(), mine, e.ID)
+		if took := time.Since(began); err != nil || took != 5*time.Second || a.Duration != took ||
+			a.Error != "the endpoint did not answer within 5 seconds" {
+			t.Errorf("after %v: %+v, %v", took, a, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := tester.Test(ctx, mine, e.ID); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a function whose time is over: %v", err)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// limits are the daily limits of a payment that r asks for: those of its merchant and of
+// the key that asks.
+func (d sending) limits(r payment.Request) []payment.DailyLimit {
+	var limits []payment.DailyLimit
+	if r.Key.Daily != (payment.DailyLimit{}) {
+		limits = append(limits, r.Key.Daily)
+	}
+	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
+		limits = append(limits, payment.DailyLimit{Amount: daily})
+	}
+	return limits
+}
+
+// limits are the daily limits of the payment of a transfer.
+func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
+	if t.Daily.IsZero() {
+		return nil
+	}
+	return []payment.DailyLimit{{Key: "refill/" + coin.Symbol, Amount: t.Daily}}
+}
+
+// charge takes p from daily limits, in the UTC day of now, and returns what refund gives
+// back. The request that creates a payment charges it, and one that takes it up only once
+// no handler can be making it and it holds no nonce: a crash in between counts it twice,
+// never not at all.
+func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment.DailyLimit) (store.Charge, error) {
+	if len(limits) == 0 {
+		return store.Charge{}, nil
+	}
+	c := store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: d.Now(), Amount: p.Amount, Count: uint64(len(p.Outputs())), Limits: limits}
+	err := d.Store.Charge(ctx, c)
+	if err != nil && !errors.Is(err, store.ErrDailyLimit) {
+		err = errors.Join(ErrUnavailable, err)
+	}
+	return c, err
+}
+
+// refund gives back what this request has taken from daily limits. It must not have asked
+// for a reservation that was given, or may have been: that one's payment is charged by it.
+// A crash before leaves the day charged with an amount that was not paid.
+func (d sending) refund(ctx context.Context, taken store.Charge) {
+	if len(taken.Limits) == 0 {
+		return
+	}
+	d.warn(ctx, d.Store.Refund(ctx, taken), "refund of daily limits unknown", "merchant", taken.Merchant, "at", taken.At, "amount",
+		taken.Amount)
+}

@@ -1,0 +1,267 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// rounds bounds how often a payment or its wallet may be found changed by
+// other processes before the request gives up. Each round means that one of
+// them made progress.
+const rounds = 8
+
+// submit reserves a nonce for a stored payment, commits it, releases the
+// reservation and broadcasts the bytes. It works on a context of its own: a
+// client that hangs up must not leave a reservation behind. A crash before the
+// reservation leaves a payment for which no money can move; one after it
+// leaves a payment that check-receipts finishes from the tables. What the request has
+// taken from daily limits is given back unless it was given a reservation, or may have been.
+func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (payment.Payment, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
+	defer cancel()
+	asked := false // for a reservation that was given, or may have been
+	defer func() {
+		if !asked {
+			d.refund(ctx, taken)
+		}
+	}()
+	var tried []token.Address
+	var refusals []error
+	var failed error // of the commit, if one did
+	looked := false
+	for round := 0; round < rounds; round++ {
+		if p.State != payment.Prepared {
+			return p, nil
+		}
+		need := store.NeedOf(p, d.Now())
+		need.Merchant, need.Share = p.Merchant, d.Share
+		signer, w, err := d.reserve(ctx, p, need)
+		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
+		switch {
+		case errors.Is(err, ErrInProgress):
+			return payment.Payment{}, err
+		case err == nil:
+			d.pool.Saw(w)
+			if w.Suspect() { // it holds the nonce from before the tables were restored
+				return payment.Payment{}, ErrWaiting
+			}
+			d.phases.end(phaseReserve)
+			nonce := w.Reservations[p.ID].Nonce
+			if p, err = d.commit(ctx, signer, p, nonce, &failed); err != nil {
+				return payment.Payment{}, unfinished(errors.Join(err, failed))
+			}
+			d.phases.end(phaseCommit)
+			if p.State != payment.Prepared {
+				if walletOf(p) != w.ID || p.Nonce != nonce {
+					d.forgo(ctx, p, need, nonce)
+				}
+				d.deliver(ctx, p, w)
+				d.phases.end(phaseBroadcast)
+				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
+				return p, nil
+			}
+		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
+			looked = true
+			if err := d.look(ctx); err != nil {
+				return payment.Payment{}, unfinished(err)
+			}
+		case !isRefusal(err):
+			// The payment may hold the reservation. Then it will be made.
+			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)
+			if p, err = d.reread(ctx, p); err != nil {
+				return payment.Payment{}, unfinished(err)
+			}
+		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
+		default:
+			d.pool.Saw(w)
+			refusals = append(refusals, err)
+			tried = append(tried, p.Wallet)
+			next, err := d.reassign(ctx, p, &tried, &refusals)
+			switch {
+			case errors.Is(err, errNoWallet):
+				return d.giveUp(ctx, p, refusals)
+			case err != nil:
+				return payment.Payment{}, unfinished(err)
+			}
+			p = next
+			round-- // another wallet is tried: there are only so many
+		}
+	}
+	return payment.Payment{}, errors.Join(ErrInProgress, failed)
+}
+
+// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. Its
+// errors are those of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the
+// key is out of reach and p holds a nonce already, or may: check-receipts makes it there.
+func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need) (wallet.Signer, wallet.Wallet, error) {
+	signer, err := d.ready(ctx, p.Wallet)
+	if err == nil {
+		w, err := d.Store.Reserve(ctx, need)
+		if errors.Is(err, wallet.ErrPaused) {
+			err = fmt.Errorf("%w: %s", err, w.Paused)
+			if w.RolledBack() {
+				err = errors.Join(ErrRolledBack, err)
+			}
+		}
+		return signer, w, err
+	}
+	if held, unknown := d.reserved(ctx, p); held || unknown != nil {
+		return nil, wallet.Wallet{}, errors.Join(ErrWaiting, err, unknown)
+	}
+	return nil, wallet.Wallet{}, d.keyless(ctx, need.Wallet, err)
+}
+
+// errShort reports a request with too little time left to reserve a nonce.
+var errShort = errors.New("too little time is left")
+
+// short reports whether too little time is left to reserve a nonce.
+func (d sending) short(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && deadline.Sub(d.Now()) < reserve
+}
+
+// unfinished is the answer to a request that lost sight of its payment: the
+// payment may hold a reservation, and then it will be made.
+func unfinished(err error) error {
+	if errors.Is(err, ErrKeyReused) {
+		return err
+	}
+	return errors.Join(ErrInProgress, err)
+}
+
+// reread returns the payment as it is stored now, or ErrKeyReused when it was
+// discarded and its key used for another request since.
+func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment, error) {
+	stored, err := d.Store.Payment(ctx, p.ID)
+	if err == nil && stored.Fingerprint != p.Fingerprint {
+		return payment.Payment{}, ErrKeyReused
+	}
+	return stored, err
+}
+
+// commit signs p at nonce and stores the bytes. It returns the payment as it is
+// stored after that: committed by this request or by a faster process, or still
+// prepared and assigned anew, in which case the caller reserves again. A crash
+// before the write leaves the reservation, and check-receipts commits the payment. A
+// failure that is no other process's progress is logged, and noted in failed.
+func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment,
+	error) {
+	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
+	if err == nil {
+		return committed, nil
+	}
+	if !errors.Is(err, store.ErrChanged) && !errors.Is(err, store.ErrNonceTaken) {
+		d.Log.ErrorContext(ctx, "commit failed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "err", err)
+		*failed = ErrCommit
+	}
+	if committed.ID == "" {
+		return payment.Payment{}, err
+	}
+	if errors.Is(err, store.ErrNonceTaken) {
+		// A run took the reservation for an orphan and filled its nonce.
+		tx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
+		if err != nil {
+			return payment.Payment{}, err
+		}
+		if err := d.Store.Release(ctx, p.ID, tx); err != nil {
+			return payment.Payment{}, err
+		}
+	}
+	return d.reread(ctx, p)
+}
+
+// forgo ends the reservation of nonce that need was given for p, which a faster process
+// has committed at another nonce. It gives the nonce back if that is the wallet's last,
+// and fills it otherwise: payments with later nonces wait for it. A crash in between
+// leaves a reservation or a pending transaction, which check-receipts finishes.
+func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
+	err := store.ErrChanged
+	if walletOf(p) == need.Wallet && p.Tx.Cost() == need.Gas {
+		err = d.Store.Return(ctx, need, nonce)
+	}
+	if errors.Is(err, store.ErrChanged) {
+		err = d.fill(ctx, p, need.Wallet, nonce)
+	}
+	if err != nil {
+		d.Log.WarnContext(ctx, "nonce left to another process", "payment", p.ID, "nonce", nonce, "err", err)
+	}
+}
+
+// fill stores and sends a no-op at a nonce that is reserved to p.
+func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+	if d.refused != nil {
+		return d.refused
+	}
+	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
+		return err
+	}
+	signer, err := d.ready(ctx, id.Address)
+	if err != nil {
+		return err
+	}
+	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.Now())
+	if err != nil {
+		return err
+	}
+	d.broadcast(ctx, p, noop)
+	return d.Store.Release(ctx, p.ID, noop)
+}
+
+// deliver releases the reservation, broadcasts the stored bytes and, if no run
+// claims the wallet, asks for a check-receipts run, all at once. The payment is
+// committed: an error here does not concern the caller, and check-receipts does
+// each failed step again.
+func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
+	tx := store.PendingTxOf(p)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		d.warn(ctx, d.Store.Release(ctx, p.ID, tx), "release left to check-receipts", "payment", p.ID)
+	})
+	if !w.ClaimedUntil.After(d.Now()) {
+		wg.Go(func() { d.warn(ctx, d.Hints.Hint(ctx), "hint lost", "payment", p.ID) })
+	}
+	d.broadcast(ctx, p, tx)
+	wg.Wait()
+}
+
+func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.PendingTx) {
+	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
+	defer cancel()
+	if tx.Raw == nil { // a faster process signed it, and only the pending transaction has the bytes
+		stored, err := d.Store.PendingTx(ctx, tx.ID, tx.Nonce)
+		if err != nil {
+			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
+			return
+		}
+		tx = stored
+	}
+	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) { return d.predecessors(ctx, tx) })
+	switch reply.Class {
+	case chain.Accepted, chain.Known:
+	case chain.Funds, chain.Wrong, chain.Replacement:
+		d.Log.ErrorContext(ctx, "broadcast refused", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+	default:
+		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+	}
+}
+
+// predecessors returns the stored bytes of every nonce of the wallet below
+// tx's, in nonce order: those that a node which reports a gap may be missing.
+func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
+	txs, _, err := d.Store.PendingTxs(ctx, tx.ID, 0)
+	var raws [][]byte
+	for _, s := range txs {
+		if s.Nonce < tx.Nonce {
+			raws = append(raws, s.Raw)
+		}
+	}
+	return raws, err
+}

@@ -1,0 +1,334 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// prepare does everything that can fail before anything is stored: limits, fee
+// quote, simulation, key, wallet. Nothing it does has an effect.
+func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
+	wallets, err := d.registry(ctx, d.registryAge())
+	if err != nil {
+		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+	}
+	for i, e := range r.Outputs() {
+		_, own := wallets.Find(e.To)
+		if own { // a retired one too: its key may be gone, or in other hands
+			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
+		}
+	}
+	if r.Entries != nil && d.BatchContract.IsZero() {
+		return payment.Payment{}, ErrNoBatches
+	}
+	for i, e := range r.Outputs() {
+		if err := d.bounds(r, e.Amount); err != nil {
+			return payment.Payment{}, &chain.EntryError{Index: i, Err: err}
+		}
+	}
+	if d.crowd.has(r.Merchant, d.Now()) {
+		return payment.Payment{}, ErrTooMany
+	}
+	if r.Key.Book {
+		if err := d.listed(ctx, r); err != nil {
+			return payment.Payment{}, err
+		}
+	}
+	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	if len(r.Entries) > 1 {
+		offer.BatchContract = d.BatchContract
+	}
+	if err := d.allowed(r.Outputs()...); err != nil {
+		return payment.Payment{}, err
+	}
+	return d.assign(ctx, wallets, offer)
+}
+
+// bounds returns ErrAmountBelow or ErrAmountAbove unless each payment of r may have the
+// amount.
+func (d sending) bounds(r payment.Request, amount token.Amount) error {
+	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
+	switch {
+	case amount.Less(d.Minimum):
+		return ErrAmountBelow
+	case !maximum.IsZero() && maximum.Less(amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(amount),
+		len(r.Entries) > 1 && disburser.MaxAmount().Less(amount):
+		return ErrAmountAbove
+	}
+	return nil
+}
+
+// bookReads is how many recipients of a batch are looked for in a book at once.
+const bookReads = 20
+
+// listed returns ErrNotInBook unless every recipient of r is an active entry of its
+// merchant's book.
+func (d sending) listed(ctx context.Context, r payment.Request) error {
+	active := make([]bool, len(r.Outputs()))
+	var asked errgroup.Group
+	asked.SetLimit(bookReads)
+	for i, e := range r.Outputs() {
+		asked.Go(func() (err error) {
+			active[i], err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
+			return err
+		})
+	}
+	if err := asked.Wait(); err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if i := slices.Index(active, false); i >= 0 {
+		return &chain.EntryError{Index: i, Err: ErrNotInBook}
+	}
+	return nil
+}
+
+// assign returns offer with the wallet that is to pay it and its transaction there.
+func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
+	var refusals []error
+	var blocked []wallet.ID
+	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
+		var held errgroup.Group // a key that is not in memory is read, or tried, meanwhile
+		held.Go(func() error {
+			_, err := d.ready(ctx, w.Address)
+			return err
+		})
+		tx, err := d.simulate(ctx, w, offer)
+		keyErr := held.Wait()
+		switch {
+		case errors.Is(err, errBlocked):
+			blocked = append(blocked, w)
+		case errors.Is(err, errUnapproved):
+			d.Log.WarnContext(ctx, "wallet pays no batches", "wallet", w.Address, "err", err)
+		case errors.Is(err, ErrInsufficient): // another may have more
+		case err != nil:
+			return payment.Payment{}, err
+		case keyErr != nil: // of another wallet the key may be at hand
+			err = d.keyless(ctx, w, keyErr)
+		default:
+			d.pool.Wake(w)
+			d.rest(ctx, blocked)
+			return offer.AssignedTo(w.Address, tx), nil
+		}
+		refusals = append(refusals, err)
+		if len(blocked) == blockedMost {
+			break
+		}
+	}
+	if len(blocked) > 0 {
+		return payment.Payment{}, d.refusedMemo(ctx, blocked[0], offer, unable(refusals))
+	}
+	return payment.Payment{}, unable(refusals)
+}
+
+// errMemo reports a token that makes a transfer only if nothing follows its
+// arguments.
+var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off "+
+	"(docs/parameters.md)", ErrUnavailable)
+
+// refusedMemo returns errMemo if the token would make p without the memo from a
+// wallet from which it pays nobody with it, and refusal otherwise.
+func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment, refusal error) error {
+	if _, err := d.Nodes.Estimate(ctx, p.Call(w.Address, false)); err != nil {
+		return refusal
+	}
+	return errMemo
+}
+
+// errBlocked reports a wallet from which the token pays nobody.
+var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
+
+// errUnapproved reports a wallet from which the token pays, and the batch contract not.
+var errUnapproved = fmt.Errorf("%w: the batch contract may not spend so much of the wallet's coins: remit batch approve", ErrUnavailable)
+
+const (
+	// blockedMost is how many wallets a request finds blocked before it takes
+	// the token itself to be stopped: each costs three requests to a node.
+	blockedMost = 4
+	// blockedFor is how long a wallet is blocked before it is paused: longer
+	// than an issuer's short stop of the token takes to reach every node.
+	blockedFor = 5 * time.Minute
+	// blockedReason is why it is paused.
+	blockedReason = "blocked: the token pays nobody from it"
+)
+
+// rest lets wallets rest that are blocked while the token pays from another: an
+// issuer can freeze an account (EIP-20 tokens such as USDC and USDT do). One that
+// has been blocked for long is paused, so that an operator hears of it. A
+// pause for another reason stays.
+func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
+	for _, id := range blocked {
+		since := d.pool.Rest(id, blockedReason, d.Now())
+		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
+		if d.Now().Sub(since) >= blockedFor {
+			d.warn(ctx, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)
+		}
+	}
+}
+
+// simulate returns the unsigned transaction by which w would make p, if the
+// token lets it.
+func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
+	call := d.call(p, w.Address)
+	screened := call
+	if !d.Sanctions.IsZero() {
+		screened.List = d.Sanctions
+		for _, e := range p.Outputs() {
+			screened.Recipients = append(screened.Recipients, e.To)
+		}
+	}
+	market, gas, err := d.quote(ctx, screened)
+	switch {
+	case errors.Is(err, chain.ErrListed):
+		return chain.Tx{}, &chain.EntryError{Index: place(err), Err: fmt.Errorf("%w: %w", errScreened, err)}
+	case errors.Is(err, chain.ErrReverted) && p.Ether():
+		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
+	case errors.Is(err, chain.ErrReverted):
+		return chain.Tx{}, d.diagnose(ctx, p, w.Address, err)
+	case errors.Is(err, chain.ErrTooLarge):
+		return chain.Tx{}, d.fewer(ctx, p, w.Address)
+	case err != nil:
+		return chain.Tx{}, errors.Join(ErrUnavailable, err)
+	}
+	tx := chain.Tx{
+		ChainID: w.ChainID, To: call.To, Value: call.Value, Data: call.Data, Gas: chain.GasLimit(gas),
+		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
+	}
+	tx.L1Fee = market.L1Reserve(tx)
+	return tx, nil
+}
+
+// place returns which entry err concerns, -1 if it does not say so.
+func place(err error) int {
+	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+		return entry.Index
+	}
+	return -1
+}
+
+// trial returns a function that reports whether w could make a payment. It notes in unknown
+// that no node answered.
+func (d sending) trial(ctx context.Context, w token.Address, unknown *error) func(payment.Payment) bool {
+	return func(p payment.Payment) bool {
+		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
+		if err != nil && !errors.Is(err, chain.ErrReverted) && !errors.Is(err, chain.ErrTooLarge) {
+			*unknown = errors.Join(ErrUnavailable, err)
+		}
+		return err == nil
+	}
+}
+
+// A TooManyError reports a batch of more entries than fit into a transaction. Nothing was
+// started.
+type TooManyError struct{ Fit int }
+
+// Error implements error.
+func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }
+
+// fewer says how many of the entries of p fit into a transaction of w.
+func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
+	var unknown error
+	passes := d.trial(ctx, w, &unknown)
+	fit := sort.Search(len(p.Entries)-1, func(n int) bool {
+		some := p
+		some.Entries = p.Entries[:n+1]
+		return !passes(some)
+	})
+	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one alone is a transfer
+}
+
+// call returns the call by which w would make p.
+func (d sending) call(p payment.Payment, w token.Address) chain.Call {
+	call := p.Call(w, !d.MemoOff)
+	call.ByCall = d.ByCall && call.To == p.Token.Contract
+	return call
+}
+
+// quote executes the call within the worst case, or estimates it, and asks for fees beside
+// it when the last quote is older than a block, and for the worst case when that is old: one
+// round trip.
+func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
+	d.mu.Lock()
+	market, fresh := d.market, !d.quoted.IsZero() && d.Now().Sub(d.quoted) < d.BlockTime
+	d.mu.Unlock()
+	var asked errgroup.Group
+	if !fresh {
+		asked.Go(func() (err error) {
+			market, err = d.Nodes.Fees(ctx)
+			return err
+		})
+	}
+	if call.ByCall {
+		var due bool
+		if call.Within, due = d.worst.take(d.Now()); due {
+			asked.Go(func() error {
+				d.learn(ctx, call)
+				return nil
+			})
+		}
+	}
+	gas, err := d.Nodes.Estimate(ctx, call)
+	if err := cmp.Or(err, asked.Wait()); err != nil {
+		return chain.Market{}, 0, err
+	}
+	if !fresh {
+		d.mu.Lock()
+		d.market, d.quoted = market, d.Now()
+		d.mu.Unlock()
+	}
+	return market, gas, nil
+}
+
+// diagnose says why a transfer or batch of p from w reverted: the wallet has too little,
+// the token pays nobody from it, the batch contract may not spend its coins, or the token
+// refuses a recipient.
+func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Address, reverted error) error {
+	views, err := d.Nodes.Latest(ctx, w, d.Token.Contract)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if views.Leading().Balance.Less(p.Amount) {
+		return ErrInsufficient
+	}
+	var unknown error // it says nothing of the token
+	passes := d.trial(ctx, w, &unknown)
+	toItself := p
+	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)
+	for i := range toItself.Entries {
+		toItself.Entries[i].To = w
+	}
+	plain := toItself
+	plain.Entries, plain.BatchContract = nil, token.Address{}
+	refusal := errBlocked
+	switch {
+	case passes(toItself):
+		i := place(reverted)
+		if i < 0 { // the node does not give the contract's reason
+			i = sort.Search(len(p.Entries)-1, func(n int) bool {
+				some := toItself
+				some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
+				return !passes(some)
+			})
+		}
+		return cmp.Or(unknown, error(&chain.EntryError{Index: i, Err: ErrRecipient}))
+	case !p.BatchContract.IsZero() && passes(plain):
+		refusal = errUnapproved
+	}
+	return cmp.Or(unknown, fmt.Errorf("%w: %s: %w", refusal, w, reverted))
+}
+
+func walletOf(p payment.Payment) wallet.ID {
+	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+}

@@ -1,0 +1,342 @@
+package dispatch_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// errBroken is the error of a call that a script lets fail.
+var errBroken = errors.New("broken")
+
+// A script names calls by their operation and number, "Reserve#1", and says what
+// happens before one. An error of it is returned in the call's place.
+type script map[string]func(p *process) error
+
+// breaks is a script in which some calls fail and have no effect.
+func breaks(calls ...string) script {
+	s := script{}
+	for _, call := range calls {
+		s[call] = func(*process) error { return errBroken }
+	}
+	return s
+}
+
+// with returns a script with one more act.
+func (s script) with(call string, act func(p *process) error) script {
+	s[call] = act
+	return s
+}
+
+// A process is a dispatcher every call of which to its ports goes by a script.
+// It is also its own keys, hints and node.
+type process struct {
+	chain.Node
+	d      *dispatch.Dispatcher
+	t      *testing.T
+	tables *memory.Payments
+	script script
+	now    time.Time
+	mined  uint64          // the count of every wallet
+	holds  token.Amount    // of the token, of every wallet
+	poor   token.Address   // the wallet that has none of it
+	reply  chain.Class     // to every broadcast
+	keys   []token.Address // of wallets
+	sent   [][]byte        // to the node
+	calls  []string        // in the order they were made
+	mu     sync.Mutex      // guards calls, script, sent, times and asked
+	times  map[string]int  // of each operation
+
+	block      chain.Hash               // the hash of every block
+	draining   []token.Address          // of keys
+	refuses    []token.Address          // recipients that the token refuses
+	unable     []token.Address          // wallets from which the token pays nobody
+	mute       int                      // the simulated call that the node does not answer, counted from 1; 0: none
+	asked      int                      // simulated calls
+	listed     []token.Address          // that the sanctions list has
+	unapproved []token.Address          // wallets whose coins the batch contract may not spend
+	fit        int                      // the most entries that fit into a transaction; 0: any
+	tells      bool                     // the node gives the batch contract's reason
+	strict     bool                     // the token refuses call data of another length than a transfer's
+	blocked    int                      // simulated transfers from those to others
+	idle       token.Address            // the wallet of which none is mined
+	foreign    token.Address            // the wallet of which the node's pool holds a transaction
+	delays     map[string]time.Duration // of operations
+	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
+	executed   []string                 // transfers that are ByCall, with the gas that they had
+}
+
+// asked is a request that a process can make.
+var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(100)}
+
+// first and second are the wallets of a process.
+var first, second = token.Address{1}, token.Address{2}
+
+// newProcess returns a process with two wallets. Its tables are empty.
+func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPayments(), s) }
+
+// start returns a process with two wallets and with the tables of another.
+func start(t *testing.T, tables *memory.Payments, s script) *process {
+	p := &process{
+		t: t, tables: tables, script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
+		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
+		times: map[string]int{},
+	}
+	p.d = dispatch.New(stack.Config{ChainID: 1, BlockTime: time.Minute}, dispatch.Parts{
+		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
+		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
+		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
+		After: func(d time.Duration) <-chan time.Time {
+			p.must(p.call("After " + d.String()))
+			return time.After(0)
+		},
+	})
+	p.set(func(s *settings.Settings) {
+		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantShare = fakechain.Batcher, 4, token.Units(5000), 100
+	})
+	return p
+}
+
+// set changes the settings as an operator does, and lets the process read them again.
+func (p *process) set(change func(*settings.Settings)) {
+	p.t.Helper()
+	rules, err := p.tables.Rules(context.Background())
+	s := rules.Settings
+	if p.must(err); rules.Unusable != nil {
+		s = settings.Default()
+		s.Version = rules.Settings.Version
+	}
+	change(&s)
+	p.must(p.tables.SetSettings(context.Background(), s))
+	p.d.Forget()
+}
+
+func (p *process) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+	p.mu.Lock()
+	p.times[c.Op]++
+	call := fmt.Sprint(c.Op, "#", p.times[c.Op])
+	p.calls = append(p.calls, call)
+	act := p.script[call]
+	delete(p.script, call)
+	p.mu.Unlock()
+	time.Sleep(p.delays[c.Op])
+	if act != nil {
+		if err := act(p); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	apply(ctx)
+	return nil
+}
+
+// pay sends asked.
+func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
+
+// send sends asked under another key.
+func (p *process) send(key string) (dispatch.Result, error) {
+	r := asked
+	r.IdempotencyKey = key
+	return p.d.Send(p.t.Context(), r)
+}
+
+// did reports whether a call was made.
+func (p *process) did(call string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.calls, call)
+}
+
+// stored is the payment that answers asked, as it is stored; zero when none is.
+func (p *process) stored() payment.Payment {
+	stored, _ := p.tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+	return stored
+}
+
+// holdsNothing reports whether no wallet has a reservation.
+func (p *process) holdsNothing() bool {
+	for _, a := range p.keys {
+		if w, err := p.tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// record is a wallet as it is stored.
+func (p *process) record(a token.Address) wallet.Wallet {
+	w, err := p.tables.Wallet(context.Background(), walletOf(a))
+	p.must(err)
+	return w
+}
+
+func (p *process) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
+func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
+
+func (p *process) call(op string) error {
+	return p.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
+}
+
+func (p *process) Nodes(context.Context) (chain.Nodes, error) {
+	if err := p.call("Nodes"); err != nil {
+		return nil, err
+	}
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, nil
+}
+
+func (p *process) Hint(context.Context) error { return p.call("Hint") }
+
+// A registering store has the wallets of a process in its registry.
+type registering struct {
+	*interpose.Store
+	p *process
+}
+
+func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	for _, a := range r.p.keys {
+		from, to := wallet.Draining, wallet.Active
+		switch {
+		case slices.Contains(r.p.draining, a):
+			from, to = to, from
+		case a == funding:
+			to = wallet.Funding
+		}
+		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
+		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now))
+	}
+	return r.Store.Wallets(ctx, chainID)
+}
+
+func (p *process) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
+	return p, p.call("Signer")
+}
+
+func (p *process) Ready(context.Context) error { return p.call("Ready") }
+
+// Sign signs never alike, as a key in another service does.
+func (p *process) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	err := p.call("Sign")
+	p.mu.Lock()
+	raw := fmt.Append(nil, tx, nonce, p.times["Sign"])
+	p.mu.Unlock()
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
+}
+
+func (p *process) String() string { return "node" }
+
+func (p *process) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1)}, nil
+}
+
+// balance is the amount of the token that a wallet has.
+func (p *process) balance(a token.Address) token.Amount {
+	if a == p.poor {
+		return token.Amount{}
+	}
+	return p.holds
+}
+
+func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
+	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 && !c.List.IsZero() {
+		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
+	}
+	p.mu.Lock()
+	p.asked++
+	silent := p.asked == p.mute
+	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
+	if c.ByCall {
+		p.executed = append(p.executed, fmt.Sprintf("%x %d", outputs[0].To[:1], c.Within))
+	}
+	p.mu.Unlock()
+	if silent {
+		return 0, errors.New("connection reset")
+	}
+	if slices.Contains(p.unable, c.From) {
+		if outputs[0].To != c.From {
+			p.blocked++
+		}
+		return 0, chain.ErrReverted
+	}
+	switch batch := c.To == fakechain.Batcher; {
+	case batch && c.Batch && p.fit > 0 && len(outputs) > p.fit:
+		return 0, chain.ErrTooLarge
+	case batch && slices.Contains(p.unapproved, c.From), p.strict && len(c.Data) != 4+32+32:
+		return 0, chain.ErrReverted
+	}
+	var sum token.Amount
+	for i, e := range outputs {
+		sum, _ = sum.Add(e.Amount)
+		switch refused := slices.Contains(p.refuses, e.To) || p.balance(c.From).Less(sum); {
+		case refused && p.tells:
+			return 0, &chain.EntryError{Index: i, Err: chain.ErrReverted}
+		case refused:
+			return 0, chain.ErrReverted
+		}
+	}
+	gas := cmp.Or(p.costs[outputs[0].To], 50_000)
+	if gas <= c.Within {
+		return c.Within, nil
+	}
+	return gas, nil
+}
+
+func (p *process) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return chain.Head{Number: 9, Final: 9}, nil
+}
+
+func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
+	mined := p.mined
+	if a == p.idle {
+		mined = 0
+	}
+	pending := mined
+	if a == p.foreign {
+		pending++
+	}
+	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
+}
+
+func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {
+	if block != 9 {
+		return 0, nil
+	}
+	return p.mined, nil
+}
+
+func (p *process) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
+	return slices.Repeat([]chain.Hash{p.block}, len(numbers)), nil
+}
+
+func (p *process) Send(_ context.Context, raw []byte) chain.Reply {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, raw)
+	return chain.Reply{Class: p.reply}
+}

@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Refill has the stack's funding wallet move the stack's amount of one asset to a
+// wallet, which lacks it as every node says at or after the block seen. It returns once
+// that is reserved, as Move does, or may be under way. The keys of a wallet's refills
+// count up, and a number is used only when the refill before it has ended at or before
+// seen: neither a crash, nor a repetition, nor another process beside this one refills
+// twice, and a read that fails leads to no refill. A refill that was refused leaves its
+// number to the next one. ErrDailyLimit reports that the day's refills are used up, and
+// ErrUnavailable that there is no funding wallet.
+func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
+	rules, err := d.ruling(ctx)
+	if err != nil {
+		return err
+	}
+	rule, coin := rules.Refills.Token, d.Token
+	if ether {
+		rule, coin = rules.Refills.Ether, payment.Ether
+	}
+	if rule.Amount.IsZero() { // by newer settings than its caller's; a transfer of zero would be one of all
+		return fmt.Errorf("%w: the settings have no refill", ErrUnavailable)
+	}
+	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	funding, found := wallets.Funding()
+	if !found {
+		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes a wallet that", ErrUnavailable)
+	}
+	t := Transfer{Mode: d.Mode, From: funding.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
+	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, coin.Symbol, n) }
+	n, last, err := d.lastRefill(ctx, func(n uint64) payment.ID { return payment.KeyID(payment.Operator, t.Mode, key(n)) })
+	if err != nil {
+		return err
+	}
+	switch {
+	case n == 0, last.State.Final() && last.Block <= seen:
+		n++
+	case last.State != payment.Prepared: // under way, or not arrived by seen
+		return nil
+	default:
+		t.From, t.Amount = last.Wallet, last.Amount
+	}
+	t.Key = key(n)
+	if _, err = d.Move(ctx, t); errors.Is(err, ErrInProgress) {
+		d.Log.InfoContext(ctx, "refill in progress", "wallet", to, "number", n, "err", err)
+		return nil // begun or not, or another process is at it: the next call goes on
+	}
+	return err
+}
+
+// lastRefill returns the highest number under whose id a payment is stored, with that
+// payment; 0 if there is none. Each number below it has one.
+func (d *Dispatcher) lastRefill(ctx context.Context, id func(n uint64) payment.ID) (last uint64, p payment.Payment, err error) {
+	for beyond := uint64(0); beyond == 0 || last+1 < beyond; {
+		n := 2*last + 1
+		if beyond > 0 {
+			n = last + (beyond-last)/2
+		}
+		stored, err := d.Store.Payment(ctx, id(n))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			beyond = n
+		case err != nil:
+			return 0, p, fmt.Errorf("reading refill %d: %w", n, err)
+		default:
+			last, p = n, stored
+		}
+	}
+	return last, p, nil
+}

@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// isRefusal reports whether a wallet refused the reservation: then nothing was
+// reserved. Any other error leaves that unknown.
+func isRefusal(err error) bool {
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken,
+		wallet.ErrGas, errNoKey}
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+}
+
+// raise asks the chain how far the wallet is, and lifts its ceiling if that is
+// further than the ceiling knew.
+func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
+	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
+	var ceiling uint64
+	if err == nil {
+		ceiling = views.Leading().Mined + d.Window
+	}
+	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
+}
+
+// errNoKey reports a wallet whose key is out of reach.
+var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
+
+// keyless lets a wallet rest whose key is out of reach: that of another may be at hand.
+func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
+	d.pool.Rest(id, "no key", d.Now())
+	d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", id.Address, "err", err)
+	return errors.Join(errNoKey, err)
+}
+
+// errNoWallet reports that every active wallet was tried.
+var errNoWallet = errors.New("no wallet is left to try")
+
+// reassign moves the payment to a wallet that was not tried, and from which the token makes
+// it, and returns it as it is stored then: another process may have changed it first. It
+// returns errNoWallet when no wallet is left, and adds to refusals why those that it tried
+// cannot pay. A crash after the write leaves a payment that the next request under its key
+// finishes; a reservation that it holds on the wallet it left is an orphan, which
+// check-receipts fills with a no-op.
+func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
+	if d.refused != nil {
+		return payment.Payment{}, d.refused
+	}
+	wallets, err := d.registry(ctx, d.registryAge())
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	for _, id := range d.pool.Choose(d.ChainID, wallets.Active(), p.Amount, d.Now()) {
+		if slices.Contains(*tried, id.Address) {
+			continue
+		}
+		*tried = append(*tried, id.Address)
+		tx, err := d.simulate(ctx, id, p)
+		if err != nil {
+			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
+			if errors.Is(err, ErrInsufficient) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
+				continue
+			}
+			break // no node answers, or the token refuses the recipient: so it would be with each
+		}
+		moved := p.AssignedTo(id.Address, tx)
+		err = d.Store.Reassign(ctx, moved, p.Revision)
+		if err == nil {
+			return moved, nil
+		}
+		stored, readErr := d.reread(ctx, p)
+		if readErr != nil {
+			return payment.Payment{}, errors.Join(err, readErr)
+		}
+		return stored, nil
+	}
+	return payment.Payment{}, errNoWallet
+}
+
+// unable returns why no wallet can pay.
+func unable(refusals []error) error {
+	others := slices.DeleteFunc(slices.Clone(refusals), func(err error) bool {
+		return errors.Is(err, wallet.ErrToken) || errors.Is(err, ErrInsufficient)
+	})
+	if len(others) == 0 && len(refusals) > 0 {
+		return ErrInsufficient // every wallet lacks the token only
+	}
+	return errors.Join(slices.Concat([]error{ErrUnavailable}, others)...)
+}
+
+// giveUp refuses a payment that no wallet can make now.
+func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (payment.Payment, error) {
+	refusal := unable(refusals)
+	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrShare) }) {
+		refusal = ErrTooMany // a wallet would pay for another merchant
+		d.crowd.add(p.Merchant, d.Now())
+	}
+	return d.refuse(ctx, p, refusal)
+}

@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+const (
+	// RegistryAge is how long a process pays by the registry that it has read, unless
+	// its Config says so: how long a change of it takes to be seen by all.
+	RegistryAge = 5 * time.Minute
+	// justRead is how old a registry may be that is as good as the one in the store.
+	justRead = 2 * time.Second
+)
+
+// registry returns the wallets of the chain, as they were in the store at most so long
+// ago. A wallet that an operator drains is paid from for RegistryAge more; one that is
+// retired gives no reservation, whatever a process believes.
+func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
+	began := d.Now()
+	d.mu.Lock()
+	wallets, age := d.wallets, began.Sub(d.read)
+	d.mu.Unlock()
+	if age >= 0 && age < within {
+		return wallets, nil
+	}
+	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.wallets, d.read = wallets, began
+	d.mu.Unlock()
+	return wallets, nil
+}
+
+func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
+
+// ready returns the key of a wallet if it can sign now. It is asked before a nonce is
+// reserved: while a key is out of reach, no reservations pile up for it.
+func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
+	signer, err := d.signer(ctx, address)
+	if err == nil {
+		err = signer.Ready(ctx)
+	}
+	return signer, err
+}
+
+// signer returns the key of a wallet, which may be newer than the registry that this
+// process has read.
+func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
+	var err error
+	for _, within := range []time.Duration{d.registryAge(), 0} {
+		var wallets wallet.Registry
+		wallets, err = d.registry(ctx, within)
+		if r, registered := wallets.Find(address); registered {
+			return d.Keys.Signer(ctx, r)
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("%w %v", wallet.ErrNoKey, address), err)
+}

@@ -1,0 +1,153 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// change stores other settings, which the process has not read.
+func (p *process) change(set func(*settings.Settings)) {
+	p.t.Helper()
+	rules, err := p.tables.Rules(p.t.Context())
+	p.must(err)
+	s := rules.Settings
+	set(&s)
+	p.must(p.tables.SetSettings(p.t.Context(), s))
+}
+
+// TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
+// before, by the clock, whatever the process did meanwhile.
+func TestSettingsTakeEffect(t *testing.T) {
+	p := newProcess(t, script{})
+	for i, step := range []struct {
+		later time.Duration
+		want  error
+	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
+		p.now = p.now.Add(step.later)
+		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
+			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
+		}
+		if i == 0 {
+			p.change(func(s *settings.Settings) { s.Maximum = token.Units(99) })
+		}
+	}
+	if p.times["Rules"] != 3 {
+		t.Errorf("the rules were read %d times, want one request every MaxAge", p.times["Rules"])
+	}
+}
+
+// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for
+// what is paid are answered, and what holds a nonce is made.
+func TestUnusableSettings(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(p *process)
+		log   string
+	}{
+		"damaged":               {func(p *process) { p.tables.SpoilSettings(settings.ErrDamaged) }, "damaged"},
+		"missing":               {func(p *process) { p.tables.SpoilSettings(settings.ErrMissing) }, "remit settings set"},
+		"of newer code":         {func(p *process) { p.change(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
+		"unreadable":            {func(p *process) { p.script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, errBroken.Error()},
+		"a live stack's, unset": {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
+		"a restored live stack's": {func(p *process) {
+			p.d.Live = true
+			p.change(func(s *settings.Settings) { s.Minimum, s.Maximum = token.Units(1), token.Units(1000) })
+		}, "not confirmed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, script{})
+			var log bytes.Buffer
+			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+			paid, err := p.pay()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.spoil(p)
+			p.now = p.now.Add(settings.MaxAge)
+			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Create#2") {
+				t.Errorf("a new payment: %v, after %v", err, p.calls)
+			}
+			if !strings.Contains(log.String(), "settings unusable") || !strings.Contains(log.String(), test.log) {
+				t.Errorf("logged %s, want %q", &log, test.log)
+			}
+			if again, err := p.pay(); err != nil || !again.Replayed || again.Payment.TxHash != paid.Payment.TxHash {
+				t.Errorf("a repetition: %+v, %v", again, err)
+			}
+			if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
+				Amount: token.Units(1)}); !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("a transfer: %v", err)
+			}
+			if err := p.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("a refill: %v", err)
+			}
+			p.change(func(s *settings.Settings) {
+				if s.Minimum, s.Maximum, s.Daily = token.Units(1), token.Units(1000), token.Units(5000); s.Needs != settings.Code {
+					s.Needs, s.MerchantShare = settings.Code, 100
+				}
+				s.Confirmed = true
+			})
+			if _, err := p.send("new"); err != nil {
+				t.Errorf("once they are set: %v", err)
+			}
+		})
+	}
+}
+
+// TestTablesOfAnotherCoin: the first payment says of which token, on which chain, those of
+// the tables are. A process of another makes none, nor one that does not know whether that is
+// stored. What is paid is answered, and what may be made is not said to be refused.
+func TestTablesOfAnotherCoin(t *testing.T) {
+	coin := func(p *process) store.Coin {
+		rules, err := p.tables.Rules(t.Context())
+		p.must(err)
+		return rules.Coin
+	}
+	ours := store.Coin{ChainID: 1, Token: token.Address{0xc0}}
+	of := func(tables *memory.Payments, c store.Coin, s script) *process {
+		p := start(t, tables, s)
+		p.d.ChainID, p.d.Token.Contract = c.ChainID, c.Token
+		return p
+	}
+	p := of(memory.NewPayments(), ours, script{})
+	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
+		Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
+		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
+	}
+	paid, err := p.pay()
+	p.must(err)
+	other := asked
+	other.IdempotencyKey = "left"
+	p.script = breaks("Reserve#2", "Payment#1", "Payment#2")
+	_, err = p.d.Send(t.Context(), other)
+	if !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	for _, c := range []store.Coin{{ChainID: 2, Token: ours.Token}, {ChainID: 1, Token: token.Address{0xc1}}} {
+		q := of(p.tables, c, script{})
+		var log bytes.Buffer
+		q.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.did("Create#1") ||
+			!strings.Contains(log.String(), "set them back") {
+			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.calls, &log)
+		}
+		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {
+			t.Errorf("a repetition: %+v, %v", again, err)
+		}
+		q.now = p.now.Add(handlerLife)
+		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
+			t.Errorf("one that was left: %v", err)
+		}
+		if err := q.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("a refill: %v", err)
+		}
+	}
+}

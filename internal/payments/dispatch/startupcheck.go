@@ -1,0 +1,268 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+const (
+	// comparedFor is how long a process believes a run of check-receipts that has
+	// compared every wallet: the minute until the next run, and half a minute for
+	// that run itself.
+	comparedFor = 90 * time.Second
+	// skew is how far another host's clock may be ahead.
+	skew = 5 * time.Second
+)
+
+// startupCheck passes once in a process's life, before its first reservation: then every
+// wallet is compared with the chain, and the tables say of which coin their payments are. It
+// refuses to pay at all while the chain is ahead of any wallet: then another program uses a
+// key, or the tables were restored from the past and a payment made since could be made
+// again. It keeps what it has compared, so that the next call asks only for the rest. Two
+// requests that come at once may both do it; neither waits for the other. A crash leaves
+// tables that say of which coin they are, and no payment.
+func (d sending) startupCheck(ctx context.Context) error {
+	if d.checked.Load() {
+		return nil
+	}
+	err := d.look(ctx)
+	if coin := d.ours(); err == nil && d.coin != coin {
+		err = d.Store.Bind(ctx, coin, d.Now())
+	}
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	d.checked.Store(true)
+	return nil
+}
+
+// ours is the coin of this process.
+func (d *Dispatcher) ours() store.Coin {
+	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
+}
+
+// look compares every wallet that has a record, also one that is draining or whose
+// key is gone: a payment that the tables have forgotten may be its own. A retired
+// wallet's key may be in any hands, and it is left out. look believes the run of
+// check-receipts that has just done so. Then it opens the wallets that have no
+// record. Tables in which none has may have lost them all: then it is an error if one
+// cannot be opened, and none is. If it crashes in between, the next request looks
+// again.
+func (d sending) look(ctx context.Context) error {
+	var compared store.Comparison
+	var mark sync.WaitGroup
+	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
+	wallets, err := d.registry(ctx, justRead)
+	mark.Wait()
+	if err != nil {
+		return err
+	}
+	known := wallets.Working(true)
+	if age := d.Now().Sub(compared.At); age < -skew || age >= comparedFor {
+		if err := abreast(known, func(r wallet.Registration) error { return d.compare(ctx, r) }); err != nil {
+			return err
+		}
+	}
+	if unopened := wallets.Working(false); len(unopened) > 0 {
+		none := !slices.ContainsFunc(known, func(r wallet.Registration) bool { return r.State != wallet.Damaged })
+		return d.open(ctx, unopened, none)
+	}
+	return nil
+}
+
+// abreast calls do for every wallet, some at once, and returns the error of the first
+// that has one, in the registry's order, once all are done: a process with many wallets
+// must not ask for one after the other before its first payment.
+func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error {
+	var group errgroup.Group
+	group.SetLimit(16)
+	errs := make([]error, len(wallets))
+	for i, r := range wallets {
+		group.Go(func() error {
+			errs[i] = do(r)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return cmp.Or(errs...)
+}
+
+// compare compares a wallet with the chain, unless this process has. What it learns
+// of it, the pool knows from then on.
+func (d sending) compare(ctx context.Context, r wallet.Registration) error {
+	id := r.ID
+	if _, done := d.compared.Load(id); done {
+		return nil
+	}
+	w, err := d.record(ctx, r)
+	if err != nil {
+		return err
+	}
+	d.pool.Saw(w)
+	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
+	if err != nil {
+		return err
+	}
+	for _, view := range views {
+		if view.Mined <= w.NextNonce {
+			continue
+		}
+		fresh, err := d.record(ctx, r) // others reserve between our read and the node's answer
+		if err != nil {
+			return err
+		}
+		if view.Mined > fresh.NextNonce {
+			return fmt.Errorf("%w: %s says %d of wallet %s, next nonce is %d",
+				wallet.ErrBehind, view.Node, view.Mined, id.Address, fresh.NextNonce)
+		}
+	}
+	d.compared.Store(id, nil)
+	return nil
+}
+
+// record returns the record of a wallet that has one. A wallet whose registration is
+// damaged may never have been opened: then it has paid nothing.
+func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
+	w, err := d.Store.Wallet(ctx, r.ID)
+	if r.State == wallet.Damaged && errors.Is(err, wallet.ErrUnknown) {
+		return wallet.Wallet{ID: r.ID}, nil
+	}
+	return w, err
+}
+
+// open makes the records of wallets seen for the first time. If one of them has paid
+// before, it pauses them all: the tables may have lost its record, and its payments
+// with it. One that cannot be opened, since another program uses its key or a node
+// does not answer, stops no other: it has no record to reserve from, and is tried
+// last for a minute. When all are wanted, that is an error, and none is opened.
+func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) error {
+	suspicion, unknown := d.suspicion(ctx)
+	var mu sync.Mutex
+	opening := map[wallet.ID]wallet.Wallet{}
+	err := abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
+		w, err := d.firstUse(ctx, r.ID)
+		if err = cmp.Or(unknown, err); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		opening[r.ID] = w
+		if w.Suspect() {
+			suspicion = w.Paused
+			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", r.ID.Address, "reason", suspicion)
+		}
+		return nil
+	}))
+	if err != nil && all {
+		return err
+	}
+	wallets = slices.DeleteFunc(slices.Clone(wallets), func(r wallet.Registration) bool { _, known := opening[r.ID]; return !known })
+	_ = abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
+		w := opening[r.ID]
+		w.Paused = cmp.Or(w.Paused, suspicion)
+		err := d.Store.Open(ctx, w)
+		if err == nil {
+			d.pool.Saw(w)
+		}
+		return err
+	}))
+	return nil
+}
+
+// orLeaveOut returns do, which has a wallet tried last for a minute if it fails.
+func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) error) func(wallet.Registration) error {
+	return func(r wallet.Registration) error {
+		err := do(r)
+		if err != nil {
+			d.pool.Rest(r.ID, "not opened", d.Now())
+			d.Log.ErrorContext(ctx, "wallet left out", "wallet", r.ID.Address, "err", err)
+		}
+		return err
+	}
+}
+
+// suspicion returns the reason for which a new wallet is paused as another is: the chain
+// is ahead of the tables, or behind. Empty when none is.
+func (d sending) suspicion(ctx context.Context) (reason string, err error) {
+	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	if err != nil {
+		return "", err
+	}
+	var mu sync.Mutex
+	err = abreast(wallets.Working(true), func(r wallet.Registration) error {
+		w, err := d.record(ctx, r)
+		mu.Lock()
+		defer mu.Unlock()
+		if w.Suspect() || w.RolledBack() && reason == "" {
+			reason = w.Paused
+		}
+		return err
+	})
+	return reason, err
+}
+
+// firstUse returns the record of a wallet seen for the first time. It is under suspicion if
+// the wallet has paid before: another program did, or the tables have lost that it did.
+func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
+	if err != nil {
+		return wallet.Wallet{}, err
+	}
+	settled := uint64(0)
+	if views.Leading().Mined > 0 {
+		if views, settled, err = d.settled(ctx, id); err != nil {
+			return wallet.Wallet{}, err
+		}
+	}
+	w, err := wallet.FirstUse(id, views, settled, d.Window)
+	if err == nil && (settled == 0 || d.Ephemeral) {
+		return w, nil
+	}
+	stored, unread := d.Store.Wallet(ctx, id)
+	if unread == nil { // another process has opened it, and the transactions are its own
+		return stored, nil
+	}
+	if err == nil && errors.Is(unread, wallet.ErrUnknown) {
+		w.Paused = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce,
+			id.Address)
+		return w, nil
+	}
+	return wallet.Wallet{}, cmp.Or(err, unread)
+}
+
+// settled returns the nodes' views of a wallet, and how many of its transactions are final.
+// Most nodes must give a view, and have the newest final block that is known, before and
+// after: another chain may have mined what this one lacks.
+func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
+	known, err := d.Store.Compared(ctx, d.ChainID)
+	if err != nil {
+		return nil, 0, err
+	}
+	heads := d.Nodes.Heads(ctx, d.ConfirmationRule)
+	have := func() int {
+		if known.Final.Hash.IsZero() {
+			return len(d.Nodes)
+		}
+		return heads.Standing(ctx, known.Final).Have
+	}
+	before := have()
+	if views, err = heads.Views(ctx, id.Address, d.Token.Contract); err == nil {
+		settled, err = views.FinalCount(ctx, id.Address)
+	}
+	if most := min(before, len(views), have()); err == nil && !heads.Most(most) {
+		err = fmt.Errorf("only %d of %d nodes answer and have block %d with hash %s, which was final: wait for the others, or replace them",
+			most, len(d.Nodes), known.Final.Number, known.Final.Hash)
+	}
+	return views, settled, err
+}

@@ -1,0 +1,34 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Store is the part of store.Store that a Dispatcher uses, with its contract.
+type Store interface {
+	store.Nonces
+	store.DailyLimits
+	Rules(ctx context.Context) (store.Rules, error)
+	Bind(ctx context.Context, c store.Coin, at time.Time) error
+
+	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	Reassign(ctx context.Context, p payment.Payment, old string) error
+	Discard(ctx context.Context, p payment.Payment) error
+	Adopt(ctx context.Context, p payment.Payment) error
+	Commit(ctx context.Context, p payment.Payment) error
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
+
+	Open(ctx context.Context, w wallet.Wallet) error
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
+	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}

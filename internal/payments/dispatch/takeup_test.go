@@ -1,0 +1,286 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+)
+
+// unreserved are the calls whose failure leaves a payment stored without a nonce.
+var unreserved = []string{"Reserve#1", "Payment#1"}
+
+// left returns a process whose first request for asked ended in progress, because some calls
+// failed. It made the payment at the process's time, and moves that on.
+func left(t *testing.T, since time.Duration, calls ...string) *process {
+	p := newProcess(t, breaks(calls...))
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared {
+		t.Fatalf("the first request: %v, stored is %+v", err, p.stored())
+	}
+	p.now = p.now.Add(since)
+	return p
+}
+
+// handlerLife is how long a payment may be at work in a handler.
+const handlerLife = 35 * time.Second
+
+// TestTakenUpUnderOtherSettings: a payment without a nonce is signed as it would be prepared
+// now, once no other request can be making it.
+func TestTakenUpUnderOtherSettings(t *testing.T) {
+	for name, change := range map[string]func(p *process, s *settings.Settings){
+		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },
+		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = token.Units(20) },
+	} {
+		for _, daily := range []token.Amount{token.Units(5000), {}} {
+			p := left(t, handlerLife-1, unreserved...)
+			p.set(func(s *settings.Settings) { s.Daily = daily; change(p, s) })
+			if _, err := p.pay(); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 {
+				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.calls)
+			}
+			p.now = p.now.Add(1)
+			result, err := p.pay()
+			made := result.Payment
+			want, _ := p.send("fresh")
+			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees ||
+				p.stored().Tx.Fees != made.Tx.Fees {
+				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.calls)
+			}
+		}
+		p := left(t, handlerLife, unreserved...)
+		p.set(func(s *settings.Settings) { change(p, s) })
+		p.script = breaks("Reassign#1")
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.did("Charge#2") || len(p.sent) > 0 {
+			t.Errorf("%s, and it cannot be stored: %v, after %v", name, err, p.calls)
+		}
+		p = left(t, handlerLife, "Sign#1")
+		before := p.stored().Tx
+		p.set(func(s *settings.Settings) { change(p, s) })
+		if result, err := p.pay(); err != nil || result.Payment.Tx.Fees != before.Fees || p.did("Reassign#1") {
+			t.Errorf("%s, with a nonce: %+v, %v", name, result.Payment.Tx, err)
+		}
+		move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+		p = newProcess(t, breaks("Reserve#1"))
+		_, err := p.d.Move(t.Context(), move)
+		p.now = p.now.Add(handlerLife)
+		p.set(func(s *settings.Settings) { change(p, s) })
+		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
+			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
+			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.calls)
+		}
+	}
+}
+
+// TestTakenUpByAnotherContract: a payment that would be made through another contract, or
+// with other coins, by now is given up. The next request makes it so.
+func TestTakenUpByAnotherContract(t *testing.T) {
+	for name, test := range map[string]struct {
+		r      payment.Request
+		change func(p *process)
+	}{
+		"BatchContract": {batchOf(5, 6), func(p *process) { p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher }) }},
+		"other coins": {asked, func(p *process) { // as an older version stored it
+			stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+			p.must(err)
+			p.must(p.tables.Discard(t.Context(), stored))
+			stored.Source = token.Address{0x7e}
+			stored.Tx.Data = stored.CallData(true)
+			_, _, err = p.tables.Create(t.Context(), stored.AssignedTo(stored.Wallet, stored.Tx))
+			p.must(err)
+		}},
+	} {
+		begun := func() *process {
+			p := newProcess(t, breaks(unreserved...))
+			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
+			if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
+				t.Fatal(err)
+			}
+			p.now = p.now.Add(handlerLife)
+			test.change(p)
+			return p
+		}
+		p := begun()
+		p.script = script{"Discard#1": overtake}
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.State != payment.Committed || p.did("Charge#2") {
+			t.Errorf("%s, and another process makes it: %+v, %v, after %v", name, result, err, p.calls)
+		}
+		p = begun()
+		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
+			len(p.sent) > 0 || p.did("Charge#2") {
+			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		}
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil &&
+			result.Payment.Tx.To != fakechain.Batcher {
+			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.calls)
+		}
+	}
+}
+
+// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes
+// nothing from its day.
+func TestATransferThatFindsTheCeiling(t *testing.T) {
+	s := script{}
+	for n := range 20 { // others are faster, each time that the ceiling is raised
+		s = s.with(fmt.Sprint("Reserve#", n+1), func(p *process) error {
+			for i := 0; ; i++ {
+				if _, err := p.tables.Reserve(t.Context(),
+					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now}); err != nil {
+					p.mined++
+					return nil
+				}
+			}
+		})
+	}
+	p := newProcess(t, s)
+	move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
+	for n := range 2 {
+		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.times["Reserve"] != 8*(n+1) {
+			t.Errorf("%v, after %v", err, p.calls)
+		}
+		p.now = p.now.Add(handlerLife)
+	}
+}
+
+// TestTransferTakenUpIsScreenedAnew: an operator's transfer that was stored before its
+// recipient was listed is made only if it holds a nonce.
+func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
+	order := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+	for name, test := range map[string]struct {
+		left   string // the call of the first order that fails
+		before func(p *process)
+		want   error
+	}{
+		"denied": {"Reserve#1", func(p *process) { p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To})) }, dispatch.ErrRecipient},
+		"listed": {"Reserve#1", func(p *process) {
+			p.listed = []token.Address{asked.To}
+			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
+		}, dispatch.ErrRecipient},
+		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.script = breaks("Rules#2") }, dispatch.ErrInProgress},
+		"the sanctions list is silent": {"Reserve#1", func(p *process) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
+		"neither":                      {"Reserve#1", func(*process) {}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, breaks(test.left))
+			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, dispatch.ErrInProgress) {
+				t.Fatal(err)
+			}
+			p.now = p.now.Add(handlerLife)
+			test.before(p)
+			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) ||
+				(test.want == nil) == p.holdsNothing() || p.did("Create#2") {
+				t.Errorf("%v, want %v, after %v", err, test.want, p.calls)
+			}
+			if test.want == nil {
+				p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To}))
+				p.now = p.now.Add(time.Minute)
+				if made, err := p.d.Move(t.Context(), order); err != nil || made.State != payment.Prepared || p.holdsNothing() {
+					t.Errorf("with a nonce: %+v, %v", made, err)
+				}
+			}
+		})
+	}
+}
+
+// TestARequestThatEndsGivesBackWhatItTook: one that took a payment up, charged it, and asked
+// for no reservation leaves the day as it was, however it ends.
+func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
+	for name, calls := range map[string][]string{
+		"its key is away, and the wallet cannot be read":                {"Ready#4", "Wallet#2"},
+		"its key is away, and the payment cannot be discarded or moved": {"Ready#4", "Ready#5", "Discard#1"},
+	} {
+		p := left(t, handlerLife, unreserved...)
+		p.script = breaks(calls...)
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.did("Refund#1") {
+			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		}
+		p.must(p.tables.Charge(t.Context(), day(4900, p.now))) // all but what the first request took
+	}
+	p := left(t, handlerLife, unreserved...)
+	ctx, cancel := context.WithDeadline(t.Context(), p.now.Add(6*time.Second-1))
+	defer cancel()
+	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.did("Refund#1") {
+		t.Errorf("without time: %v, after %v", err, p.calls)
+	}
+}
+
+// TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another
+// one pays.
+func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
+	p := newProcess(t, breaks(unreserved...))
+	p.foreign = first
+	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().Wallet != first {
+		t.Fatal(err)
+	}
+	p.now = p.now.Add(handlerLife)
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.did("Charge#2") {
+		t.Errorf("%+v, %v, after %v", result, err, p.calls)
+	}
+}
+
+// TestACrowdCostsNoRequests: a merchant that has its share of every wallet is refused for a
+// second without a request to a node.
+func TestACrowdCostsNoRequests(t *testing.T) {
+	p := newProcess(t, script{})
+	p.keys = p.keys[:1]
+	p.set(func(s *settings.Settings) { s.MerchantShare = 25 * 1 })
+	_, err := p.send("first")
+	p.must(err)
+	for n, step := range []struct {
+		after time.Duration
+		asks  bool
+	}{{0, true}, {time.Second - 1, false}, {1, true}, {-time.Second, true}} {
+		p.now = p.now.Add(step.after)
+		before := p.times["Estimate"]
+		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.times["Estimate"] > before != step.asks {
+			t.Errorf("request %d: %v, asked a node %t", n, err, p.times["Estimate"] > before)
+		}
+	}
+}
+
+// TestADuplicateWaits a moment for the request that is making the payment, and answers as
+// the payment is then.
+func TestADuplicateWaits(t *testing.T) {
+	if dispatch.New(stack.Config{}, dispatch.Parts{}).After == nil {
+		t.Error("it has nothing to wait by")
+	}
+	reserve := func(p *process) error {
+		stored := p.stored()
+		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
+		return err
+	}
+	for name, test := range map[string]struct {
+		meanwhile func(p *process) error
+		want      error
+		duplicate bool
+	}{
+		"it is committed": {overtake, nil, false},
+		"it has a nonce":  {reserve, nil, false},
+		"it is as it was": {func(*process) error { return nil }, dispatch.ErrInProgress, true},
+		"it is refused": {func(p *process) error { return p.tables.Discard(context.Background(), p.stored()) },
+			dispatch.ErrInProgress, true},
+		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
+	} {
+		p := left(t, 0, unreserved...)
+		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
+		if result, err := p.pay(); err != nil || !result.Replayed || p.did("After 300ms#1") {
+			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.calls)
+		}
+		p = left(t, handlerLife-1, unreserved...)
+		p.script = script{"After 300ms#1": test.meanwhile}
+		result, err := p.pay()
+		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||
+			p.did("After 300ms#2") || p.did("Charge#2") {
+			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.calls)
+		}
+	}
+}

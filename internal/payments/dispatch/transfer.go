@@ -1,0 +1,217 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Transfer is an operator's order to move coins out of a wallet, to another wallet
+// or anywhere else, or to call a contract.
+type Transfer struct {
+	Key      string // not empty; coins move at most once under it
+	Mode     string // "test" or "live"
+	From, To token.Address
+	Ether    bool         // of ether, in wei; else of the stack's token
+	Amount   token.Amount // zero: all that is spendable; of ether less feeRoom; with Call none
+	Call     []byte       // call data for To, a contract, which the ether goes along with; nil: a transfer
+	Why      string       // shown in books
+	Daily    token.Amount // the most that transfers of this asset with a Daily move in a UTC day; zero: any
+}
+
+const (
+	// feeRoom is how many times its highest cost a transfer of all ether leaves in the
+	// wallet: once for its fee, once for a bump or a no-op of a nonce before it.
+	feeRoom = 2
+	// abandoned is how old a reservation of a transfer says that it is: no handler is
+	// going to commit it, so that check-receipts need not wait for one.
+	abandoned = time.Hour
+)
+
+// request returns t as the request of the merchant Operator. The transfer of all has
+// the amount of its payment, once there is one.
+func (t Transfer) request(coin token.Token) payment.Request {
+	meaning := map[string]string{"from": t.From.String(), "asset": coin.Symbol}
+	switch {
+	case t.Call != nil:
+		meaning[payment.CallKey] = hex.EncodeToString(t.Call)
+	case t.Amount.IsZero():
+		meaning["amount"] = "all"
+	}
+	return payment.Request{
+		Merchant: payment.Operator, Mode: t.Mode, IdempotencyKey: t.Key, To: t.To, Amount: t.Amount, Reference: t.Why, Metadata: meaning,
+	}
+}
+
+// Offer returns the payment that is stored under t's Key, or the one by which Move would
+// carry t out now. It has no effect on money.
+func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, error) {
+	return d.transfer(ctx, t, func(d sending, ctx context.Context, t Transfer) (payment.Payment, error) {
+		p, _, err := d.offered(ctx, t)
+		return p, err
+	})
+}
+
+// Move brings t to the reservation of a nonce, at most once per Key, and returns its
+// payment. From the reservation on check-receipts signs, commits and sends it, as it
+// does after the crash of a handler: no key is needed here. A payment that is still
+// Prepared is under way; Move under the same Key carries it on and tells more. Errors
+// are those of Send. A crash before the reservation leaves a payment for which no
+// money moves.
+func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, error) {
+	return d.transfer(ctx, t, sending.move)
+}
+
+func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
+	do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
+	s, err := d.begin(ctx)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	return do(s, ctx, t)
+}
+
+// offered is Offer with the nodes of the moment, and reports whether the payment is stored.
+func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, stored bool, err error) {
+	coin := d.Token
+	if t.Ether {
+		coin = payment.Ether
+	}
+	r := t.request(coin)
+	id := payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey)
+	p, err = d.Store.Payment(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		p, err = d.offer(ctx, id, r, t, coin)
+	case err != nil:
+		err = errors.Join(ErrInProgress, err)
+	default:
+		stored = true
+		p, err = d.same(ctx, p, r)
+	}
+	return p, stored, err
+}
+
+// same returns the stored payment p if it answers r, adopted if it was found on the
+// chain.
+func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request) (payment.Payment, error) {
+	if r.Amount.IsZero() {
+		r.Amount = p.Amount
+	}
+	switch {
+	case p.Merchant == "":
+		result, err := d.adopt(ctx, p, r)
+		return result.Payment, err
+	case p.Fingerprint != r.Fingerprint():
+		return payment.Payment{}, ErrKeyReused
+	}
+	return p, nil
+}
+
+// offer does everything of a transfer that can fail before it is stored.
+func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t Transfer, coin token.Token) (payment.Payment, error) {
+	if d.refused != nil {
+		return payment.Payment{}, d.refused
+	}
+	wallets, err := d.registry(ctx, justRead)
+	if err != nil {
+		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+	}
+	from, _ := wallets.Find(t.From)
+	to, _ := wallets.Find(t.To)
+	switch {
+	case from.State != wallet.Active && from.State != wallet.Funding && from.State != wallet.Draining:
+		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
+	case t.Call != nil && !t.Ether:
+		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
+	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
+		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
+	}
+	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
+		return payment.Payment{}, err
+	}
+	w, err := d.Store.Wallet(ctx, from.ID)
+	var unopened error
+	if errors.Is(err, wallet.ErrUnknown) { // it has never paid
+		unopened = d.look(ctx)
+		w, err = d.Store.Wallet(ctx, from.ID)
+	}
+	if err != nil {
+		return payment.Payment{}, errors.Join(ErrUnavailable, unopened, err)
+	}
+	all := t.Amount.IsZero() && t.Call == nil
+	switch {
+	case all && t.Ether:
+		r.Amount = token.Units(1) // until the fee is known
+	case all:
+		r.Amount = w.Balance
+	}
+	if r.Amount.IsZero() && t.Call == nil {
+		return payment.Payment{}, fmt.Errorf("%w: %s has nothing to spend", ErrInsufficient, t.From)
+	}
+	p := payment.New(id, r, coin, d.Network, d.Now())
+	tx, err := d.simulate(ctx, w.ID, p)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	if all && t.Ether {
+		tx.Value = token.Amount{}
+		if tx.Value = w.Gas.Sub(tx.Cost().ScaleUp(feeRoom, 1)); tx.Value.IsZero() {
+			return payment.Payment{}, fmt.Errorf("%w: %s has %s wei to spend, less than %d times the fee", ErrInsufficient, t.From, w.Gas, feeRoom)
+		}
+		r.Amount = tx.Value
+		p = payment.New(id, r, coin, d.Network, d.Now())
+	}
+	return p.AssignedTo(t.From, tx), nil
+}
+
+// move is Move with the nodes of the moment.
+func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) {
+	p, stored, err := d.offered(ctx, t)
+	if err == nil && !stored {
+		var created bool
+		if p, created, err = d.Store.Create(ctx, p); err != nil {
+			return payment.Payment{}, errors.Join(ErrInProgress, err)
+		}
+		stored = !created
+		p, err = d.same(ctx, p, t.request(p.Token))
+	}
+	if err != nil || p.State != payment.Prepared {
+		return p, err
+	}
+	if err := d.startupCheck(ctx); err != nil {
+		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
+	}
+	var taken store.Charge
+	if stored {
+		offer, refusal := d.screen(ctx, p)
+		p, taken, err = d.takeUp(ctx, p, t.limits(p.Token), offer, refusal)
+	} else if taken, err = d.charge(ctx, p, t.limits(p.Token)); err != nil {
+		p, err = d.refuse(ctx, p, err)
+	}
+	if err != nil || p.State != payment.Prepared {
+		return p, err
+	}
+	for round := 1; ; round++ {
+		w, err := d.Store.Reserve(ctx, store.NeedOf(p, d.Now().Add(-abandoned)))
+		switch {
+		case err == nil:
+			return p, nil
+		case !isRefusal(err):
+			return payment.Payment{}, errors.Join(ErrInProgress, err)
+		case errors.Is(err, wallet.ErrCeiling) && round < rounds && d.raise(ctx, w):
+		default:
+			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
+				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
+			d.refund(ctx, taken)
+			return d.refuse(ctx, p, refusal)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package dispatch_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// funding is the funding wallet of a process that refills the others.
+var funding = token.Address{0xfd}
+
+// refilling returns a process that refills wallets with 50 tokens or 7 wei.
+func refilling(t *testing.T, s script) *process {
+	p := newProcess(t, s)
+	p.keys = append(p.keys, funding)
+	p.set(func(s *settings.Settings) {
+		s.Refills.Token = settings.Refill{Low: token.Units(60), Amount: token.Units(50), Daily: token.Units(200)}
+		s.Refills.Ether = settings.Refill{Low: token.Units(60), Amount: token.Units(7), Daily: token.Units(14)}
+	})
+	return p
+}
+
+// nonces is how many nonces all wallets have reserved.
+func (p *process) nonces() (n uint64) {
+	for _, a := range p.keys {
+		w, _ := p.tables.Wallet(p.t.Context(), walletOf(a))
+		n += w.NextNonce
+	}
+	return n
+}
+
+// TestEveryFailureOfATransferIsAnswered: whichever call of a transfer fails, its answer is
+// true, and the next call makes the transfer, once.
+func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
+	move := func(transfer dispatch.Transfer) func(p *process) error {
+		transfer.Key, transfer.Mode, transfer.From, transfer.To = "k", "test", first, asked.To
+		return func(p *process) error { _, err := p.d.Move(t.Context(), transfer); return err }
+	}
+	for name, order := range map[string]func(p *process) error{
+		"tokens":          move(dispatch.Transfer{Amount: token.Units(50), Daily: token.Units(120)}),
+		"all tokens":      move(dispatch.Transfer{}),
+		"all ether":       move(dispatch.Transfer{Ether: true}),
+		"a call":          move(dispatch.Transfer{Ether: true, Call: []byte("approve")}),
+		"a token refill":  func(p *process) error { return p.d.Refill(t.Context(), second, false, 9) },
+		"an ether refill": func(p *process) error { return p.d.Refill(t.Context(), second, true, 9) },
+	} {
+		fair := refilling(t, script{})
+		if fair.must(order(fair)); fair.nonces() != 1 {
+			t.Errorf("%s: %d nonces after %v", name, fair.nonces(), fair.calls)
+		}
+		for _, call := range slices.Clone(fair.calls) {
+			p := refilling(t, breaks(call))
+			err := order(p)
+			unopened := strings.HasPrefix(call, "Open") && errors.Is(err, wallet.ErrUnknown) // its error is in the log
+			if call == "Payment#1" && (err == nil || !strings.HasSuffix(name, "refill") && !errors.Is(err, dispatch.ErrInProgress)) {
+				t.Errorf("%s: %s fails, so that nobody knows what is stored: %v", name, call, err)
+			}
+			if err != nil && !errors.Is(err, errBroken) && !unopened || !errors.Is(err, dispatch.ErrInProgress) &&
+				(err != nil && p.nonces() > 0 || errors.Is(err, dispatch.ErrUnavailable) && p.did("Create#1") && !p.did("Discard#1")) {
+				t.Errorf("%s: %s fails: %v, after %v", name, call, err, p.calls)
+			}
+			p.now = p.now.Add(handlerLife)
+			if err := order(p); err != nil || p.nonces() != 1 {
+				t.Errorf("%s: after %s failed: %v, %d nonces, after %v", name, call, err, p.nonces(), p.calls)
+			}
+		}
+	}
+}
+
+// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is
+// no transfer.
+func TestTransferOfAll(t *testing.T) {
+	p := newProcess(t, script{})
+	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
+	ether, err := p.d.Offer(t.Context(), all)
+	p.must(err)
+	fee := ether.Tx
+	fee.Value = token.Amount{}
+	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); ether.Amount != want || ether.Metadata["amount"] != "all" {
+		t.Errorf("%+v, want %v wei", ether, want)
+	}
+	p = newProcess(t, script{})
+	p.holds = token.Amount{}
+	all.Ether = false
+	if _, err := p.d.Offer(t.Context(), all); !errors.Is(err, dispatch.ErrInsufficient) || p.did("Estimate#1") {
+		t.Errorf("nothing: %v, after %v", err, p.calls)
+	}
+}
+
+// TestTransferFromANewWallet: one that is newer than the process, and has never paid.
+func TestTransferFromANewWallet(t *testing.T) {
+	p := newProcess(t, script{})
+	_, err := p.pay()
+	p.must(err)
+	p.keys, p.now = append(p.keys, token.Address{3}), p.now.Add(time.Minute)
+	move := dispatch.Transfer{Key: "k", Mode: "test", From: token.Address{3}, To: asked.To, Amount: token.Units(50)}
+	if made, err := p.d.Move(t.Context(), move); err != nil || p.record(token.Address{3}).NextNonce != 1 || p.did("Charge#2") {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
+// TestTwoOperators give orders under one key at once: an order is made and charged once, and
+// another one is not made.
+func TestTwoOperators(t *testing.T) {
+	move := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
+	for amount, want := range map[uint64]error{50: nil, 40: dispatch.ErrKeyReused} {
+		faster := move
+		faster.Amount = token.Units(amount)
+		p := newProcess(t, script{"Create#1": func(p *process) error {
+			_, err := start(t, p.tables, script{}).d.Move(t.Context(), faster)
+			return err
+		}})
+		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, want) || p.nonces() != 1 || p.did("Charge#1") {
+			t.Errorf("after one of %d: %v, %d nonces, after %v", amount, err, p.nonces(), p.calls)
+		}
+	}
+}
+
+// TestRefill: the refills of a wallet follow each other. None is asked for while the last one
+// may be under way, or arrived after the wallet was seen to lack it.
+func TestRefill(t *testing.T) {
+	p := newProcess(t, script{})
+	refill := func(seen uint64) error { return p.d.Refill(t.Context(), second, false, seen) }
+	number := func(symbol, n string) payment.Payment {
+		stored, _ := p.tables.Payment(t.Context(), payment.KeyID(payment.Operator, "", "refill/"+second.String()+"/"+symbol+"/"+n))
+		return stored
+	}
+	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Wallets#1") {
+		t.Errorf("without an amount: %v", err)
+	}
+	p = refilling(t, breaks("Reserve#1"))
+	p.keys = p.keys[:2]
+	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Payment#1") {
+		t.Errorf("without a funding wallet: %v, after %v", err, p.calls)
+	}
+	p.keys = append(p.keys, funding)
+	for _, step := range []struct {
+		why    string
+		after  time.Duration
+		before func()
+		seen   uint64
+		nonces uint64
+	}{
+		{"its reservation is unknown", 0, func() {}, 9, 0},
+		{"another process may be at it", handlerLife - 1, func() {}, 9, 0},
+		{"none is", 1, func() { p.set(func(s *settings.Settings) { s.Refills.Token.Amount = token.Units(60) }) }, 9, 1},
+		{"it holds a nonce", time.Hour, func() {}, 9, 1},
+		{"it is sent", 0, func() {
+			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
+			committed, err := number("", "1").Commit(signed, p.now)
+			p.must(err)
+			p.must(p.tables.Commit(t.Context(), committed))
+		}, 9, 1},
+		{"it arrived later", 0, func() {
+			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.now)
+			p.must(err)
+			p.must(p.tables.Finish(t.Context(), made))
+		}, 8, 1},
+		{"it arrived before", 0, func() {}, 9, 2},
+	} {
+		p.now = p.now.Add(step.after)
+		step.before()
+		if err := refill(step.seen); err != nil || p.nonces() != step.nonces {
+			t.Errorf("%s: %v, %d nonces, want %d; after %v", step.why, err, p.nonces(), step.nonces, p.calls)
+		}
+	}
+	p.must(p.d.Refill(t.Context(), second, true, 9))
+	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
+		t.Errorf("refilled with ether by %+v", ether)
+	}
+	if one, two := number("", "1"), number("", "2"); one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
+		t.Errorf("refilled by %+v, then %+v", one, two)
+	}
+}

@@ -1,0 +1,123 @@
+package keyring
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// ErrSignature reports bytes that are no signature by a wallet's key, or no public key.
+var ErrSignature = errors.New("not of the wallet's key")
+
+// A Remote signs with a key that never leaves the service which keeps it, such as AWS
+// KMS. Two signatures of the same transaction differ: no process can make the bytes
+// again that another has made.
+type Remote struct {
+	address token.Address
+	digest  func(ctx context.Context, digest []byte) ([]byte, error)
+	now     func() time.Time
+
+	probing sync.Mutex
+	last    atomic.Pointer[outcome] // of the signature that was asked for last
+}
+
+type outcome struct {
+	at  time.Time
+	err error
+}
+
+// NewRemote returns the signer of a wallet. digest signs 32 bytes and returns the DER
+// form of an ECDSA signature, ASN.1's SEQUENCE of r and s.
+func NewRemote(address token.Address, now func() time.Time, digest func(ctx context.Context, digest []byte) ([]byte, error)) *Remote {
+	return &Remote{address: address, digest: digest, now: now}
+}
+
+// Sign implements wallet.Signer.
+func (r *Remote) Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	return sign(tx, nonce, func(digest []byte) ([]byte, error) { return r.signature(ctx, digest) })
+}
+
+// probeEvery is how long the outcome of one signature is believed to be that of the
+// next.
+const probeEvery = time.Second
+
+// Ready implements wallet.Signer. If no signature was asked for within probeEvery, it
+// has one made that is of no transaction. Calls that come meanwhile wait for that one.
+func (r *Remote) Ready(ctx context.Context) error {
+	r.probing.Lock()
+	defer r.probing.Unlock()
+	if last := r.last.Load(); last != nil && r.now().Sub(last.at).Abs() < probeEvery {
+		return last.err
+	}
+	_, err := r.signature(ctx, crypto.Keccak256([]byte("remit: is the key at hand?")))
+	return err
+}
+
+// signature returns 27 plus the parity of y, r and s, which is the lower of the two
+// that are valid, as EIP-2 wants it. Nothing but the wallet's own signature is returned.
+func (r *Remote) signature(ctx context.Context, digest []byte) (compact []byte, err error) {
+	der, err := r.digest(ctx, digest)
+	if err == nil {
+		compact, err = r.compact(der, digest)
+	}
+	if err != nil {
+		err = fmt.Errorf("signing for %s: %w", r.address, err)
+	}
+	r.last.Store(&outcome{r.now(), err})
+	return compact, err
+}
+
+func (r *Remote) compact(der, digest []byte) ([]byte, error) {
+	signature, err := ecdsa.ParseDERSignature(der)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	x, s := signature.R(), signature.S()
+	if s.IsOverHalfOrder() {
+		s.Negate()
+	}
+	xs, ss := x.Bytes(), s.Bytes()
+	for _, recovery := range []byte{27, 28} {
+		compact := append(append([]byte{recovery}, xs[:]...), ss[:]...)
+		if key, _, err := ecdsa.RecoverCompact(compact, digest); err == nil && addressOf(key) == r.address {
+			return compact, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: it is another's signature, or of something else", ErrSignature)
+}
+
+// AddressOf returns the account of a public key of secp256k1 in the DER form of RFC
+// 5280, a SubjectPublicKeyInfo. Anything else is ErrSignature.
+func AddressOf(der []byte) (token.Address, error) {
+	var info struct {
+		Algorithm pkix.AlgorithmIdentifier
+		Key       asn1.BitString
+	}
+	rest, err := asn1.Unmarshal(der, &info)
+	if err != nil || len(rest) > 0 {
+		return token.Address{}, fmt.Errorf("%w: no public key: %w", ErrSignature, cmp.Or(err, errors.New("more follows it")))
+	}
+	var curve asn1.ObjectIdentifier // SEC 2: secp256k1 is 1.3.132.0.10
+	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil ||
+		!curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {
+		return token.Address{}, fmt.Errorf("%w: a key of another curve than secp256k1", ErrSignature)
+	}
+	key, err := secp256k1.ParsePubKey(info.Key.RightAlign())
+	if err != nil {
+		return token.Address{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	return addressOf(key), nil
+}

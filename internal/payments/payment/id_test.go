@@ -1,0 +1,144 @@
+package payment_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+func TestNewID(t *testing.T) {
+	form := regexp.MustCompile(`^pay_[a-z2-7]{32}$`)
+	id := func(merchant, mode, key string, random io.Reader) payment.ID {
+		id, err := payment.NewID(merchant, mode, key, random)
+		if err != nil || !form.MatchString(string(id)) {
+			t.Fatalf("NewID(%q, %q, %q) = %q, %v", merchant, mode, key, id, err)
+		}
+		return id
+	}
+	noise := func(b byte) io.Reader { return bytes.NewReader(bytes.Repeat([]byte{b}, 20)) }
+	zeros := string(make([]byte, 8)) // as long as the length of a part is written
+	seen := map[payment.ID]string{}
+	for name, id := range map[string]payment.ID{
+		"a key":                      id("m", "test", "k", nil),
+		"another merchant":           id("n", "test", "k", nil),
+		"another mode":               id("m", "live", "k", nil),
+		"another key":                id("m", "test", "K", nil),
+		"parts that run together":    id("mt", "est", "k", nil),
+		"parts with zeros":           id("m"+zeros+"t", "e", "k", nil),
+		"parts with other zeros":     id("m", "t"+zeros+"e", "k", nil),
+		"no key":                     id("m", "test", "", noise(1)),
+		"no key again":               id("m", "test", "", noise(2)),
+		"a key that looks like none": id("m", "test", "\x00", nil),
+	} {
+		if other, ok := seen[id]; ok {
+			t.Errorf("%s and %s have the same id", name, other)
+		}
+		seen[id] = name
+	}
+	if a, b := id("m", "test", "k", nil), payment.KeyID("m", "test", "k"); a != b {
+		t.Errorf("NewID %s, KeyID %s of one key", a, b)
+	}
+	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("without randomness: %v: two payments would share an id", err)
+	}
+}
+
+func TestEventID(t *testing.T) {
+	a := payment.EventID("pay_1", "payment.confirmed")
+	if a != payment.EventID("pay_1", "payment.confirmed") || a == payment.EventID("pay_1", "payment.failed") ||
+		a == payment.EventID("pay_2", "payment.confirmed") {
+		t.Errorf("event id %s is not one per payment and type", a)
+	}
+	if !regexp.MustCompile(`^evt_[a-z2-7]{32}$`).MatchString(a) {
+		t.Errorf("event id %q", a)
+	}
+}
+
+// TestFingerprint: same meaning, same fingerprint; any other meaning, another.
+func TestFingerprint(t *testing.T) {
+	requests := rapid.Custom(func(t *rapid.T) payment.Request {
+		small := rapid.SampledFrom([]string{"", "a", "b", "ab"})
+		return payment.Request{
+			To: token.Address{19: rapid.ByteRange(0, 2).Draw(t, "to")}, Amount: token.Units(rapid.Uint64Range(0, 3).Draw(t, "amount")),
+			Reference: small.Draw(t, "reference"), Metadata: rapid.MapOfN(small, small, 0, 3).Draw(t, "metadata"),
+			Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
+		}
+	})
+	plain, named, other := asked, asked, asked
+	plain.Metadata, named.Metadata, other.Metadata = nil, map[string]string{"order": "1"}, map[string]string{"order": "2"}
+	if plain.Fingerprint() == named.Fingerprint() || named.Fingerprint() == other.Fingerprint() {
+		t.Error("metadata does not count")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := requests.Draw(t, "a"), requests.Draw(t, "b")
+		same := a.To == b.To && a.Amount == b.Amount && a.Reference == b.Reference && len(a.Metadata) == len(b.Metadata)
+		for name, value := range a.Metadata {
+			other, ok := b.Metadata[name]
+			same = same && ok && other == value
+		}
+		if (a.Fingerprint() == b.Fingerprint()) != same {
+			t.Fatalf("same meaning %v, fingerprints %s and %s", same, a.Fingerprint(), b.Fingerprint())
+		}
+	})
+}
+
+// TestBatch: no two of these requests mean the same.
+func TestBatch(t *testing.T) {
+	one, two := payment.Entry{To: token.Address{1}, Amount: token.Units(5)}, payment.Entry{To: token.Address{2}, Amount: token.Units(6)}
+	of := func(entries ...payment.Entry) payment.Request {
+		r, ok := asked.Batch(entries)
+		if !ok {
+			t.Errorf("%v is no batch", entries)
+		}
+		return r
+	}
+	named, single, seen := one, of(one), map[string]string{}
+	named.Reference, single.Entries = "r", nil
+	for name, r := range map[string]payment.Request{"one payment": single, "a batch of one": of(one), "with a reference": of(named),
+		"two": of(one, two), "the other way round": of(two, one)} {
+		if other := seen[r.Fingerprint()]; other != "" {
+			t.Errorf("%s means the same as %s", name, other)
+		}
+		seen[r.Fingerprint()] = name
+	}
+	if r := of(one, two); r.Amount != token.Units(11) || !r.To.IsZero() || single.To != one.To {
+		t.Errorf("%+v, and of one %+v", r, single)
+	}
+	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" ||
+		b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
+		t.Errorf("%s and %s are not the stored fingerprints", a, b)
+	}
+	if r, ok := asked.Batch([]payment.Entry{one, {Amount: token.MaxAmount()}}); ok {
+		t.Errorf("more than there can be: %+v", r)
+	}
+	p := payment.New("pay_1", of(named, two), coin, "net", now)
+	if v := p.Public(); v.To != nil || v.WalletAddress != nil || len(v.Payments) != 2 || v.Payments[1].To != two.To ||
+		*v.Payments[0].Reference != "r" {
+		t.Errorf("merchants see %+v", v)
+	}
+}
+
+// TestMemo: an ID and its memo name each other. An ID of another form has no memo.
+func TestMemo(t *testing.T) {
+	for _, key := range []string{"k", "order 2"} {
+		id := payment.KeyID("m", "test", key)
+		if memo := id.Memo(); len(memo) != 20 || payment.MemoID(memo) != id {
+			t.Errorf("memo of %s is %x, which is of %s", id, memo, payment.MemoID(memo))
+		}
+	}
+	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)), "pay_" + payment.ID(strings.Repeat("1", 32)),
+		"pay_" + payment.ID(strings.Repeat("a", 40))} {
+		if memo := id.Memo(); memo != nil {
+			t.Errorf("memo of %q is %x", id, memo)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+// Package payment holds the life of a payment: its values, the moves that it
+// may make, and the form in which merchants see it. It knows nothing of stores,
+// nonces' owners, nodes, HTTP or AWS.
+package payment
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Operator is the merchant of the transfers that an operator makes with a stack's
+// wallets. No API key can have it: a merchant's id begins with mer_.
+const Operator = "operator"
+
+// CallKey is the metadata of an operator's call of a contract: the call data, in hex.
+// Such a call is a transfer of ether, of none too, that brings data along.
+const CallKey = "call"
+
+// Ether is what an operator's transfer of ether moves, in wei. It has no contract.
+var Ether = token.Token{Symbol: "ETH", Decimals: 18}
+
+// Limits of a request (shared with openapi.yaml). Lengths are in code points.
+const (
+	MaxEntries       = 100 // of a batch
+	MaxReference     = 128
+	MaxMetadata      = 20 // pairs
+	MaxMetadataName  = 40
+	MaxMetadataValue = 500
+)
+
+// An Entry is one output of a batch.
+type Entry struct {
+	To        token.Address
+	Amount    token.Amount // in the token's smallest unit, above zero
+	Reference string       // empty when absent
+}
+
+// A Payment is one transfer of a stablecoin to a merchant's payee, a batch of such
+// transfers in one transaction, all or none, or an operator's
+// transfer of the stablecoin or of ether between wallets and out of them. Payments
+// are values: a move returns a changed copy, which means nothing until a Store
+// has taken it.
+type Payment struct {
+	ID             ID
+	Merchant       string        // empty while the payment is known from the chain alone: see Recovered
+	Mode           string        // "test" or "live"
+	IdempotencyKey string        // Idempotency-Key, empty when none was sent
+	Fingerprint    string        // Request.Fingerprint
+	To             token.Address // zero in a batch of several entries
+	Amount         token.Amount  // of all entries together
+	// Of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any
+	// other on the chain.
+	Entries   []Entry
+	Reference string
+	Metadata  map[string]string
+
+	Token         token.Token
+	Network       string        // "base-sepolia"
+	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
+	Wallet        token.Address // the wallet that pays; may change while Prepared
+	// Whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own. New has none:
+	// an older version stored it.
+	Source token.Address
+	Tx     chain.Tx // everything that is signed, but for the nonce
+	// Changes with everything a signature depends on; see revisionOf. A store may forget it once the
+	// payment is committed.
+	Revision string
+
+	State    State
+	Nonce    uint64     // set once Committed
+	Attempts []Attempt  // first the committed one, then every fee bump; all pay the same, or nothing
+	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
+
+	Onchain chain.Hash // the attempt that was mined; zero until final
+	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
+	// What the mined transaction cost the wallet, in wei; nil until final, when none of ours was
+	// mined, and when the nodes did not agree on it.
+	Fee     *token.Amount
+	Failure *Failure // set when Failed
+	Event   *Event   // set when final, serialised once
+
+	Version   int64 // visible changes: 0 when Prepared, 1 when Committed, 2 when final
+	CreatedAt time.Time
+	UpdatedAt time.Time // of the last visible change
+}
+
+// An Attempt is one signed form of a payment's transaction.
+type Attempt struct {
+	Hash chain.Hash
+	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
+	Fees chain.Fees
+	Gas  uint64 // limit, in units of gas; zero: that of the payment's Tx
+	At   time.Time
+	Noop bool // it pays nothing: see Cancel
+}
+
+// A Failure says why a payment will never be made.
+type Failure struct {
+	Code    FailureCode `json:"code"`
+	Message string      `json:"message"`
+}
+
+// A FailureCode is a stable word of API for a Failure.
+type FailureCode string
+
+// Every way for a committed payment to fail. All are judged at finality.
+const (
+	ExecutionReverted FailureCode = "execution_reverted"
+	TransferMissing   FailureCode = "transfer_missing"
+	AmountDiffers     FailureCode = "amount_differs"
+	NonceConsumed     FailureCode = "nonce_consumed"
+)
+
+// failures are the messages merchants read.
+var failures = map[FailureCode]string{
+	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
+	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
+	AmountDiffers:     "The token moved %s units to the recipient instead of %s.", // of a batch: in all
+	NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
+}
+
+// New returns the payment that answers r, unsigned and not yet stored.
+func New(id ID, r Request, coin token.Token, network string, now time.Time) Payment {
+	now = now.UTC().Truncate(time.Millisecond)
+	return Payment{
+		ID: id, Merchant: r.Merchant, Mode: r.Mode, IdempotencyKey: r.IdempotencyKey, Fingerprint: r.Fingerprint(),
+		To: r.To, Amount: r.Amount, Entries: r.Entries, Reference: r.Reference, Metadata: r.Metadata,
+		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
+	}
+}
+
+// Recovered returns the payment that a mined transaction makes by its call data,
+// unsigned, not yet stored, and assigned to its sender. The chain does not tell the
+// merchant, which stays empty until Adopted. It reports false if tx moves none of coin,
+// or has no payment's ID after its arguments.
+func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
+	at := tx.At.UTC().Truncate(time.Millisecond)
+	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
+	t, memo, ok := chain.ParseTransfer([]byte(tx.Data))
+	if ok && tx.To == coin.Contract {
+		p.To, p.Amount, p.Source = t.To, t.Amount, t.From
+	} else {
+		contract, outputs, rest, batch := disburser.Parse([]byte(tx.Data))
+		p.BatchContract, memo, ok = tx.To, rest, batch && contract == coin.Contract && len(outputs) > 1
+		for _, o := range outputs {
+			p.Entries = append(p.Entries, Entry{To: o.To, Amount: o.Amount})
+			p.Amount, _ = p.Amount.Add(o.Amount) // at most 2^96-1 each
+		}
+	}
+	p.ID = MemoID(memo)
+	return p.AssignedTo(tx.From, chain.Tx{ChainID: chainID, To: tx.To, Data: []byte(tx.Data)}), ok && p.ID.Memo() != nil
+}
+
+// Pays reports whether p moves the amounts of outputs to their recipients, in this
+// order, which is all that the chain tells of a request.
+func (p Payment) Pays(outputs []Entry) bool {
+	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
+}
+
+// Adopted returns a Recovered payment as the answer to r, a request whose merchant,
+// mode and key give its ID. References and metadata are those of r: they are not on
+// the chain.
+func (p Payment) Adopted(r Request) Payment {
+	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
+	p.Reference, p.Metadata, p.Entries = r.Reference, r.Metadata, r.Entries
+	return p
+}
+
+// Redacted returns a final payment without its references and metadata, which are its
+// merchant's words, in its event too. What money needs stays: the fingerprint, by which
+// a repeated request is known, and the Idempotency-Key. It returns an error unless p is
+// final.
+func (p Payment) Redacted() (Payment, error) {
+	if !p.State.Final() {
+		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
+	}
+	p.Reference, p.Metadata, p.Entries = "", nil, slices.Clone(p.Entries)
+	for i := range p.Entries {
+		p.Entries[i].Reference = ""
+	}
+	event, err := eventOf(p, Committed.Status())
+	p.Event = &event
+	return p, err
+}
+
+// AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
+// assigned again: its store refuses once it is committed.
+func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
+	p.Wallet, p.Tx = wallet, tx
+	p.Revision = revisionOf(p)
+	return p
+}
+
+// Ether reports whether the payment moves ether, not the stablecoin.
+func (p Payment) Ether() bool { return p.Token == Ether }
+
+// Coins returns how much of the stablecoin the payment takes from what its wallet may
+// spend.
+func (p Payment) Coins() token.Amount {
+	if p.Ether() {
+		return token.Amount{}
+	}
+	return p.Amount
+}
+
+// Outputs returns the entries of a batch, or the payment as the only one.
+func (p Payment) Outputs() []Entry { return outputs(p.Entries, p.To, p.Amount) }
+
+func outputs(entries []Entry, to token.Address, amount token.Amount) []Entry {
+	if len(entries) == 0 {
+		return []Entry{{To: to, Amount: amount}}
+	}
+	return entries
+}
+
+// Transfers returns the transfers that the payment promises, all or none.
+func (p Payment) Transfers() (all []chain.Transfer) {
+	for _, e := range p.Outputs() {
+		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: cmp.Or(p.Source, p.Wallet), To: e.To, Amount: e.Amount})
+	}
+	return all
+}
+
+// Judge returns the verdict on the receipt r of one of p's attempts. Ether has moved
+// with every attempt that succeeded but one of Cancel, and leaves no log.
+func (p Payment) Judge(r chain.Receipt) chain.Verdict {
+	switch {
+	case !p.Ether() || !r.Succeeded:
+		return chain.Judge(r, p.Transfers()...)
+	case slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == r.Tx && a.Noop }):
+		return chain.Missing
+	default:
+		return chain.Transferred
+	}
+}
+
+// Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With
+// memo, the ID's bytes follow the arguments of transfers, where Solidity reads nothing: then
+// the chain itself says which payment a transaction makes. Ether moves without any: its
+// recipient may be a contract, and an operator's call has the data that the operator gave.
+func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
+	c := chain.Call{From: wallet, To: p.Token.Contract}
+	switch {
+	case p.Ether():
+		c.To, c.Value = p.To, p.Amount
+		c.Data, _ = hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
+		return c
+	case !p.BatchContract.IsZero():
+		var outputs []disburser.Entry
+		for _, e := range p.Entries {
+			outputs = append(outputs, disburser.Entry{To: e.To, Amount: e.Amount})
+		}
+		c.To, c.Batch, c.Data = p.BatchContract, true, disburser.Calldata(p.Token.Contract, outputs, nil)
+	case !p.Source.IsZero():
+		c.Data = chain.TransferFromData(p.Source, p.To, p.Amount)
+	default:
+		c.Data = chain.TransferData(p.To, p.Amount)
+	}
+	if memo {
+		c.Data = append(c.Data, p.ID.Memo()...)
+	}
+	return c
+}
+
+// CallData returns the data of Call.
+func (p Payment) CallData(memo bool) []byte { return p.Call(token.Address{}, memo).Data }
+
+// Memo reports whether the payment's ID follows its transfer in the call data.
+func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }
+
+// LastAttempt returns the newest attempt: none has higher fees. It panics when p has
+// none: only Prepared payments do.
+func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
+
+// Gas returns the gas limit of the newest attempt. It panics when p has none.
+func (p Payment) Gas() uint64 { return cmp.Or(p.LastAttempt().Gas, p.Tx.Gas) }
+
+// Hashes returns the hashes of all attempts, oldest first.
+func (p Payment) Hashes() []chain.Hash {
+	hashes := make([]chain.Hash, len(p.Attempts))
+	for i, a := range p.Attempts {
+		hashes[i] = a.Hash
+	}
+	return hashes
+}
+
+// Commit binds a Prepared payment to its signed bytes. From the moment a store has
+// taken the result, the payment will be made by these bytes or a fee bump of
+// them, and by no other nonce, or not at all.
+func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
+	p, err := p.move(Committed, now)
+	if err != nil {
+		return Payment{}, err
+	}
+	p.Nonce, p.TxHash = signed.Nonce, signed.Hash
+	p.Attempts = []Attempt{{Hash: signed.Hash, Raw: signed.Raw, Fees: p.Tx.Fees, At: now.UTC()}}
+	return p, nil
+}
+
+// Bump adds an attempt at the same nonce: signed is tx, which differs from the
+// payment's Tx in its fees and gas limit only. It is no visible change. It returns
+// an error unless p is Committed.
+func (p Payment) Bump(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
+	return p.retry(signed, tx, now, false)
+}
+
+// Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
+// bytes no node will ever take. Which attempt is mined decides: the payment ends
+// as Confirmed, or as Failed with TransferMissing. It is no visible change. It
+// returns an error unless p is Committed.
+func (p Payment) Cancel(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
+	return p.retry(signed, tx, now, true)
+}
+
+func (p Payment) retry(signed chain.Signed, tx chain.Tx, now time.Time, noop bool) (Payment, error) {
+	if p.State != Committed {
+		return Payment{}, p.forbidden(Committed)
+	}
+	a := Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: tx.Fees, At: now.UTC(), Noop: noop}
+	if tx.Gas != p.Tx.Gas {
+		a.Gas = tx.Gas
+	}
+	p.Attempts = append(slices.Clone(p.Attempts), a)
+	return p, nil
+}
+
+// Confirm ends the payment as paid by the final receipt r, event included.
+func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
+	return p.end(Confirmed, r, nil, now)
+}
+
+// Fail ends the payment as never paid in full, event included. r is the final
+// receipt that says so, or zero when another transaction took the nonce.
+func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
+	message := failures[code]
+	if code == AmountDiffers {
+		message = fmt.Sprintf(message, chain.Arrived(r, p.Transfers()...), p.Amount)
+	}
+	return p.end(Failed, r, &Failure{Code: code, Message: message}, now)
+}
+
+func (p Payment) end(to State, r chain.Receipt, failure *Failure, now time.Time) (Payment, error) {
+	previous := p.State.Status()
+	p, err := p.move(to, now)
+	if err != nil {
+		return Payment{}, err
+	}
+	p.Onchain, p.Block, p.Fee, p.Failure = r.Tx, r.Block, r.Fee, failure
+	event, err := eventOf(p, previous)
+	if err != nil {
+		return Payment{}, fmt.Errorf("writing the event of %s: %w", p.ID, err)
+	}
+	p.Event = &event
+	return p, nil
+}
+
+func (p Payment) move(to State, now time.Time) (Payment, error) {
+	if !slices.Contains(moves[p.State], to) {
+		return Payment{}, p.forbidden(to)
+	}
+	p.State, p.UpdatedAt = to, now.UTC().Truncate(time.Millisecond)
+	p.Version++
+	return p, nil
+}

@@ -1,0 +1,286 @@
+package payment_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+var (
+	now   = time.Date(2026, time.January, 2, 3, 4, 5, 678_900_000, time.UTC)
+	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{0xee}, Amount: token.Units(1000000),
+		Reference: "inv-1",
+		Metadata:  map[string]string{"order": "2041"}}
+	tx = chain.Tx{ChainID: 7, To: coin.Contract, Data: []byte{1}, Gas: 60_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(10)}}
+)
+
+func prepared() payment.Payment {
+	return payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, tx)
+}
+
+// TestNew: times are whole milliseconds of UTC, as every store keeps them.
+func TestNew(t *testing.T) {
+	p := payment.New("pay_1", asked, coin, "net", now.In(time.FixedZone("UTC+5", 5*3600)))
+	if want := now.Truncate(time.Millisecond); p.CreatedAt != want || p.UpdatedAt != want || p.State != payment.Prepared || p.Version != 0 {
+		t.Errorf("New() = %+v, want %v", p, want)
+	}
+}
+
+// in returns a payment in a state, with what it would have there.
+func in(t *testing.T, s payment.State) payment.Payment {
+	t.Helper()
+	p, err := prepared(), error(nil)
+	if s != payment.Prepared {
+		if p, err = p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch s {
+	case payment.Confirmed:
+		p, err = p.Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 5}, now)
+	case payment.Failed:
+		p, err = p.Fail(payment.NonceConsumed, chain.Receipt{}, now)
+	}
+	if err != nil || p.State != s {
+		t.Fatalf("no payment in %s: %v", s, err)
+	}
+	return p
+}
+
+// TestMoves is the payment state machine: the moves of a state and where they
+// lead. All others are forbidden. A payment that was committed before would be
+// paid twice, one that ended is announced in one form, and one that failed is
+// never paid later.
+func TestMoves(t *testing.T) {
+	receipt := chain.Receipt{Tx: chain.Hash{1}, Block: 5}
+	moves := map[string]func(payment.Payment) (payment.Payment, error){
+		"commit":  func(p payment.Payment) (payment.Payment, error) { return p.Commit(chain.Signed{Nonce: 4}, now) },
+		"bump":    func(p payment.Payment) (payment.Payment, error) { return p.Bump(chain.Signed{}, tx, now) },
+		"cancel":  func(p payment.Payment) (payment.Payment, error) { return p.Cancel(chain.Signed{}, tx, now) },
+		"confirm": func(p payment.Payment) (payment.Payment, error) { return p.Confirm(receipt, now) },
+		"fail": func(p payment.Payment) (payment.Payment, error) {
+			return p.Fail(payment.ExecutionReverted, receipt, now)
+		},
+	}
+	allowed := map[payment.State]map[string]payment.State{
+		payment.Prepared: {"commit": payment.Committed},
+		payment.Committed: {
+			"bump": payment.Committed, "cancel": payment.Committed, "confirm": payment.Confirmed, "fail": payment.Failed,
+		},
+	}
+	for _, from := range payment.States() {
+		for name, move := range moves {
+			t.Run(string(from)+"/"+name, func(t *testing.T) {
+				before := in(t, from)
+				got, err := move(before)
+				if want := allowed[from][name]; got.State != want || (err != nil) != (want == "") {
+					t.Errorf("state = %q, want %q (error %v)", got.State, want, err)
+				}
+				if diff := cmp.Diff(in(t, from), before, cmpopts.EquateComparable(token.Amount{})); diff != "" {
+					t.Errorf("the move changed the payment it was given:\n%s", diff)
+				}
+				if err == nil && got.State != from && got.Version != before.Version+1 {
+					t.Errorf("version %d after %d: it rises by one per visible change", got.Version, before.Version)
+				}
+				if err == nil && got.State.Final() != (got.Event != nil) {
+					t.Errorf("event %v in state %q: it is written with the end", got.Event, got.State)
+				}
+			})
+		}
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	p := in(t, payment.Committed)
+	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A second run bumps what it read before: neither may see the other's.
+	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []chain.Hash{{1}, {2}}; !slices.Equal(first.Hashes(), want) {
+		t.Errorf("hashes %v, want %v", first.Hashes(), want)
+	}
+	if want := []chain.Hash{{1}, {3}}; !slices.Equal(other.Hashes(), want) {
+		t.Errorf("hashes %v, want %v", other.Hashes(), want)
+	}
+	if p.Gas() != tx.Gas || first.Gas() != tx.Gas || other.Gas() != 70_000 {
+		t.Errorf("gas limits %d, %d, %d", p.Gas(), first.Gas(), other.Gas())
+	}
+	if first.TxHash != p.TxHash || first.LastAttempt().Fees.Cap != token.Units(20) || first.Version != p.Version {
+		t.Errorf("a bump changed what merchants see: %+v", first.Public())
+	}
+}
+
+// TestRecovered: a batch that was found on the chain is its request's once a merchant shows
+// the key. The contract pays no batch of one for us.
+func TestRecovered(t *testing.T) {
+	r, _ := asked.Batch([]payment.Entry{{To: token.Address{1}, Amount: token.Units(5), Reference: "a"},
+		{To: token.Address{2}, Amount: token.Units(6)}})
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "net", now)
+	p.BatchContract = token.Address{0xba}
+	find := func(p payment.Payment) (payment.Payment, bool) {
+		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}
+		return payment.Recovered(mined, 7, coin, "net")
+	}
+	found, ok := find(p)
+	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||
+		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) {
+		t.Errorf("found %+v", found)
+	}
+	short := p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)})
+	if !p.Call(token.Address{0xaa}, true).Batch || short.Memo() {
+		t.Errorf("%+v, and with a memo: %t", p.Call(token.Address{0xaa}, true), short.Memo())
+	}
+	p.Entries = p.Entries[:1]
+	if found, ok := find(p); ok {
+		t.Errorf("found a batch of one: %+v", found)
+	}
+}
+
+// TestRedacted: a final payment loses its merchant's words, in its event and its entries too.
+func TestRedacted(t *testing.T) {
+	p := in(t, payment.Confirmed)
+	p.Entries = []payment.Entry{{Amount: token.Units(1), Reference: "inv-2"}}
+	redacted, err := p.Redacted()
+	if err != nil || redacted.Reference != "" || redacted.Metadata != nil || redacted.Entries[0].Reference != "" ||
+		bytes.Contains(redacted.Event.Body, []byte("inv-")) || redacted.Event.ID != p.Event.ID || p.Entries[0].Reference != "inv-2" {
+		t.Errorf("%+v, %v", redacted, err)
+	}
+	if _, err := in(t, payment.Committed).Redacted(); err == nil {
+		t.Error("a payment that is not final is redacted")
+	}
+}
+
+// TestRevision: a commit holds only for what it was signed for.
+func TestRevision(t *testing.T) {
+	base := prepared()
+	revisions := map[string]string{"as it is": base.Revision}
+	add := func(name string, p payment.Payment) {
+		for other, revision := range revisions {
+			if revision == p.Revision {
+				t.Errorf("%s has the same revision as %s", name, other)
+			}
+		}
+		revisions[name] = p.Revision
+	}
+	change := func(name string, f func(*chain.Tx)) {
+		moved := tx
+		f(&moved)
+		add(name, payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, moved))
+	}
+	change("another recipient contract", func(x *chain.Tx) { x.To = token.Address{1} })
+	change("other data", func(x *chain.Tx) { x.Data = []byte{2} })
+	change("another gas limit", func(x *chain.Tx) { x.Gas++ })
+	change("another tip", func(x *chain.Tx) { x.Fees.Tip = token.Units(2) })
+	change("another cap", func(x *chain.Tx) { x.Fees.Cap = token.Units(2) })
+	add("made again later", payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).AssignedTo(token.Address{0xaa}, tx))
+	away := base.AssignedTo(token.Address{0xbb}, tx)
+	add("another wallet", away)
+	// A handler that sleeps while the payment is moved away and back holds a
+	// nonce that has been given up since.
+	add("moved away and back", away.AssignedTo(token.Address{0xaa}, tx))
+	if prepared().Revision != base.Revision {
+		t.Error("two handlers that make the same payment revision it differently")
+	}
+}
+
+func TestPublic(t *testing.T) {
+	const (
+		one = "0x0100000000000000000000000000000000000000000000000000000000000000"
+		to  = "0xee00000000000000000000000000000000000000"
+	)
+	pending := `{"tx_hash":"` + one + `","status":"pending","amount":1000000,"wallet_address":"` + to + `","to":"` + to + `",` +
+		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
+		`"onchain_tx_hash":null,"block_number":null,"network_fee":null,"failure":null,"payments":null,"version":1,"mode":"test",` +
+		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z"}`
+	got, err := json.Marshal(in(t, payment.Committed).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(pending, string(got)); diff != "" {
+		t.Errorf("a committed payment (-want +got):\n%s", diff)
+	}
+
+	p := in(t, payment.Failed)
+	p.Reference, p.Metadata, p.Amount = "", nil, token.MaxAmount()
+	view := p.Public()
+	if view.Reference != nil || view.Metadata == nil || view.OnchainTxHash != nil || view.BlockNumber != nil || view.Failure == nil ||
+		view.Failure.Message == "" {
+		t.Errorf("a payment whose nonce somebody else used: %+v", view)
+	}
+	if paid := in(t, payment.Confirmed).Public(); paid.OnchainTxHash == nil || *paid.OnchainTxHash != (chain.Hash{1}) ||
+		paid.BlockNumber == nil || *paid.BlockNumber != 5 {
+		t.Errorf("a payment that was made: %+v", paid)
+	}
+	dear := token.MaxAmount()
+	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
+	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
+		t.Errorf("the fee of one that failed, and of one of which nothing was mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
+	}
+	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {
+		t.Errorf("the largest amount is written as %s, %v", got, err)
+	}
+}
+
+func TestEvent(t *testing.T) {
+	p := in(t, payment.Confirmed)
+	if p.Event.ID != payment.EventID(p.ID, "payment.confirmed") || p.Event.Type != "payment.confirmed" {
+		t.Errorf("event %s of type %s", p.Event.ID, p.Event.Type)
+	}
+	var body struct {
+		ID, Type, Timestamp string
+		Data                map[string]any
+	}
+	if err := json.Unmarshal(p.Event.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	if body.ID != p.Event.ID || body.Type != p.Event.Type || body.Timestamp != "2026-01-02T03:04:05.678Z" {
+		t.Errorf("body %s", p.Event.Body)
+	}
+	if body.Data["previous_status"] != "pending" || body.Data["status"] != "confirmed" || body.Data["version"] != 2.0 {
+		t.Errorf("data %v", body.Data)
+	}
+	if again := in(t, payment.Confirmed); string(again.Event.Body) != string(p.Event.Body) {
+		t.Errorf("two serialisations of one end differ:\n%s\n%s", p.Event.Body, again.Event.Body)
+	}
+	// A receiver finds the merchant's characters, and not their escapes for HTML.
+	plain := in(t, payment.Committed)
+	plain.Reference = "<a & b>"
+	plain, err := plain.Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 5}, now)
+	if err != nil || !bytes.Contains(plain.Event.Body, []byte(`"reference":"<a & b>"`)) {
+		t.Errorf("%s, %v", plain.Event.Body, err)
+	}
+	for code, message := range map[payment.FailureCode]string{
+		payment.ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
+		payment.TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
+		payment.AmountDiffers:     "The token moved 0 units to the recipient instead of 1000000.",
+		payment.NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
+	} {
+		failed, err := in(t, payment.Committed).Fail(code, chain.Receipt{}, now)
+		if err != nil || failed.Failure.Code != code || failed.Failure.Message != message || failed.Event.Type != "payment.failed" {
+			t.Errorf("failed with %s: %+v, %v", code, failed.Failure, err)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	zone := time.FixedZone("UTC+5", 5*3600)
+	text, err := payment.Time(time.Date(2026, 1, 2, 3, 4, 5, 0, zone)).MarshalText()
+	if err != nil || string(text) != "2026-01-01T22:04:05.000Z" {
+		t.Errorf("%s, %v", text, err)
+	}
+}

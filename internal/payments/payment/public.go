@@ -1,0 +1,110 @@
+package payment
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Public is a payment as merchants see it, in answers and in events. Every
+// field is always written, null where there is nothing to say.
+type Public struct {
+	TxHash        chain.Hash        `json:"tx_hash"`
+	Status        Status            `json:"status"`
+	Amount        token.Amount      `json:"amount"`
+	WalletAddress *token.Address    `json:"wallet_address"` // null in a batch
+	To            *token.Address    `json:"to"`             // the same
+	Token         string            `json:"token"`
+	Decimals      int               `json:"decimals"`
+	Network       string            `json:"network"`
+	Reference     *string           `json:"reference"`
+	Metadata      map[string]string `json:"metadata"`
+	OnchainTxHash *chain.Hash       `json:"onchain_tx_hash"`
+	BlockNumber   *uint64           `json:"block_number"`
+	NetworkFee    *token.Amount     `json:"network_fee"` // in wei
+	Failure       *Failure          `json:"failure"`
+	Payments      []PublicEntry     `json:"payments"` // of a batch
+	Version       int64             `json:"version"`
+	Mode          string            `json:"mode"`
+	CreatedAt     Time              `json:"created_at"`
+	UpdatedAt     Time              `json:"updated_at"`
+}
+
+// A PublicEntry is an entry of a batch as merchants see it.
+type PublicEntry struct {
+	WalletAddress token.Address `json:"wallet_address"`
+	To            token.Address `json:"to"`
+	Amount        token.Amount  `json:"amount"`
+	Reference     *string       `json:"reference"`
+}
+
+// Public returns p as merchants see it. wallet_address is the recipient: the
+// wallet that the merchant named, not the one that pays.
+func (p Payment) Public() Public {
+	v := Public{
+		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
+		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
+		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
+		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
+	}
+	if v.Metadata == nil {
+		v.Metadata = map[string]string{}
+	}
+	v.Reference = given(p.Reference)
+	if p.Entries != nil {
+		v.WalletAddress, v.To = nil, nil
+	}
+	for _, e := range p.Entries {
+		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, given(e.Reference)})
+	}
+	if !p.Onchain.IsZero() {
+		v.OnchainTxHash, v.BlockNumber = &p.Onchain, &p.Block
+	}
+	return v
+}
+
+// given returns a text, nil for none.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// A Time is written as RFC 3339 in UTC, to the millisecond, ending in Z.
+type Time time.Time
+
+// MarshalText writes t.
+func (t Time) MarshalText() ([]byte, error) {
+	return []byte(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z")), nil
+}
+
+// An Event is the announcement of a payment's end. Its body is serialised
+// once, in the write that makes the payment final, and sent as it is for ever.
+type Event struct {
+	ID   string // "evt_…", the same however often it is announced
+	Type string // "payment.confirmed" or "payment.failed"
+	Body []byte // JSON
+}
+
+// eventOf writes the event of a payment that has just ended.
+func eventOf(p Payment, previous Status) (Event, error) {
+	kind := "payment." + string(p.State.Status())
+	id := EventID(p.ID, kind)
+	var body strings.Builder
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
+		ID        string `json:"id"`
+		Type      string `json:"type"`
+		Timestamp Time   `json:"timestamp"`
+		Data      any    `json:"data"`
+	}{id, kind, Time(p.UpdatedAt), struct {
+		Public
+		Previous Status `json:"previous_status"`
+	}{p.Public(), previous}})
+	return Event{ID: id, Type: kind, Body: []byte(strings.TrimSuffix(body.String(), "\n"))}, err
+}

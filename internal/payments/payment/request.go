@@ -1,0 +1,81 @@
+package payment
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Request is a merchant's request for a payment, already valid field by field.
+type Request struct {
+	Merchant       string
+	Mode           string            // "test" or "live"
+	IdempotencyKey string            // Idempotency-Key; empty when none was sent
+	To             token.Address     // zero in a batch of several entries
+	Amount         token.Amount      // of all entries together
+	Entries        []Entry           // of a batch; nil: one payment
+	Reference      string            // empty when absent
+	Metadata       map[string]string // nil and empty mean the same
+	Key            KeyLimits         // of the API key that asks; no part of what the request means
+}
+
+// KeyLimits are the limits that an API key and its merchant set to the payments that
+// it asks for.
+// The zero KeyLimits sets none.
+type KeyLimits struct {
+	Maximum token.Amount // of one payment; zero: none
+	Daily   DailyLimit   // of the key; zero: none
+	Book    bool         // only active entries of the merchant's recipient book are paid
+
+	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
+	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
+}
+
+// A DailyLimit is the most that is paid in a UTC day on the account of one key, or
+// of a whole merchant.
+type DailyLimit struct {
+	Key    string       // "key_…"; empty: the merchant
+	Amount token.Amount // in all; zero: any
+	Count  uint64       // of payments; zero: any
+}
+
+// Outputs returns the entries of a batch, or the one payment as the only one.
+func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }
+
+// Batch returns r as the request of a batch of entries. It reports false if their sum
+// is more than 2^256-1.
+func (r Request) Batch(entries []Entry) (Request, bool) {
+	r.Entries, r.To, r.Amount = entries, token.Address{}, token.Amount{}
+	for _, e := range entries {
+		var err error
+		if r.Amount, err = r.Amount.Add(e.Amount); err != nil {
+			return r, false
+		}
+	}
+	if len(entries) == 1 {
+		r.To = entries[0].To
+	}
+	return r, true
+}
+
+// Fingerprint identifies the meaning of the request: recipient, amount,
+// reference and metadata, or entries in their order, in any order of fields and
+// spelling of numbers. Two requests under one key must have the same one. A batch of one
+// is another request than one payment.
+func (r Request) Fingerprint() string {
+	amount := r.Amount.Bytes32()
+	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
+	if r.Entries != nil {
+		parts = []string{"batch", strconv.Itoa(len(r.Entries)), r.Reference}
+		for _, e := range r.Entries {
+			amount := e.Amount.Bytes32()
+			parts = append(parts, string(e.To[:]), string(amount[:]), e.Reference)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
+		parts = append(parts, name, r.Metadata[name])
+	}
+	return digest(parts...)
+}

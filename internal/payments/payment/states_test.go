@@ -1,0 +1,46 @@
+package payment
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// TestDiagram keeps docs/payment-states.md equal to moves. Redraw it with
+// go test ./internal/payments/payment -update.
+func TestDiagram(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Payment states\n\nGenerated from `moves` in internal/payments/payment/state.go by `go test " +
+		"./internal/payments/payment -update`.\n\n")
+	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> PREPARED\n")
+	for _, from := range States() {
+		for _, to := range moves[from] {
+			fmt.Fprintf(&b, "  %s --> %s\n", from, to)
+		}
+		if from.Final() {
+			fmt.Fprintf(&b, "  %s --> [*]\n", from)
+		}
+	}
+	b.WriteString("```\n\n| state | merchants see |\n| --- | --- |\n")
+	for _, s := range States() {
+		seen := string(s.Status())
+		if s == Prepared {
+			seen = "nothing yet"
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", s, seen)
+	}
+
+	const file = "../../../docs/payment-states.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
+		t.Errorf("%s is out of date; run go test ./internal/payments/payment -update (%v)", file, err)
+	}
+}

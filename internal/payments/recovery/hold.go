@@ -1,0 +1,114 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+const (
+	// held begins the reason for which Hold pauses a wallet.
+	held = wallet.Suspicion + ": remit recover is at work"
+	// earlier begins the reason of a pause that Hold replaced.
+	earlier = "; paused before: "
+)
+
+// Hold pauses every wallet that is not retired, and opens those of which the tables
+// have no record, paused. A wallet that has a key and is not registered is registered
+// as active, also if it was retired: the tables have lost that. It reads no node. From
+// then on no payment that the tables show as prepared is committed, until Resume. Run it
+// before any process uses the restored tables. Tables of another coin are
+// store.ErrOtherCoin.
+func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
+	if _, err := r.rules(ctx); err != nil && !settings.Unusable(err) {
+		return nil, err
+	}
+	ids, err := r.register(ctx)
+	if err != nil || r.DryRun {
+		return ids, err
+	}
+	var paused []wallet.ID
+	for _, id := range ids {
+		retired, err := r.hold(ctx, id)
+		if err != nil {
+			return nil, fmt.Errorf("pausing %s: %w", id.Address, err)
+		}
+		if !retired {
+			paused = append(paused, id)
+		}
+	}
+	return paused, nil
+}
+
+// register registers the wallets that have a key, and returns all that may have paid.
+func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
+	for _, a := range r.Keyed {
+		if r.DryRun {
+			break
+		}
+		id := wallet.ID{ChainID: r.ChainID, Address: a}
+		err := r.Store.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret, Since: r.Now()})
+		if err != nil {
+			return nil, fmt.Errorf("registering %s: %w", a, err)
+		}
+	}
+	wallets, err := r.Store.Wallets(ctx, r.ChainID)
+	if err != nil {
+		return nil, fmt.Errorf("listing wallets: %w", err)
+	}
+	for _, r := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
+		ids = append(ids, r.ID)
+	}
+	for _, a := range slices.Concat(r.Keyed, r.Wallets) {
+		if _, registered := wallets.Find(a); !registered {
+			ids = append(ids, wallet.ID{ChainID: r.ChainID, Address: a})
+		}
+	}
+	return ids, nil
+}
+
+// hold pauses a wallet. It reports true for one that an operator has retired meanwhile,
+// and that no round would settle: that one stays as it is.
+func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err error) {
+	for {
+		w, err := r.Store.Wallet(ctx, id)
+		switch {
+		case errors.Is(err, wallet.ErrUnknown):
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
+		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
+			return !w.Suspect(), nil
+		case err == nil:
+			reason := held
+			if w.Paused != "" {
+				reason += earlier + w.Paused
+			}
+			err = r.Store.Repause(ctx, id, w.Paused, reason)
+		}
+		if err != nil && !errors.Is(err, store.ErrChanged) {
+			return retired, err
+		}
+	}
+}
+
+// Resume ends the pauses of Hold and those by which a run stopped every wallet. A
+// wallet that was paused for another reason before Hold is paused for that again.
+func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
+	for _, id := range ids {
+		w, err := r.Store.Wallet(ctx, id)
+		if err == nil && w.Suspect() {
+			_, before, _ := strings.Cut(w.Paused, earlier)
+			err = r.Store.Repause(ctx, id, w.Paused, before)
+		}
+		if err != nil {
+			return fmt.Errorf("resuming %s: %w", id.Address, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// useUp stores a no-op at every nonce that a lost transaction may have and that has no
+// pending transaction, and raises next_nonce over them. A crash leaves no-ops that the next run sends.
+func (r *run) useUp(ctx context.Context) error {
+	for i, id := range r.ids {
+		below, noops, err := r.useUpOf(ctx, id)
+		if err != nil {
+			return fmt.Errorf("using up the nonces of %s: %w", id.Address, err)
+		}
+		r.below[i], r.report.Noops = below, r.report.Noops+noops
+		r.Say("%s: %d no-ops for the nonces below %d", id.Address, noops, below)
+	}
+	return nil
+}
+
+// useUpOf is useUp of one wallet. It returns the nonce below which all are used up, and
+// how many no-ops it stored, in a dry run at most stores. A nonce that a payment holds gets one too: its payment may
+// have been made otherwise since.
+func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
+	views, settled, err := r.look(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	count := views.Leading().Mined
+	for _, view := range views {
+		if count-view.Mined > r.Window {
+			return 0, 0, fmt.Errorf("%s has %d of its transactions and %s %d: they must agree",
+				view.Node, view.Mined, views.Leading().Node, count)
+		}
+	}
+	w, err := r.Store.Wallet(ctx, id)
+	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {
+		return 0, 0, err
+	}
+	signer, err := r.signer(ctx, id)
+	if errors.Is(err, wallet.ErrNoKey) && w.NextNonce <= settled && len(w.Reservations) == 0 {
+		return settled, 0, r.advance(ctx, id, settled) // its key went when all had ended
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
+	}
+	below = max(count+r.Window, w.NextNonce)
+	nonces := lacking(w, settled, below)
+	if r.DryRun {
+		return below, len(nonces), nil
+	}
+	noop, err := r.noop(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, nonce := range nonces {
+		signed, err := signer.Sign(ctx, noop, nonce)
+		if err == nil {
+			err = r.Store.PutNoop(ctx, wallet.PendingNoop(id, noop, signed, r.Now()))
+		}
+		switch {
+		case err == nil:
+			noops++
+		case !errors.Is(err, store.ErrNonceTaken):
+			return 0, 0, err
+		}
+	}
+	return below, noops, r.advance(ctx, id, below)
+}
+
+// look returns every node's view of a wallet, and how many of its transactions are final
+// on all of them.
+func (r *run) look(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
+	if views, err = r.nodes.AllViews(ctx, id.Address, r.Token.Contract, r.ConfirmationRule); err == nil {
+		settled, err = views.FinalCount(ctx, id.Address)
+	}
+	return views, settled, err
+}
+
+// signer returns the signer of a wallet. A dry run may ask for one that Hold would register.
+func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
+	wallets, err := r.Store.Wallets(ctx, r.ChainID)
+	if err != nil {
+		return nil, err
+	}
+	registered, found := wallets.Find(id.Address)
+	if !found {
+		registered = wallet.Registration{ID: id, Key: wallet.InSecret}
+	}
+	return r.Keys.Signer(ctx, registered)
+}
+
+// lacking returns the nonces of a wallet that may lack a transaction: those from settled up
+// to below, and those that are reserved.
+func lacking(w wallet.Wallet, settled, below uint64) []uint64 {
+	nonces := map[uint64]struct{}{}
+	for nonce := settled; nonce < below; nonce++ {
+		nonces[nonce] = struct{}{}
+	}
+	for _, reservation := range w.Reservations {
+		nonces[reservation.Nonce] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(nonces))
+}
+
+// noop returns a wallet's no-op at the fees of the moment.
+func (r *run) noop(ctx context.Context, id wallet.ID) (chain.Tx, error) {
+	rules, err := r.rules(ctx)
+	if err != nil {
+		return chain.Tx{}, err
+	}
+	market, err := r.nodes.Fees(ctx)
+	if err != nil {
+		return chain.Tx{}, err
+	}
+	return r.nodes.Noop(ctx, r.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit)), nil
+}
+
+// advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
+// at a count that a re-organisation has taken back: its no-ops reach further.
+func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
+	if r.DryRun {
+		return nil
+	}
+	return r.Store.Advance(ctx, id, below, below+r.Window)
+}
+
+// fund says what to send to a wallet that cannot pay for its next transaction: enough for
+// all that are stored, at their highest fees.
+func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
+	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
+	if len(txs) == 0 || !leading.Gas.Less(txs[0].Gas) {
+		return
+	}
+	var all token.Amount
+	for _, tx := range txs {
+		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
+	}
+	r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they "+
+		"leave stays there", all.Sub(leading.Gas).Tokens(18), address)
+}

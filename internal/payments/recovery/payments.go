@@ -1,0 +1,140 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// findSources finds the accounts whose coins stored payments took by an allowance. A
+// source that only lost payments name is not found.
+func (r *run) findSources(ctx context.Context) error {
+	for entry, err := range r.Store.Entries(ctx) {
+		if err != nil && !errors.Is(err, store.ErrUnreadable) { // others name the source of one that cannot be read
+			return fmt.Errorf("reading the payments: %w", err)
+		}
+		if source := entry.Payment.Source; !source.IsZero() && !slices.Contains(r.sources, source) {
+			r.sources = append(r.sources, source)
+		}
+	}
+	return nil
+}
+
+// wallets returns the addresses of the wallets.
+func (r *run) wallets() (all []token.Address) {
+	for _, id := range r.ids {
+		all = append(all, id.Address)
+	}
+	return all
+}
+
+// readTransfers finds the transactions that moved coins of the wallets and the sources.
+func (r *run) readTransfers(ctx context.Context) error {
+	r.Say("reading the transfers of blocks %d to %d", r.Since, r.last)
+	transfers, err := r.nodes.Transfers(ctx, r.Token.Contract, slices.Concat(r.wallets(), r.sources), min(r.Since, r.last), r.last)
+	for _, t := range transfers {
+		r.moved = append(r.moved, t.Tx) // the logs of one transaction follow each other
+	}
+	return err
+}
+
+// putBack stores the payments that those transactions made, and that the tables lack.
+func (r *run) putBack(ctx context.Context) error {
+	for some := range slices.Chunk(slices.Compact(r.moved), 100) {
+		txs, err := r.nodes.Transactions(ctx, some)
+		if err == nil && len(txs) != len(some) {
+			err = fmt.Errorf("the nodes have %d of %d transactions of which they have logs", len(txs), len(some))
+		}
+		if err != nil {
+			return err
+		}
+		for _, tx := range txs {
+			if err := r.putBackOf(ctx, tx); err != nil {
+				return fmt.Errorf("putting back the payment of %s: %w", tx.Hash, err)
+			}
+		}
+		r.Say("%d payments known, %d put back, %d transfers without a payment's id", r.report.Known, r.report.Stored, len(r.report.Foreign))
+	}
+	return nil
+}
+
+// putBackOf is putBack of one transaction.
+func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
+	ours := slices.Contains(r.wallets(), tx.From)
+	found, ok := payment.Recovered(tx, r.ChainID, r.Token, r.Network)
+	switch {
+	case !ours && len(r.sources) > 0:
+		return nil // a source's owner moves its coins too
+	case !ours, !ok:
+		r.report.Foreign = append(r.report.Foreign, tx.Hash)
+		return nil
+	}
+	stored, err := r.stored(ctx, found)
+	switch {
+	case err != nil:
+		return err
+	case stored.State == payment.Prepared:
+	case stored.Onchain == tx.Hash, stored.State == payment.Committed && slices.Contains(stored.Hashes(), tx.Hash):
+		r.report.Known++
+		return nil
+	default:
+		r.report.Differ = append(r.report.Differ, found.ID)
+		return nil
+	}
+	if !r.DryRun {
+		if err := r.commit(ctx, stored, found, tx); err != nil {
+			return err
+		}
+	}
+	r.report.Stored++
+	r.report.Sum, err = r.report.Sum.Add(found.Amount)
+	return err
+}
+
+// stored returns the payment that the tables have in place of found, which it stores if
+// they have none.
+func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment.Payment, err error) {
+	if r.DryRun {
+		stored, err = r.Store.Payment(ctx, found.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			return found, nil
+		}
+		return stored, err
+	}
+	stored, _, err = r.Store.Create(ctx, found)
+	return stored, err
+}
+
+// commit commits a payment that is prepared by the transaction that made it; then it
+// settles as any other. A crash leaves a payment that is prepared, which no wallet pays
+// while all are paused.
+func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chain.MinedTx) error {
+	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data {
+		// It was discarded since, and its key used for another request, or the stack pays with another contract or its own coins.
+		err := r.Store.Discard(ctx, stored)
+		if err == nil {
+			stored, _, err = r.Store.Create(ctx, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if stored.Wallet != tx.From || string(stored.Tx.Data) != tx.Data {
+		moved := stored.AssignedTo(tx.From, found.Tx)
+		if err := r.Store.Reassign(ctx, moved, stored.Revision); err != nil {
+			return err
+		}
+		stored = moved
+	}
+	committed, err := stored.Commit(chain.Signed{Nonce: tx.Nonce, Hash: tx.Hash, Raw: []byte{}}, r.Now())
+	if err == nil {
+		err = r.Store.Commit(ctx, committed)
+	}
+	return err
+}

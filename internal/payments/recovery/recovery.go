@@ -1,0 +1,92 @@
+// Package recovery reads the chain back into tables that were lost, or restored from the
+// past. It is the engine of remit recover.
+package recovery
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Recovery puts the payments that the tables have lost back from the chain. First it
+// uses up every nonce that may have been signed and that the tables know nothing of. Then
+// all lost transactions are mined or can never be, and the wallets' transfers say which
+// payments were made. Hold comes first, then Run, then Resume. All may be killed at any
+// line and run again.
+type Recovery struct {
+	stack.Config
+	Store  store.Store
+	Keys   wallet.Keys
+	Nodes  chain.Provider
+	Settle func(ctx context.Context) error // settles every wallet once, idle ones too
+	Now    func() time.Time
+	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends
+	Say    func(format string, args ...any)           // reports progress
+
+	Keyed   []token.Address // the wallets that have a key in the secret store, retired ones among them
+	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
+	Window  uint64          // how many nonces from a wallet's count on may have been signed
+	Since   uint64          // the block from which on payments may be lost
+	DryRun  bool            // only counts what there is to do
+}
+
+// A Report counts what a Recovery did.
+type Report struct {
+	Noops   int          // nonces used up; in a dry run, the most that would be
+	Known   int          // transfers of payments that the tables have
+	Stored  int          // payments put back
+	Sum     token.Amount // of those, in the token's smallest unit
+	Foreign []chain.Hash // transfers without the id of a payment
+	Differ  []payment.ID // payments that the tables know otherwise than the chain
+}
+
+// A run is one Run of a Recovery.
+type run struct {
+	*Recovery
+	nodes   chain.Nodes
+	final   chain.Block     // the newest that was final before the run
+	ids     []wallet.ID     // of the wallets, which are paused
+	below   []uint64        // of each, the nonce below which all are used up
+	sources []token.Address // accounts whose coins stored payments took by an allowance
+	last    uint64          // the last block in which a lost transaction can be
+	moved   []chain.Hash    // the transactions that moved the token, once for each transfer
+	report  Report
+}
+
+// Run recovers the payments of the wallets that Hold returned, which stay paused. An
+// error leaves the tables as safe as they were; the next Run goes on. Each uses up
+// Window nonces of every wallet from its count on.
+func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
+	now := &run{Recovery: r, ids: ids, below: make([]uint64, len(ids))}
+	var err error
+	step := func(do func(context.Context) error) {
+		if err == nil {
+			err = do(ctx)
+		}
+	}
+	step(now.findNodes)
+	step(now.noteFinal)
+	step(now.checkChain) // on another chain, nonces that are used up may be free on this one
+	step(now.useUp)
+	step(now.findSources)
+	step(now.await)
+	step(now.readTransfers)
+	step(now.checkChain) // or the transfers are of another chain
+	step(now.putBack)
+	step(now.await)
+	return now.report, err
+}
+
+// rules returns the rules of the moment, or why there are none.
+func (r *Recovery) rules(ctx context.Context) (stack.Rules, error) {
+	all, err := r.Store.Rules(ctx)
+	err = cmp.Or(err, all.Are(store.Coin{ChainID: r.ChainID, Token: r.Token.Contract}), all.Unusable)
+	return r.Rules(all.Settings), err
+}

@@ -1,0 +1,82 @@
+package settlement_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// topUp has the tables know less of the wallet than its node, and a merchant that has nothing
+// in flight any more. A merchant may have 2 of 64.
+func (w *world) topUp() {
+	w.set(4)
+	w.must(w.tables.Reconcile(w.t.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}))
+}
+
+// TestReconciling: a wallet may spend its balance less what reservations and pending
+// transactions tie up, each counted once and read only where it must be. However often a
+// reservation overtakes the round, it sees a top-up, and counts merchants' nonces.
+func TestReconciling(t *testing.T) {
+	w := newWorld(t, script{})
+	w.unreleased(w.reserve("a", 0), 0)
+	w.topUp()
+	for n, merchant := range []string{"mer_1", "mer_2", "mer_2", "mer_3", payment.Operator} {
+		w.script[fmt.Sprint("Reconcile#", n+1)] = func(w *world) error {
+			p := w.prepareFor(merchant, fmt.Sprint(n), 0)
+			_, err := w.tables.Reserve(w.t.Context(), store.NeedOf(p, w.now))
+			return err
+		}
+	}
+	got, err := w.round()
+	w.must(err)
+	record, want := w.record(), settlement.Funds{Address: payer, Balance: funds.Balance.Sub(token.Units(600)),
+		Gas: funds.Gas.Sub(token.Units(6 * 210)), Gap: 6}
+	if record.Balance != want.Balance || record.Gas != want.Gas || !w.did("Reconcile#6") || w.times["Payment"] != 1+2+3+4+5 {
+		t.Errorf("%s and %s can be spent, want %s and %s; %v", record.Balance, record.Gas, want.Balance, want.Gas, w.calls)
+	}
+	if diff := cmp.Diff(map[string]uint64{"mer_1": 2, "mer_2": 2, "mer_3": 1}, record.PerMerchant); diff != "" {
+		t.Errorf("in flight (-want +got):\n%s", diff)
+	}
+	before := settlement.Funds{Address: payer, Balance: funds.Balance.Sub(token.Units(100)), Gas: funds.Gas.Sub(token.Units(210)), Gap: 1}
+	if !slices.Equal(got.Wallets, []settlement.Funds{before}) {
+		t.Errorf("reported funds %v, want %v", got.Wallets, before)
+	}
+	got, err = w.round()
+	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.did("Reconcile#7") || w.did("RaiseCeiling#1") ||
+		w.did("LowerCeiling#1") {
+		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.calls)
+	}
+}
+
+// TestCountsThatCannotBeStored: an error of merchants' counts is reported, and keeps no
+// balance from the tables.
+func TestCountsThatCannotBeStored(t *testing.T) {
+	w := newWorld(t, breaks("Reconcile#1"))
+	w.topUp()
+	if _, err := w.round(); !errors.Is(err, errBroken) || w.record().Balance != funds.Balance || len(w.record().PerMerchant) != 1 {
+		t.Errorf("%v, stored is %+v", err, w.record())
+	}
+}
+
+// TestIdle: a wallet with nothing to do costs a round these calls, and a later round none.
+func TestIdle(t *testing.T) {
+	w := newWorld(t, script{})
+	_, err := w.round()
+	w.must(err)
+	slices.Sort(w.calls)
+	want := []string{"Account#1", "BlockHashes#1", "Compared#1", "Head#1", "Nodes#1", "PendingTxs#1", "Rules#1", "Wallet#1", "Wallets#1"}
+	if diff := cmp.Diff(want, w.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.did("Account#2") || w.did("Claim#1") {
+		t.Errorf("a later round: %v, after %v", err, w.calls)
+	}
+}

@@ -1,0 +1,108 @@
+package settlement
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Refill looks at each wallet once, and has the Refiller top up those that run low. It is
+// the engine of refill-wallets. It writes nothing itself: after a crash the next one goes on
+// with what the Refiller has begun. The report counts refused refills, which the next one
+// asks for again. While the chain may be behind the tables nothing is refilled.
+func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
+	nodes, err := s.Nodes.Nodes(ctx)
+	if err != nil {
+		return report, fmt.Errorf("finding nodes: %w", err)
+	}
+	rules, err := s.rules(ctx)
+	if err != nil || rules.Refills == (settings.Refills{}) {
+		return report, err
+	}
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	if err != nil {
+		return report, fmt.Errorf("listing wallets: %w", err)
+	}
+	known, err := s.Store.Compared(ctx, s.ChainID)
+	if err != nil {
+		return report, fmt.Errorf("reading what is known of the chain: %w", err)
+	}
+	heads := nodes.Heads(ctx, s.ConfirmationRule)
+	if stands, _ := s.weigh(ctx, heads, &known, 0); stands != kept {
+		return report, nil
+	}
+	active := slices.DeleteFunc(wallets.Working(true), func(r wallet.Registration) bool { return r.State != wallet.Active })
+	var mu sync.Mutex
+	err = abreast(active, func(registered wallet.Registration) error {
+		p := &pass{Settler: s, Nodes: nodes, Rules: rules, registered: registered}
+		_, err := p.read(ctx)
+		if err == nil {
+			p.views, err = heads.Views(ctx, registered.Address, s.Token.Contract)
+		}
+		if err != nil {
+			return fmt.Errorf("looking at wallet %s: %w", registered.Address, err)
+		}
+		p.refill(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		report.add(p.report)
+		return nil
+	})
+	return report, err
+}
+
+// refill asks for each asset of which the wallet may spend less than the stack's mark beside
+// what is tied up. More than half of the configured nodes must have answered, and all of
+// these find it low. A wallet that is paused gets nothing, since another may have its key,
+// unless it lacks ether, and neither does one of which the chain has more than the tables.
+func (p *pass) refill(ctx context.Context) {
+	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
+	leading := p.views.Leading()
+	if !able || leading.Mined > p.wallet.NextNonce || 2*len(p.views) <= len(p.Nodes) {
+		return
+	}
+	held, _ := p.tied(ctx, leading.Mined) // of what is not known nothing is tied up: then it is less often low
+	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
+	low := func(spendable func(chain.View) token.Amount, mark settings.Refill) bool {
+		enough := func(v chain.View) bool { return !spendable(v).Less(mark.Low) }
+		return !mark.Amount.IsZero() && !slices.ContainsFunc(p.views, enough)
+	}
+	if low(func(v chain.View) token.Amount { return v.Balance.Sub(held.coin) }, p.Refills.Token) {
+		p.ask(ctx, false, seen)
+	}
+	if low(func(v chain.View) token.Amount { return v.Gas.Sub(held.gas) }, p.Refills.Ether) {
+		p.ask(ctx, true, seen)
+	}
+}
+
+func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
+	if err := p.Refiller.Refill(ctx, p.wallet.Address, ether, seen); err != nil {
+		p.report.Unfilled++
+		p.Log.WarnContext(ctx, "wallet not refilled", "wallet", p.wallet.Address, "ether", ether, "err", err)
+	}
+}
+
+// refillsLeft returns how many refills the funding wallet can pay of the asset of which it
+// can pay fewer, beside coin and gas, which are tied up.
+func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
+	leading := p.views.Leading()
+	return min(times(leading.Balance.Sub(coin), p.Refills.Token.Amount), times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
+}
+
+// mostRefills is the highest number of refills that a report tells of.
+const mostRefills = 100
+
+// times returns how often one amount can be taken from another, up to mostRefills.
+func times(has, each token.Amount) (n uint64) {
+	for n < mostRefills && !has.Less(each) {
+		n, has = n+1, has.Sub(each)
+	}
+	return n
+}

@@ -1,0 +1,94 @@
+package settlement
+
+import (
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Report counts the acts of a run and describes the wallets that it saw.
+type Report struct {
+	Busy             bool // something is still reserved or in a pending transaction
+	ClaimedElsewhere bool // another run claims a wallet that is
+	Confirmed        int  // payments made final in this run
+	Failed           int
+	Reservations     int      // reservations finished for handlers that did not
+	Noops            int      // nonces filled with a no-op
+	Bumps            int      // fee bumps stored
+	Resent           int      // stored bytes sent again
+	Refused          int      // and refused by a node that holds another transaction, or that will never take them
+	Unreadable       int      // stored items that do not decode, skipped
+	Unruled          int      // 1 while new payments are refused for want of settings
+	Suspect          int      // nonces used by a transaction that is not ours
+	Undecided        int      // mined, and the nodes do not agree on it or have no receipt
+	Paused           int      // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
+	Unfilled         int      // refills that the funding wallet was asked for in vain
+	Funding          []uint64 // how many refills each funding wallet can pay, up to a hundred
+	Pending          int      // pending transactions not yet settled
+	// Since the first attempt of the pending transaction that is pending longest was signed, whether
+	// mined or not.
+	Oldest  time.Duration
+	ToFinal []time.Duration // from creation to final, of each payment settled
+	Spent   []Spent         // of each transaction settled
+	Wallets []Funds
+}
+
+// Spent is what a mined transaction cost its wallet.
+type Spent struct {
+	Wallet token.Address
+	Noop   bool         // it paid nobody
+	Fee    token.Amount // wei
+}
+
+// spend notes the cost of a settled transaction, if it is known.
+func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
+	if fee != nil {
+		r.Spent = append(r.Spent, Spent{s.Address, s.Noop(), *fee})
+	}
+}
+
+// Funds are a wallet's balances as the leading node has them, less what payments in
+// flight tie up; or the last such balances where the nodes leave that uncertain.
+type Funds struct {
+	Address token.Address
+	Balance token.Amount
+	Gas     token.Amount // wei
+	Gap     uint64       // nonces given out and not mined
+}
+
+// add counts another wallet of the same round in.
+func (r *Report) add(o Report) {
+	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
+	r.Confirmed += o.Confirmed
+	r.Failed += o.Failed
+	r.Reservations += o.Reservations
+	r.Noops += o.Noops
+	r.Bumps += o.Bumps
+	r.Resent += o.Resent
+	r.Refused += o.Refused
+	r.Unreadable += o.Unreadable
+	r.Unruled = max(r.Unruled, o.Unruled)
+	r.Suspect += o.Suspect
+	r.Undecided += o.Undecided
+	r.Paused += o.Paused
+	r.Unfilled += o.Unfilled
+	r.Funding = append(r.Funding, o.Funding...)
+	r.Pending += o.Pending
+	r.Oldest = max(r.Oldest, o.Oldest)
+	r.ToFinal = append(r.ToFinal, o.ToFinal...)
+	r.Spent = append(r.Spent, o.Spent...)
+	r.Wallets = append(r.Wallets, o.Wallets...)
+}
+
+// next merges a later round: it adds the round's counters, replaces the gauges,
+// and keeps the balances of wallets that the round skipped.
+func (r *Report) next(round Report) {
+	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
+	r.Paused = max(r.Paused-round.Paused, 0) // a wallet that is paused and idle is looked at in the first round only
+	r.Wallets = slices.DeleteFunc(r.Wallets, func(old Funds) bool {
+		return slices.ContainsFunc(round.Wallets, func(f Funds) bool { return f.Address == old.Address })
+	})
+	r.add(round)
+}

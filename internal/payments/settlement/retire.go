@@ -1,0 +1,111 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// watchEvery is how often the chain is asked about a retired wallet.
+const watchEvery = 24 * time.Hour
+
+var (
+	// ErrNotDraining reports a wallet that new payments may still use.
+	ErrNotDraining = errors.New("the wallet is not draining")
+	// ErrUnsettled reports a wallet with something under way.
+	ErrUnsettled = errors.New("the wallet is not settled")
+)
+
+// Retire ends the life of a draining wallet all of whose transactions are final on every
+// node: no reservation is held, and no pending transaction is left. The key of a stolen
+// one may go on sending: there, no-ops may be left, which nobody sends any more, and
+// counts are not looked at. A wallet under suspicion, or with transactions and without
+// a record, may have paid what restored tables know nothing of, and a recovery leaves
+// retired wallets out: it is not retired unless the caller says that its key is stolen.
+// A wallet that was never used gets a record. The write holds
+// only if no nonce was given out, and nobody paused or resumed it, since the wallet was
+// read: a process that still takes it for an active one may reserve until then, and gets
+// no reservation afterwards; a recovery that has paused it waits for it. A crash, or an
+// answer that is lost, is followed by the same call.
+func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
+	nodes, err := s.Nodes.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("finding nodes: %w", err)
+	}
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	if err != nil {
+		return fmt.Errorf("listing wallets: %w", err)
+	}
+	switch r, registered := wallets.Find(id.Address); {
+	case !registered:
+		return wallet.ErrUnknown
+	case r.State == wallet.Retired:
+		return nil
+	case r.State != wallet.Draining:
+		return ErrNotDraining
+	}
+	views, err := nodes.AllViews(ctx, id.Address, s.Token.Contract, s.ConfirmationRule)
+	if err != nil {
+		return err
+	}
+	settled, err := views.FinalCount(ctx, id.Address)
+	if err != nil {
+		return err
+	}
+	w, err := s.Store.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) {
+		if settled > 0 {
+			return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
+		}
+		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}); err == nil {
+			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if w.Suspect() && !stolen {
+		return fmt.Errorf("%w: the tables may lack payments of it, being paused for %q", ErrUnsettled, w.Paused)
+	}
+	txs, unreadable, err := s.Store.PendingTxs(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	if stolen {
+		txs = slices.DeleteFunc(txs, wallet.PendingTx.Noop)
+	}
+	ahead := slices.ContainsFunc(views, func(v chain.View) bool { return v.Mined != w.NextNonce || v.Pending != w.NextNonce })
+	if len(w.Reservations)+len(txs)+unreadable > 0 || !stolen && (ahead || settled != w.NextNonce) {
+		return fmt.Errorf("%w: next nonce %d, %d mined, %d final, %d reservations, %d pending transactions, %d that cannot be read",
+			ErrUnsettled, w.NextNonce, views.Leading().Mined, settled, len(w.Reservations), len(txs), unreadable)
+	}
+	return s.Store.Retire(ctx, w, s.Now())
+}
+
+// watch says once a day of each retired wallet that its key is in use. Nothing waits
+// for that, and nothing stops: the claim on the wallet only spares the nodes.
+func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
+	_ = abreast(wallets, func(r wallet.Registration) error {
+		if r.State != wallet.Retired {
+			return nil
+		}
+		now := s.Now()
+		w, err := s.Store.Wallet(ctx, r.ID)
+		if err != nil || w.ClaimedUntil.After(now) {
+			return err
+		}
+		if held, err := s.Store.Claim(ctx, r.ID, by, now, now.Add(watchEvery)); err != nil || !held {
+			return err
+		}
+		views, err := nodes.Latest(ctx, r.Address, s.Token.Contract)
+		if err == nil && views.Leading().Mined > w.NextNonce {
+			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", views.Leading().Mined-w.NextNonce)
+		}
+		return err
+	})
+}

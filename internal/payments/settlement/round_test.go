@@ -1,0 +1,413 @@
+package settlement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+const (
+	second = time.Second
+	minute = time.Minute
+)
+
+// stranger is a transaction that is not ours, and nothing a no-op of ours.
+var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
+
+// again is a script in which a call fails as if another process was faster.
+func again(call string, err error) script {
+	return script{call: func(*world) error { return err }}
+}
+
+// A situation is a wallet before a round, other processes' acts in the round, and its
+// whole report: alarms ring on its counts.
+type situation struct {
+	name   string
+	before func(*world)
+	script script
+	want   settlement.Report
+	err    error
+}
+
+// situations are the rows of TestRounds and TestFaults.
+func situations() []situation {
+	type report = settlement.Report
+	const held, over = 2 * minute, 4 * minute // ages: of a reservation that is finished, of an attempt that is bumped
+	nothingMade := func(*world) {}
+	reserved := func(w *world) { w.reserve("a", held) }
+	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
+	stuck := func(w *world) { w.commit("a", over); w.pooled, w.price = 1, 21 }
+	unfilled := func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled, w.price = 1, 21 }
+	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	ahead := func(w *world) { w.mined = 2 }
+	noops := func(by chain.Hash, reach uint64) func(*world) {
+		return func(w *world) {
+			w.mined, w.atNonce = 2, by
+			w.must(w.tables.Advance(context.Background(), id, 0, reach))
+		}
+	}
+	discarded := func(w *world) { w.must(w.tables.Discard(context.Background(), w.reserve("a", held))) }
+	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
+	usedUp := func(w *world) {
+		p := w.reserve("a", 0)
+		tx := w.noop(0, minute)
+		w.must(w.tables.Release(context.Background(), p.ID, tx))
+		w.mine(chain.Receipt{Tx: tx.Hash()})
+	}
+	cost := func(w *world, fee uint64) {
+		r := w.receipts[w.pending()[0].Hash()]
+		r.Fee = new(token.Units(fee))
+		w.receipts[r.Tx] = r
+	}
+	unruled := func(before func(*world)) func(*world) {
+		return func(w *world) { before(w); w.tables.SpoilSettings(settings.ErrDamaged) }
+	}
+	bound := func(c store.Coin) func(*world) {
+		return func(w *world) { paid(w); w.must(w.tables.Bind(context.Background(), c, w.now)) }
+	}
+	made := func(w *world) payment.Payment {
+		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+	}
+	confirm := func(w *world) {
+		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.now)
+		w.must(err)
+		w.must(w.tables.Finish(context.Background(), p))
+	}
+	settled := func(w *world) {
+		w.mined = 1
+		w.commit("a", minute)
+		w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
+	}
+
+	return []situation{
+		{"nothing to do", nothingMade, script{}, report{}, nil},
+
+		{"a fresh reservation", func(w *world) { w.reserve("a", settlement.ReservationAge-1) }, script{}, report{Busy: true}, nil},
+		{"an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, script{},
+			report{Busy: true, Reservations: 1, Pending: 1}, nil},
+		{"a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, script{}, report{Busy: true}, nil},
+		{"a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, script{},
+			report{Busy: true, Reservations: 1, Pending: 1}, nil},
+		{"a reservation whose pending transaction is stored", func(w *world) { w.unreleased(w.reserve("a", held), 0) }, script{},
+			report{Busy: true, Reservations: 1, Pending: 1}, nil},
+		{"a reservation whose nonce has a no-op", func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 }, script{},
+			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}, nil},
+		{"a reservation of a payment that has ended", func(w *world) {
+			p := w.unreleased(w.reserve("a", held), 0)
+			w.paid(p, p.TxHash)
+			w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
+		}, script{}, report{Busy: true, Reservations: 1}, nil},
+		{"a reservation of a discarded payment", discarded, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
+		{"a reservation of a payment of another wallet", func(w *world) {
+			p := w.reserve("a", held)
+			w.must(w.tables.Reassign(context.Background(), p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
+		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
+		{"a reservation of a discarded payment whose key was used again", func(w *world) {
+			w.must(w.tables.Discard(context.Background(), w.reserve("a", held)))
+			w.prepare("a", second)
+		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
+		{"a second reservation of a committed payment", func(w *world) {
+			p := w.commit("a", minute)
+			_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, At: w.now.Add(-held)})
+			w.must(err)
+			w.pooled = 1
+		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}, nil},
+		{"an unreadable wallet", reserved, again("Wallet#1", store.ErrUnreadable), report{Unreadable: 1}, store.ErrUnreadable},
+		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), report{Busy: true}, nil},
+		{"a damaged wallet", func(w *world) { w.tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
+		{"a damaged registration of a wallet that has no record", func(w *world) {
+			w.must(w.tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Active, Key: wallet.InSecret}))
+			w.tables.SpoilRegistration(unused)
+		}, script{}, report{Unreadable: 1}, nil},
+		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},
+		{"a payment that was moved meanwhile", reserved, again("Commit#1", store.ErrChanged), report{Busy: true}, nil},
+
+		{"a transaction in the pool", sent, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a transaction that the node has forgotten", func(w *world) { w.commit("a", minute) }, script{},
+			report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
+		{"a transaction of a block's time", func(w *world) { w.commit("a", 12*second) }, script{},
+			report{Busy: true, Resent: 1, Pending: 1, Oldest: 12 * second}, nil},
+		{"a transaction that was found on the chain, and is gone", func(w *world) {
+			w.must(w.tables.PutNoop(context.Background(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Since: w.now}))
+		}, script{}, report{Busy: true, Pending: 1}, nil},
+		{"a transaction that the node refuses", func(w *world) { w.commit("a", minute); w.reply = chain.Replacement }, script{},
+			report{Busy: true, Resent: 1, Refused: 1, Pending: 1, Oldest: minute}, nil},
+		{"a transaction without the gas", func(w *world) { w.commit("a", minute); w.commit("b", minute); w.reply = chain.Funds }, script{},
+			report{Busy: true, Resent: 1, Paused: 1, Pending: 2, Oldest: minute}, nil},
+		{"and a person has paused it meanwhile", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
+			again("Repause#1", store.ErrChanged), report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
+		{"more transactions than one round sends", nothingMade, script{"Wallets#1": func(w *world) error {
+			w.must(w.tables.RaiseCeiling(context.Background(), id, 70))
+			for n := range 66 {
+				w.commit(fmt.Sprint(n), minute)
+			}
+			return nil
+		}}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
+
+		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 }, script{},
+			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
+		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 }, script{},
+			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
+		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{},
+			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
+		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
+			p := w.commit("a", over)
+			for n := 1; n < store.MaxAttempts; n++ {
+				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.now.Add(-over)})
+				w.must(w.tables.AddAttempt(context.Background(), p))
+			}
+			w.pooled, w.price = 1, 21
+			return nil
+		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
+		{"and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, script{},
+			report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"two that wait too long, and ether to bump one", nothingMade, script{"Wallets#1": func(w *world) error {
+			w.commit("a", over)
+			w.commit("b", over)
+			w.pooled, w.price = 2, 21
+			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
+		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
+		{"a bump that the gas of the last attempt makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
+			p := w.commit("a", 2*over)
+			tx := p.Tx
+			tx.Gas = 50
+			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.now.Add(-over))
+			w.must(err)
+			w.must(w.tables.AddAttempt(context.Background(), p))
+			w.pooled, w.price = 1, 21
+			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
+		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
+		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
+			unfilled(w)
+			w.l1 = 30_000
+			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
+		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
+		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
+			report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, script{},
+			report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
+			stored := made(w)
+			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
+			return w.tables.AddAttempt(context.Background(), stored)
+		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"no room for a no-op's bump", func(w *world) {
+			unfilled(w)
+			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
+		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+
+		{"a payment that was made", paid, script{}, report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a payment that reverted", func(w *world) { w.mine(chain.Receipt{Tx: w.commit("a", minute).TxHash}) }, script{},
+			report{Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a no-op that was mined", func(w *world) { w.reserve("a", 0); w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) }, script{},
+			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a no-op without a reservation that was mined", usedUp, script{}, report{}, nil},
+		{"a no-op at a nonce that is reserved after the wallet was read", func(w *world) { w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) },
+			script{"Wallet#2": func(w *world) error { w.reserve("a", 0); return nil }}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"what a payment cost", func(w *world) { paid(w); cost(w, 7) }, script{},
+			report{Confirmed: 1, ToFinal: []time.Duration{minute}, Spent: []settlement.Spent{{Wallet: payer, Fee: token.Units(7)}}}, nil},
+		{"what a no-op cost", func(w *world) { usedUp(w); cost(w, 5) }, script{},
+			report{Spent: []settlement.Spent{{Wallet: payer, Noop: true, Fee: token.Units(5)}}}, nil},
+		{"a block that is not final", func(w *world) { paid(w); w.final = 4 }, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a payment while one of two nodes is down", func(w *world) { paid(w); w.second().down = errBroken }, script{},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() }, breaks("Receipts#2"),
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 }, script{},
+			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a no-op while one of two nodes is down", func(w *world) { usedUp(w); w.second().down = errBroken }, script{},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment on which two nodes differ", func(w *world) {
+			paid(w)
+			r := w.receipts[made(w).TxHash]
+			r.Succeeded = false
+			w.second().receipts[r.Tx] = r
+		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment while one of two nodes has another final block", func(w *world) {
+			paid(w)
+			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
+			w.second().fork = 4
+		}, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a nonce that was used while one of two nodes has another final block", func(w *world) {
+			used(w)
+			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
+			w.second().fork = 4
+			w.peer.atNonce = stranger
+		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"nodes that change to another chain within the round", paid, script{"Head#2": func(w *world) error { w.fork = 5; return nil }},
+			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, script{},
+			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a chain that is behind the tables", func(w *world) {
+			sent(w)
+			w.known(chain.Block{Number: 5, Hash: chain.Hash{5}})
+			w.fork = 5
+		}, script{},
+			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
+			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
+		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
+		{"an end that another run has stored", func(w *world) { paid(w); confirm(w) }, script{}, report{}, nil},
+		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: minute},
+			store.ErrChanged},
+
+		{"a nonce that was used, and no node says by what", func(w *world) { used(w); w.atNonce = chain.Hash{} }, script{},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{},
+			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
+			used(w)
+			w.atNonce = nothing
+			w.must(w.tables.Advance(context.Background(), id, 1, 1))
+		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"and no node gives its transaction", func(w *world) {
+			used(w)
+			w.atNonce = chain.Hash{0xfd}
+			w.must(w.tables.Advance(context.Background(), id, 1, 1))
+		}, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
+		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
+			p := made(w)
+			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
+			return w.tables.AddAttempt(context.Background(), p)
+		}}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a no-op's nonce that an earlier no-op used", func(w *world) {
+			p := w.reserve("a", 0)
+			w.must(w.tables.Release(context.Background(), p.ID, w.noop(0, minute)))
+			w.mined, w.atNonce = 1, stranger
+		}, script{}, report{Undecided: 1}, nil},
+
+		{"transactions that no reservation explains", ahead, script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}, nil},
+		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken),
+			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
+		{"and there are no settings", unruled(ahead), script{}, report{Unruled: 1, Suspect: 1}, settings.ErrDamaged},
+		{"no-ops that a lost recovery has signed", noops(nothing, 2), script{}, report{Busy: true, Noops: 2, Pending: 2}, nil},
+		{"no-ops beyond those of a lost recovery", noops(nothing, 1), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"transfers where no-ops of a lost recovery may be", noops(stranger, 2), script{},
+			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and the node does not say which they are", noops(nothing, 2), breaks("TxAtNonce#1", "TxAtNonce#2", "TxAtNonce#3"),
+			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and the node does not give them", noops(nothing, 2), breaks("Transactions#1", "Transactions#2", "Transactions#3"),
+			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
+			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
+
+		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{}, nil},
+		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
+			again("Payment#1", store.ErrUnreadable), report{Busy: true}, nil},
+		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
+			again("Payment#1", store.ErrNotFound), report{Busy: true}, nil},
+
+		{"tables of this coin", bound(store.Coin{ChainID: 1, Token: coin.Contract}), script{},
+			report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"tables of another chain", bound(store.Coin{ChainID: 2, Token: coin.Contract}), script{}, report{Unruled: 1}, store.ErrOtherCoin},
+		{"tables of another token", bound(store.Coin{ChainID: 1, Token: payer}), script{}, report{Unruled: 1}, store.ErrOtherCoin},
+		{"a reservation without settings", unruled(reserved), script{}, report{Busy: true, Unruled: 1, Reservations: 1, Pending: 1}, nil},
+		{"an orphan without settings", unruled(discarded), script{}, report{Busy: true, Unruled: 1}, nil},
+		{"a stuck payment without settings", unruled(stuck), script{}, report{Busy: true, Unruled: 1, Pending: 1, Oldest: over}, nil},
+		{"a payment that was made, without settings", unruled(paid), script{},
+			report{Unruled: 1, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
+
+		{"a wallet that another run claims", func(w *world) { sent(w); w.claim("other", 15*second) }, script{}, report{ClaimedElsewhere: true},
+			nil},
+		{"a claim that may be of a clock a little ahead", func(w *world) { sent(w); w.claim("other", 20*second) }, script{},
+			report{ClaimedElsewhere: true}, nil},
+		{"a claim of a wrong clock", func(w *world) { sent(w); w.claim("other", 20*second+1) }, script{},
+			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		{"a reservation before the claim ended", paid, script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }},
+			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a paused wallet", func(w *world) { sent(w); w.must(w.tables.Pause(context.Background(), id, "by hand")) }, script{},
+			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
+	}
+}
+
+// TestRounds holds every step of a round to the whole report.
+func TestRounds(t *testing.T) {
+	for _, test := range situations() {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, maps.Clone(test.script))
+			test.before(w)
+			got, err := w.round()
+			if !errors.Is(err, test.err) {
+				t.Errorf("error %v, want %v", err, test.err)
+			}
+			if whole := err == nil && !w.did("Advance#1") && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
+				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
+			}
+			if w.did("Advance#1") && len(got.Wallets) > 0 {
+				t.Errorf("the pass goes on after the wallets were paused: %v", w.calls)
+			}
+			if got.Bumps > 0 && w.times["Send"] <= got.Bumps {
+				t.Errorf("a bump is not sent: %v", w.calls)
+			}
+			if got.Unruled > 0 && w.did("RaiseCeiling#1") {
+				t.Errorf("a ceiling rises without settings: %v", w.calls)
+			}
+			got.Wallets = nil
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(settlement.Spent{})); diff != "" {
+				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.calls)
+			}
+			for call := range w.script {
+				t.Errorf("%s was not called: %v", call, w.calls)
+			}
+		})
+	}
+}
+
+// TestFaults: a call that fails, before or after it takes effect, is an error of its round,
+// and later rounds end as if it had not.
+func TestFaults(t *testing.T) {
+	// They are counted, tried again, asked of other nodes, or answered by waiting.
+	tolerated := []string{"Rules", "Head", "BlockHashes", "Estimate", "Send", "TxAtNonce", "Transactions"}
+	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment", "Account", "Count",
+		"Receipts", "Fees", "Signer", "Sign")
+	for _, test := range situations() {
+		if len(test.script) > 0 || test.err != nil {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			calm := newWorld(t, script{})
+			test.before(calm)
+			report, err := calm.round()
+			calm.must(err)
+			calls, want := slices.Clone(calm.calls), calm.end()
+			for _, call := range calls {
+				op, _, _ := strings.Cut(call, "#")
+				for _, fault := range []error{errBroken, errLost} {
+					if fault == errLost && slices.Contains(reads, op) {
+						continue
+					}
+					w := newWorld(t, again(call, fault))
+					test.before(w)
+					got, err := w.round()
+					if !errors.Is(err, fault) && w.peer == nil && !slices.Contains(tolerated, op) || got.Unreadable > report.Unreadable {
+						t.Errorf("%s %v: the round returns %+v, %v", call, fault, got, err)
+					}
+					if diff := cmp.Diff(want, w.end()); diff != "" {
+						t.Errorf("after %s %v (-want +got):\n%s", call, fault, diff)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package settlement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// TestRun: a run goes round once a block while something is pending, waits once
+// for a claim of another run to end, and leaves the wallets free when its time is
+// over.
+func TestRun(t *testing.T) {
+	const block, claim = 12 * second, 15 * second
+	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
+	mined := func(w *world) error {
+		p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+		w.paid(p, p.TxHash)
+		return nil
+	}
+	taken := func(w *world) error { // by another run, whatever claim there is
+		_, err := w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now.Add(claim))
+		return err
+	}
+	for _, test := range []struct {
+		name      string
+		before    func(*world)
+		script    script
+		left      time.Duration // until the run's deadline; zero: for ever
+		waits     []time.Duration
+		confirmed int
+		err       error
+	}{
+		{"no node is known", sent, breaks("Nodes#1"), 0, nil, 0, errBroken},
+		{"no node is known in the first round", sent, breaks("Nodes#2").with("Account#2", mined), 0, []time.Duration{block, block}, 1, nil},
+		{"a payment is mined after a block", sent, script{"Account#2": mined}, 0, []time.Duration{block}, 1, nil},
+		{"a round fails", sent, breaks("Wallets#1").with("Account#1", mined), 0, []time.Duration{block}, 1, nil},
+		{"another run claims the wallet, and goes on", sent, script{"Claim#1": taken, "Claim#2": taken}, 0, []time.Duration{claim}, 0, nil},
+		{"another run claims the wallet twice", sent, script{"Claim#1": taken, "Claim#3": taken, "Account#2": mined}, 0,
+			[]time.Duration{claim, block, claim}, 1, nil},
+		{"the time is over after a block", sent, script{}, block + 5*second, []time.Duration{block}, 0, nil},
+		{"the time is over", sent, script{}, block + 5*second - 1, nil, 0, nil},
+		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, errBroken},
+		{"the time is over, and the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, errBroken},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.script)
+			test.before(w)
+			ctx := t.Context()
+			if test.left > 0 {
+				deadline, cancel := context.WithDeadline(ctx, w.now.Add(test.left))
+				defer cancel()
+				ctx = deadline
+			}
+			report, err := w.settler.Run(ctx, "run")
+			if !errors.Is(err, test.err) || report.Confirmed != test.confirmed {
+				t.Errorf("%d confirmed, %v, want %d, %v", report.Confirmed, err, test.confirmed, test.err)
+			}
+			if !slices.Equal(w.waits, test.waits) {
+				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.calls)
+			}
+			if test.left > 0 && test.err == nil {
+				if held, err := w.tables.Claim(t.Context(), id, "next", w.now, w.now.Add(second)); !held || err != nil {
+					t.Errorf("the wallet is not free: %v", err)
+				}
+			}
+			for call := range test.script {
+				t.Errorf("%s was not called: %v", call, w.calls)
+			}
+		})
+	}
+}
+
+// TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
+// or none wait, and no other pause does.
+func TestOutOfGas(t *testing.T) {
+	for _, test := range []struct {
+		waits        bool
+		reply        chain.Class
+		paused, want string
+	}{
+		{true, chain.Funds, "", wallet.OutOfGas},
+		{true, chain.Funds, wallet.OutOfGas, wallet.OutOfGas},
+		{true, chain.Funds, "by hand", "by hand"},
+		{true, chain.Accepted, wallet.OutOfGas, ""},
+		{true, chain.Known, wallet.OutOfGas, ""},
+		{true, chain.Full, wallet.OutOfGas, wallet.OutOfGas},
+		{true, chain.Accepted, "by hand", "by hand"},
+		{false, chain.Full, wallet.OutOfGas, ""},
+	} {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			w := newWorld(t, script{})
+			if w.reply = test.reply; test.waits {
+				w.commit("a", minute)
+			}
+			if test.paused != "" {
+				w.must(w.tables.Pause(t.Context(), id, test.paused))
+			}
+			report, err := w.round()
+			if got := w.record().Paused; err != nil || got != test.want || report.Paused > 0 != (test.want != "") {
+				t.Errorf("paused %q, %v, report %+v", got, err, report)
+			}
+			if test.paused == test.want && w.did("Repause#1") {
+				t.Errorf("the pause is written again: %v", w.calls)
+			}
+		})
+	}
+}
+
+// TestNoStepIsBegunInTheLastFiveSeconds of a run: they are for ending cleanly.
+func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
+	for call, before := range map[string]func(*world){
+		"Commit#1": func(w *world) { w.reserve("a", 2*minute) },
+		"Finish#1": func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) },
+		"Send#1":   func(w *world) { w.commit("a", minute) },
+	} {
+		for left, enough := range map[time.Duration]bool{5*second - 1: false, 5 * second: true} {
+			w := newWorld(t, script{})
+			before(w)
+			ctx, cancel := context.WithDeadline(t.Context(), w.now.Add(left))
+			defer cancel()
+			if _, err := w.settler.Round(ctx, "run", true); err != nil || w.did(call) != enough {
+				t.Errorf("with %v left %s is called: %v, %v", left, call, w.did(call), err)
+			}
+		}
+		w := newWorld(t, script{})
+		before(w)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _ = w.settler.Run(ctx, "run"); w.did(call) || len(w.waits) > 0 {
+			t.Errorf("after the end: %v", w.calls)
+		}
+	}
+}
+
+// TestSleep returns when its time or its context is over, and is how a settler
+// waits that was not told how.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait := settlement.New(stack.Config{}, settlement.Parts{}).Wait
+		began := time.Now()
+		wait(t.Context(), minute)
+		if took := time.Since(began); took != minute {
+			t.Errorf("slept %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		wait(ctx, minute)
+		if took := time.Since(began); took != minute+second {
+			t.Errorf("slept %v past the end of the context", took-minute-second)
+		}
+	})
+}
+
+// TestARunTellsThatItHasComparedEveryWallet since it began: processes that start
+// believe it. One that it could not compare it asks for again.
+func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
+	none := func(*world) {}
+	for _, test := range []struct {
+		name   string
+		before func(*world)
+		script script
+		want   bool
+		looks  int    // at two wallets; 0: as many as there are
+		final  uint64 // the block that is stored
+	}{
+		{"idle wallets", none, script{}, true, 2, 5},
+		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {
+			return w.tables.DeletePendingTx(context.Background(), id, 0)
+		}}, true, 3, 5},
+		{"one that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
+		{"one that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5, 5},
+		{"one that another run claims all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false,
+			1, 5},
+		{"the chain is ahead of one", func(w *world) { w.mined = 7 }, script{}, false, 0, 5},
+		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
+	} {
+		w := newWorld(t, test.script)
+		w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}))
+		test.before(w)
+		began := w.now
+		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
+		defer cancel()
+		_, _ = w.settler.Run(ctx, "run")
+		at, err := w.tables.Compared(t.Context(), id.ChainID)
+		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want ||
+			at.Final.Number != test.final || w.times["Account"] != test.looks && test.looks > 0 ||
+			w.times["SetCompared"] > 1 {
+			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
+		}
+	}
+}

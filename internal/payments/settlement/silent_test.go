@@ -1,0 +1,63 @@
+package settlement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// A speaker is a node that gives its head, or an error.
+type speaker struct {
+	chain.Node
+	name string
+	err  error
+}
+
+func (s speaker) String() string { return s.name }
+func (s speaker) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return chain.Head{}, s.err
+}
+
+// TestListen: since when a node is silent. A round that no node answers, or too few for their
+// number, says nothing of any.
+func TestListen(t *testing.T) {
+	now := time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
+	a, b := speaker{name: "a"}, speaker{name: "b", err: errors.New("429")}
+	several := func(n int) chain.Nodes {
+		nodes := chain.Nodes{a}
+		for i := range n {
+			nodes = append(nodes, speaker{name: fmt.Sprint("b", i), err: b.err})
+		}
+		return nodes
+	}
+	for name, test := range map[string]struct {
+		nodes  chain.Nodes
+		ago    time.Duration
+		silent int
+		names  int
+	}{
+		"below its time":  {chain.Nodes{a, b}, minute - 1, 0, 1},
+		"beyond it":       {chain.Nodes{a, b}, minute, 1, 1},
+		"no node answers": {chain.Nodes{b}, minute, 0, 1},
+		"as many as fit":  {several(store.MaxNodes), minute, 0, store.MaxNodes},
+		"too many":        {several(store.MaxNodes + 1), minute, 0, 1},
+	} {
+		known := store.Comparison{Silent: map[string]time.Time{"b": now.Add(-test.ago)}}
+		before := maps.Clone(known.Silent)
+		s := settlement.New(stack.Config{SilentAfter: minute},
+			settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+		silent, news := s.Listen(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
+		if silent != test.silent || len(known.Silent) != test.names || news == maps.Equal(before, known.Silent) {
+			t.Errorf("%s: %d silent, news %t, %v", name, silent, news, known.Silent)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+var (
+	now       = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	errBroken = errors.New("broken")
+)
+
+// prepared is a payment that a nonce was reserved for.
+func prepared() payment.Payment {
+	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
+	return payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).AssignedTo(token.Address{1}, tx)
+}
+
+// A desk is a key, and a store of payments, either of which may fail.
+type desk struct {
+	noSignature, noWrite error
+	written              []payment.Payment
+}
+
+func (d *desk) Ready(context.Context) error { return nil }
+
+func (d *desk) Sign(_ context.Context, _ chain.Tx, nonce uint64) (chain.Signed, error) {
+	return chain.Signed{Nonce: nonce, Hash: chain.Hash{1}, Raw: []byte{1}}, d.noSignature
+}
+
+func (d *desk) Commit(_ context.Context, p payment.Payment) error {
+	d.written = append(d.written, p)
+	return d.noWrite
+}
+
+// TestCommit: an error without a payment means that nothing was written, and
+// one with it that the write may have been done.
+func TestCommit(t *testing.T) {
+	committed, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		desk    desk
+		payment payment.Payment
+		written bool
+		fails   bool
+	}{
+		"all is well":               {desk{}, prepared(), true, false},
+		"no signature":              {desk{noSignature: errBroken}, prepared(), false, true},
+		"a payment that cannot be":  {desk{}, committed, false, true},
+		"a write that may be there": {desk{noWrite: errBroken}, prepared(), true, true},
+	} {
+		p, err := store.Commit(t.Context(), &test.desk, &test.desk, test.payment, 4, now)
+		if (err != nil) != test.fails || (p.ID != "") != test.written || (len(test.desk.written) == 1) != test.written {
+			t.Errorf("%s: %+v, %v, written is %v", name, p, err, test.desk.written)
+		}
+		if test.written && (p.State != payment.Committed || p.Nonce != 4 || p.TxHash != (chain.Hash{1}) ||
+			test.desk.written[0].TxHash != p.TxHash) {
+			t.Errorf("%s: %+v, written is %+v", name, p, test.desk.written)
+		}
+	}
+}
+
+// A dear is a node on a chain with fees for layer 1, or one that knows no price.
+type dear struct {
+	chain.Node
+	err error
+}
+
+func (d dear) String() string { return "node" }
+
+func (d dear) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(1), L1Fee: token.Units(1000)}, d.err
+}
+
+func (d dear) Estimate(context.Context, chain.Call) (uint64, error) { return chain.NoopGas, nil }
+
+// PutNoop implements the store of Fill.
+func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
+
+// TestFill: a no-op ties up what layer 1 takes, and none is made without a price.
+func TestFill(t *testing.T) {
+	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
+	fill := func(err error) (wallet.PendingTx, error) {
+		return store.Fill(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, now)
+	}
+	noop, err := fill(nil)
+	if gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas)); err != nil || !gas.Less(noop.Gas) {
+		t.Errorf("%+v, %v", noop, err)
+	}
+	if noop, err := fill(errBroken); !errors.Is(err, errBroken) || !noop.ID.Address.IsZero() {
+		t.Errorf("without a price: %+v, %v", noop, err)
+	}
+}
+
+// TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
+// own price and gas limit.
+func TestPendingTxOf(t *testing.T) {
+	p, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}},
+		now.Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := store.PendingTxOf(p)
+	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
+		tx.Amount != token.Units(9) || tx.Gas != token.Units(360) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {
+		t.Errorf("pending transaction of a bumped payment: %+v", tx)
+	}
+}
+
+// TestAre: rules without a coin are of any.
+func TestAre(t *testing.T) {
+	base := store.Coin{ChainID: 8453, Token: token.Address{1}}
+	for _, test := range []struct {
+		stored, ours store.Coin
+		want         error
+	}{
+		{store.Coin{}, base, nil}, {base, base, nil},
+		{store.Coin{ChainID: 1, Token: base.Token}, base, store.ErrOtherCoin}, {store.Coin{ChainID: 8453}, base, store.ErrOtherCoin},
+	} {
+		if err := (store.Rules{Coin: test.stored}).Are(test.ours); !errors.Is(err, test.want) {
+			t.Errorf("%+v are %+v: %v, want %v", test.stored, test.ours, err, test.want)
+		}
+	}
+}
+
+// TestAfter: a list begins with the newest payment, and has none twice.
+func TestAfter(t *testing.T) {
+	a, b := store.Position{CreatedAt: now, ID: "pay_a"}, store.Position{CreatedAt: now, ID: "pay_b"}
+	later := store.Position{CreatedAt: now.Add(1), ID: "pay_a"}
+	if a.After(a) || a.After(b) || !b.After(a) || !later.After(b) || b.After(later) {
+		t.Error("the order of a list")
+	}
+}

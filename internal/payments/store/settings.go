@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Settings keeps the settings that payments obey.
+type Settings interface {
+	// Rules returns the deny list, the settings in force and the coin of the payments, as
+	// they are at one moment.
+	// An error is of the deny list, or of the request.
+	Rules(ctx context.Context) (Rules, error)
+
+	// SetSettings stores s with the next version if s.Version is the current one, which
+	// is 0 while none is stored; otherwise ErrChanged. If it is repeated after a lost
+	// answer it may be ErrChanged too. A current version that does not decode is
+	// replaced under its number.
+	SetSettings(ctx context.Context, s settings.Settings) error
+
+	// Bind stores that the payments of this table are of c, from a time on, if the table
+	// does not say of what they are, or says the same. Otherwise ErrOtherCoin.
+	Bind(ctx context.Context, c Coin, at time.Time) error
+
+	// SettingsHistory returns at most settings.Kept versions, newest first, without
+	// those that do not decode.
+	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
+}
+
+// Rules are what a payment is judged by.
+type Rules struct {
+	Denied   []Denial // sorted by recipient
+	Settings settings.Settings
+	// Unusable is why Settings, which have the version at most, cannot be obeyed:
+	// settings.ErrMissing, ErrDamaged or ErrNewer. Nil if they can.
+	Unusable error
+	Coin     Coin // of the table's payments; zero: none was made
+}
+
+// A Coin is a token on a chain.
+type Coin struct {
+	ChainID uint64
+	Token   token.Address
+}
+
+// ErrOtherCoin reports tables whose payments are of another token, or on another chain.
+var ErrOtherCoin = errors.New("the payments of these tables are of another coin")
+
+// Are returns ErrOtherCoin if payments of another coin than c were made by these rules.
+func (r Rules) Are(c Coin) error {
+	if r.Coin == (Coin{}) || r.Coin == c {
+		return nil
+	}
+	return fmt.Errorf("%w: token %s on chain %d, and ChainId and TokenAddress say %s on chain %d; set them back, or deploy a new "+
+		"stack for that",
+		ErrOtherCoin, r.Coin.Token, r.Coin.ChainID, c.Token, c.ChainID)
+}

@@ -1,0 +1,317 @@
+// Package store is the port of the payment protocol: the reads and writes of
+// dispatch and settlement, and the contract that every adapter keeps. It
+// knows no database. Package dynamo and package memory implement it, and
+// package storetest checks each promise here on both.
+//
+// Every read but List is strongly consistent. An error that is neither one of the
+// errors below nor a refusal of package wallet leaves the outcome unknown: the
+// write may have been applied, or may be applied later. Every write but Refund may
+// be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes
+// nothing; what else a method takes or gives has one size, and lists that it gives are
+// read in pages.
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+var (
+	// ErrNotFound reports that no payment is stored under an ID or a hash.
+	ErrNotFound = errors.New("payment not found")
+	// ErrChanged reports a payment, a wallet or a pending transaction that is
+	// not as the caller read it: another process has changed or removed it
+	// since. Read it again.
+	ErrChanged = errors.New("changed since it was read")
+	// ErrUnreadable reports a stored item that does not decode. It concerns
+	// that one item only.
+	ErrUnreadable = errors.New("stored item cannot be read")
+	// ErrNonceTaken reports a nonce that has a pending transaction already,
+	// with other bytes.
+	ErrNonceTaken = errors.New("nonce has a pending transaction already")
+	// ErrDailyLimit reports that a payment would exceed the limit of its
+	// merchant, or of its key, for the day.
+	ErrDailyLimit = errors.New("daily limit exceeded")
+)
+
+// A Store is the whole port. Engines declare the part that they use.
+type Store interface {
+	Payments
+	Nonces
+	PendingTxs
+	Wallets
+	DailyLimits
+	Denials
+	Settings
+	History
+	Books
+}
+
+// Payments keeps payments.
+type Payments interface {
+	// Create stores p if no payment is stored under its ID. Otherwise it
+	// changes nothing and returns the stored payment, with created false.
+	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
+
+	// Payment returns the payment stored under id, or ErrNotFound.
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+
+	// PaymentByHash returns the payment that has an attempt of that hash, or
+	// ErrNotFound (so too for a no-op's hash).
+	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
+
+	// Reassign stores p's assignment (Wallet, Tx and Revision) if the stored
+	// payment is Prepared with the revision old, or has p's already. Otherwise
+	// ErrChanged.
+	Reassign(ctx context.Context, p payment.Payment, old string) error
+
+	// Discard removes a payment that was refused, if it is still Prepared with
+	// p's revision, so that the merchant can use its key again. Otherwise, and
+	// if the payment is gone already, ErrChanged.
+	Discard(ctx context.Context, p payment.Payment) error
+
+	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference,
+	// Metadata and the entries' references of p, and its place in the merchant's list, if the stored payment
+	// has no merchant and is not Prepared. Otherwise ErrChanged.
+	Adopt(ctx context.Context, p payment.Payment) error
+
+	// Redact removes the references and the metadata of a final p, and stores its
+	// Event in the place of the one that has them. ErrChanged if the stored payment
+	// is not final.
+	Redact(ctx context.Context, p payment.Payment) error
+
+	// Finish stores a final p with its event if the stored payment is
+	// Committed. Otherwise ErrChanged: another run has made it final before,
+	// or this call has, and its first answer was lost.
+	Finish(ctx context.Context, p payment.Payment) error
+}
+
+// Nonces hands out the nonces of wallets.
+type Nonces interface {
+	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount
+	// and n.Gas, in one conditional write of one item. If the payment holds a
+	// reservation for n.For there already it changes nothing: the payment keeps that
+	// nonce, whether the wallet is paused or not. It returns the wallet after
+	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
+	// (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
+	// in this order) comes with the unchanged wallet. With n.Share the same write
+	// counts the nonce in w.PerMerchant.
+	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
+
+	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
+	// caller must have seen tx stored, and shows that by the argument; tx may
+	// be another payment's, or a no-op's. A reservation of another nonce stays,
+	// and releasing a nonce that the payment does not hold is no error.
+	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
+
+	// Return undoes the reservation of nonce that n was given, in one conditional
+	// write: the wallet is as if n had never asked, but for Returned. It holds if the
+	// reservation is there with n's At, the nonce is the wallet's last, and the wallet
+	// is not paused. Otherwise ErrChanged. n.Payment must be committed at another
+	// nonce: no process can commit it at this one any more.
+	Return(ctx context.Context, n wallet.Need, nonce uint64) error
+
+	// Orphan makes the payment's reservation of nonce one that no process returns, and
+	// that a run finishes at once: its At is zero. If the payment does not hold that
+	// nonce, it returns ErrChanged.
+	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
+
+	// RaiseCeiling sets the ceiling if that raises it. It returns
+	// wallet.ErrUnknown if the wallet is not stored.
+	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+
+	// LowerCeiling sets the ceiling to the higher of ceiling and next_nonce if that lowers
+	// it. It returns wallet.ErrUnknown if the wallet is not stored.
+	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+}
+
+// PendingTxs keeps the signed transactions.
+type PendingTxs interface {
+	// Commit stores, all or nothing: p (just committed) over the stored
+	// payment, if that is Prepared with the same Revision, else ErrChanged;
+	// its pending transaction, if the nonce has none, else ErrNonceTaken; and
+	// its hash. When both conditions fail, it returns ErrChanged.
+	Commit(ctx context.Context, p payment.Payment) error
+
+	// AddAttempt stores, all or nothing: the newest attempt of p in payment
+	// and pending transaction, and its hash, if both hold exactly the attempts
+	// before it and p is Committed. Otherwise ErrChanged.
+	AddAttempt(ctx context.Context, p payment.Payment) error
+
+	// PutNoop stores a no-op's pending transaction and hash if the nonce has
+	// no pending transaction, else ErrNonceTaken.
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+
+	// BumpNoop stores the newest attempt of a no-op and its hash if the
+	// pending transaction holds exactly the attempts before it, else
+	// ErrChanged.
+	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
+
+	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce
+	// order. Items that do not decode are left out and counted.
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
+
+	// PendingTx returns the pending transaction of one nonce, or
+	// wallet.ErrUnknown, or ErrUnreadable.
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+
+	// DeletePendingTx removes a pending transaction. Removing one that is gone
+	// is no error.
+	DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error
+}
+
+// Wallets keeps the wallets. A spendable amount above wallet.Spendable's largest
+// is stored as that. A change of a wallet that is not stored returns
+// wallet.ErrUnknown and stores no wallet.
+type Wallets interface {
+	// Register stores r, without a record, if its wallet is not registered yet.
+	// Otherwise it changes nothing.
+	Register(ctx context.Context, r wallet.Registration) error
+
+	// SetState moves the wallet's registration from one state to another, at a time.
+	// If it is in the other already it changes nothing; if in neither, ErrChanged.
+	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
+
+	// Retire moves the wallet's registration from Draining to Retired, and pauses
+	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce and
+	// its pause are still those of w and it has no reservation. Otherwise ErrChanged.
+	// If it is retired already it changes nothing.
+	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
+
+	// Open stores w, and in its registration that it has a record. A wallet that is
+	// not registered is registered too, as draining, with its key in a secret. A
+	// wallet that is stored already stays as it is.
+	Open(ctx context.Context, w wallet.Wallet) error
+
+	// Wallet returns a wallet, or wallet.ErrUnknown. If its record tells the nonces and
+	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
+
+	// Wallets returns every wallet that was ever registered on a chain. A registration
+	// that does not decode has the state wallet.Damaged and counts as opened: it hides
+	// no other.
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
+
+	// SetCompared stores what a run has learned of a chain, with the next Revision, if
+	// the stored one has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
+	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
+
+	// Compared returns what was stored last, zero when nothing is. Another table has
+	// another comparison: one that came with a copy, as restored tables are, says
+	// nothing of the payments since, and is not returned.
+	Compared(ctx context.Context, chainID uint64) (Comparison, error)
+
+	// Claim claims the wallet until a time for the run named by, if no other
+	// run's claim lasts beyond now. It reports whether the run holds the claim.
+	// Claims save work; no promise relies on them.
+	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
+
+	// Reconcile stores the spendable balances, in the token's smallest unit
+	// and in wei, and PerMerchant unless it is nil, if no nonce was reserved or
+	// returned since w was read, else ErrChanged.
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error
+
+	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
+	// next_nonce is above next, it changes nothing.
+	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
+
+	// Pause stops reservations and stores reason as the reason, over any
+	// other. An empty reason is replaced by another.
+	Pause(ctx context.Context, id wallet.ID, reason string) error
+
+	// Repause changes the reason of the wallet's pause from one to another;
+	// empty means not paused. If the stored reason is neither from nor to, it
+	// returns ErrChanged: a caller can end, or replace, only the pause that it
+	// has read.
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}
+
+// A Comparison is what runs of check-receipts have learned of a chain.
+type Comparison struct {
+	At    time.Time   // since when a run has compared every wallet with it; zero: none has
+	Final chain.Block // the newest block that most nodes called final; zero: none yet
+	Seen  time.Time   // when enough nodes had Final last
+	// Silent is since when a node, by its host, has given no valid answer in any round. A
+	// node that has answered in the last one is not in it.
+	Silent   map[string]time.Time
+	Revision uint64 // how often it was stored
+}
+
+// DailyLimits keeps what each merchant, and each key with a limit, has spent in a
+// UTC day.
+type DailyLimits interface {
+	// Charge adds c to the day's tally under every limit of it, or to none: if
+	// one limit would be exceeded it returns ErrDailyLimit and charges nothing, as
+	// ErrDayKeys does if the day counts MaxDayKeys keys and c's is new.
+	// A limit that changes during the day counts at once; an amount above
+	// 10^38-1 counts as 10^38-1. An error that is not ErrDailyLimit leaves the
+	// outcome unknown: a day may be charged too much, never too little.
+	Charge(ctx context.Context, c Charge) error
+
+	// Refund takes the charge of a refused payment back. If one of the tallies
+	// is less, it changes nothing. It may be repeated only when it was
+	// certainly not applied.
+	Refund(ctx context.Context, c Charge) error
+}
+
+// A Charge is what payments take from the daily limits of their merchant and key.
+type Charge struct {
+	Merchant, Mode string
+	At             time.Time // in the UTC day that is charged
+	Amount         token.Amount
+	Count          uint64 // of payments
+	Limits         []payment.DailyLimit
+}
+
+// History lists payments for merchants. It may lag behind Payments, so no
+// decision about money reads it.
+type History interface {
+	// List returns the payments of f.Merchant and f.Mode that match f, newest
+	// first, at most f.Limit, and whether more follow. It leaves out
+	// Prepared payments and those that do not decode.
+	List(ctx context.Context, f Filter) (page []payment.Payment, more bool, err error)
+}
+
+// Books reads the tables whole, for audits and exports. No decision about a payment
+// reads it.
+type Books interface {
+	// Entries yields every payment, and every attempt of a no-op, in no order. An
+	// item that does not decode is an ErrUnreadable of its own; the others follow.
+	// It ends after any other error. What is written meanwhile may be missing.
+	Entries(ctx context.Context) iter.Seq2[Entry, error]
+}
+
+// An Entry is a payment, or the hash of a no-op's attempt.
+type Entry struct {
+	Payment payment.Payment // zero for a no-op
+	Noop    chain.Hash
+}
+
+// A Filter says which payments to list. Zero fields do not restrict.
+type Filter struct {
+	Merchant, Mode string
+	Status         payment.Status
+	After, Before  time.Time // exclusive bounds of CreatedAt
+	Limit          int       // 1 to 100; anything else is 100
+	From           Position  // the last payment of the page before
+}
+
+// A Position is a payment's place in a list: newest first, ties by ID
+// descending. The zero Position is before the first.
+type Position struct {
+	CreatedAt time.Time
+	ID        payment.ID
+}
+
+// After reports whether p stands before other in a list: it is newer.
+func (p Position) After(other Position) bool {
+	return cmp.Or(p.CreatedAt.Compare(other.CreatedAt), cmp.Compare(p.ID, other.ID)) > 0
+}

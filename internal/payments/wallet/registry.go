@@ -1,0 +1,86 @@
+package wallet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A State is where a wallet is in its life.
+type State string
+
+// The states of a wallet, in their order. A drained wallet may become active again;
+// one that is retired stays retired.
+const (
+	Active   State = "active"   // new payments may use it
+	Funding  State = "treasury" // it refills the active ones, and no payment may use it
+	Draining State = "draining" // no new payment may, and those under way are finished
+	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
+)
+
+// Damaged is the state of a wallet whose registration cannot be read. No new payment uses
+// it; its transactions are looked at as those of a draining one, whatever it was.
+const Damaged State = "damaged"
+
+// States returns every state that is stored.
+func States() []State { return []State{Active, Funding, Draining, Retired} }
+
+// A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
+type KeyRef string
+
+// InSecret is the KeyRef of a wallet whose key lies in a secret that is named after
+// its address.
+const InSecret KeyRef = "secret"
+
+// A Registration is a wallet's entry in the registry of its chain. It names no key
+// material. Of one that is Damaged, no field is sure but the ID, and if that is not known
+// its address is zero: it is counted and reported, and no wallet.
+type Registration struct {
+	ID
+	State  State
+	Key    KeyRef
+	Since  time.Time // from when on it has been in State
+	Opened bool      // it has a record
+
+	Replaces token.Address // the wallet whose place it takes; zero: none
+}
+
+// A Registry is the registrations of one chain, sorted by address.
+type Registry []Registration
+
+// Find returns the registration of an address, and whether there is one.
+func (r Registry) Find(a token.Address) (Registration, bool) {
+	i := slices.IndexFunc(r, func(r Registration) bool { return r.Address == a })
+	if i < 0 {
+		return Registration{}, false
+	}
+	return r[i], true
+}
+
+// Funding returns the first wallet that refills the others, and whether there is one.
+func (r Registry) Funding() (Registration, bool) {
+	i := slices.IndexFunc(r, func(r Registration) bool { return r.State == Funding })
+	if i < 0 {
+		return Registration{}, false
+	}
+	return r[i], true
+}
+
+// Active returns the wallets that new payments may use.
+func (r Registry) Active() (active []token.Address) {
+	for _, r := range r {
+		if r.State == Active {
+			active = append(active, r.Address)
+		}
+	}
+	return active
+}
+
+// Working returns the wallets that are not retired and have a record, or have none.
+func (r Registry) Working(opened bool) Registry {
+	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool {
+		return r.State == Retired || r.Opened != opened ||
+			r.Address.IsZero()
+	})
+}

@@ -1,0 +1,265 @@
+// Package wallet holds the values of wallets: which payment holds which nonce,
+// which bytes belong to each, and how many a wallet may have in flight. It is
+// the owner of the rule that every nonce from the chain's count up to
+// next_nonce is held by exactly one reservation or one pending transaction. It
+// knows no node, no key material and no database.
+package wallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+)
+
+// An ID names one wallet: an account on one chain.
+type ID struct {
+	ChainID uint64
+	Address token.Address
+}
+
+// A Wallet is the record of an account that pays.
+type Wallet struct {
+	ID
+	NextNonce    uint64 // the nonce that the next reservation gets
+	Returned     uint64 // how many reservations were undone: next_nonce fell by one each time
+	NoopsBelow   uint64 // a recovery that was lost with the tables may have signed no-ops below it; zero: no recovery was
+	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
+	Reservations map[payment.ID]Reservation
+	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
+	Gas          token.Amount // the same of ether, in wei
+	Paused       string       // why no reservation is given; empty when reservations are
+	ClaimedUntil time.Time    // until when a check-receipts run looks after it
+	// What of the stored record cannot be read, and is zero here; then no reservation is given.
+	// NextNonce and Reservations can.
+	Damaged string
+
+	// PerMerchant counts the nonces that each merchant's payments hold and that are not
+	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its
+	// need has a Share; a run replaces it by what is in flight.
+	PerMerchant map[string]uint64
+}
+
+// MaxInFlight is how many reservations, and how many merchants in PerMerchant, a wallet
+// holds. No window is larger: settings allow 64, and remit local has 1,024. So
+// many take 230 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
+// "Constraints in Amazon DynamoDB").
+const MaxInFlight = 1024
+
+// A Reservation is a nonce held for a payment whose bytes are not stored yet.
+type Reservation struct {
+	Nonce uint64
+	At    time.Time // when it was taken, by the taker's clock; zero for an orphan, which no payment will use
+	For   string    // the revision of the payment that it was taken for; empty: any, as versions before took it
+}
+
+// Holds returns the nonce that w holds for a revision of a payment, and whether it does.
+// One for another revision is an orphan: it may tie up less than this one needs.
+func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) {
+	r, held := w.Reservations[id]
+	return r.Nonce, held && (r.For == "" || r.For == revision)
+}
+
+// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
+// earlier attempt at the same nonce, are mined and final. It is also the
+// outbox of the payment's event: it goes only once that is announced.
+type PendingTx struct {
+	ID
+	Nonce   uint64
+	Payment payment.ID   // empty for a no-op
+	Hashes  []chain.Hash // every attempt at this nonce, oldest first
+	Raw     []byte       // the newest attempt: the only bytes ever sent; empty if it was found mined
+	Fees    chain.Fees   // of Raw
+	At      time.Time    // when Raw was signed
+	Since   time.Time    // when the first attempt was
+	Amount  token.Amount // tied up until it is mined
+	Gas     token.Amount // the same of ether, at the newest attempt's cap
+
+	Merchant string // of the payment; empty for a no-op, and where it is not known
+}
+
+// Noop reports whether the pending transaction only fills a nonce.
+func (s PendingTx) Noop() bool { return s.Payment == "" }
+
+// Hash returns the hash of Raw.
+func (s PendingTx) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
+
+// PendingNoop returns the pending transaction of a signed no-op.
+func PendingNoop(id ID, tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
+	return PendingTx{
+		ID: id, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw,
+		Fees: tx.Fees, At: now.UTC(), Since: now.UTC(), Gas: tx.Cost(),
+	}
+}
+
+// Bumped returns s with a newer attempt.
+func (s PendingTx) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
+	s.Hashes = append(append([]chain.Hash(nil), s.Hashes...), signed.Hash)
+	s.Raw, s.Fees, s.At, s.Gas = signed.Raw, tx.Fees, now.UTC(), tx.Cost()
+	return s
+}
+
+// ErrNoKey reports a wallet whose key the service does not hold.
+var ErrNoKey = errors.New("no key for wallet")
+
+// A Signer is one wallet's key.
+type Signer interface {
+	// Sign returns a signed form of tx at nonce. A key in memory signs alike every
+	// time; one in another service never does, and may fail. Signing has no effect
+	// and may be repeated: what counts are the bytes that are stored.
+	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
+
+	// Ready returns an error if Sign would fail now, or was lately.
+	Ready(ctx context.Context) error
+}
+
+// Keys are the keys of registered wallets.
+type Keys interface {
+	// Signer returns a wallet's key, or ErrNoKey.
+	Signer(ctx context.Context, r Registration) (Signer, error)
+}
+
+var (
+	// ErrForeign reports a key that another program is using: a node holds
+	// transactions of the wallet that are not ours, mined not for good yet or
+	// not at all.
+	ErrForeign = errors.New("another program uses the wallet's key")
+	// ErrBehind reports a wallet whose next nonce is below the chain's count:
+	// a foreign transaction, or tables restored from the past.
+	ErrBehind = errors.New("the chain is ahead of the wallet's record")
+)
+
+// Suspicion begins the reason of every pause for an ErrBehind. As long as one
+// wallet is paused for it, a wallet that is seen for the first time is paused
+// too: it would make the payments again that the tables know nothing of.
+const Suspicion = "chain ahead"
+
+// Suspect reports whether the wallet is paused for Suspicion. As long as it is, none
+// of its reservations is committed: restored tables do not tell whether the payment
+// was made since.
+func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
+
+// OutOfGas is the reason of a pause that ends by itself: when the wallet
+// was topped up, the same bytes are taken and reservations go on.
+const OutOfGas = "out of gas funds"
+
+// RolledBack begins the reason of every pause for a chain that is behind the tables: the
+// nodes lack a block that was final. It ends by itself once they have it again and
+// every nonce that is not final has an owner.
+const RolledBack = "chain behind"
+
+// RolledBack reports whether the wallet is paused for RolledBack.
+func (w Wallet) RolledBack() bool { return strings.HasPrefix(w.Paused, RolledBack) }
+
+// Passing reports whether the wallet is not paused, or its pause ends by itself.
+func (w Wallet) Passing() bool { return w.Paused == "" || w.Paused == OutOfGas || w.RolledBack() }
+
+// RetiredReason is the reason for which a retired wallet is paused, and no other.
+const RetiredReason = "retired"
+
+// Retiring is the reason for which a wallet is paused that had no record when it was to
+// be retired. It ends when that command is given again.
+const Retiring = "to be retired"
+
+// FirstUse returns the record of a wallet seen for the first time: it starts
+// at the chain's count. While a node's pool holds more than is mined, or more is
+// mined than the settled count that is final, another program is sending from
+// it: ErrForeign. A nonce that a re-organisation gave back would have no owner.
+func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
+	leading := views.Leading()
+	if leading.Mined > settled {
+		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, leading.Mined, id.Address, settled)
+	}
+	for _, view := range views {
+		if view.Pending > leading.Mined {
+			return Wallet{}, fmt.Errorf("%w: %s holds %d of %s, %d are mined", ErrForeign, view.Node, view.Pending, id.Address, leading.Mined)
+		}
+	}
+	return Wallet{
+		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
+		Reservations: map[payment.ID]Reservation{}, Balance: leading.Balance, Gas: leading.Gas,
+	}, nil
+}
+
+// Refusals of a reservation. Each means that nothing was reserved.
+var (
+	ErrUnknown = errors.New("wallet has no record yet")
+	ErrPaused  = errors.New("wallet is paused")
+	ErrHeld    = errors.New("wallet holds a nonce for another form of the payment until check-receipts uses it up")
+	ErrShare   = errors.New("wallet has no nonce left for this merchant")
+	ErrCeiling = errors.New("wallet has no nonce left")
+	ErrToken   = errors.New("wallet has too little of the token")
+	ErrGas     = errors.New("wallet has too little ether for gas")
+)
+
+// A Need is a payment's need of a wallet: its next nonce, and an amount and gas
+// that are tied up until the payment is mined.
+type Need struct {
+	Wallet  ID
+	Payment payment.ID
+	For     string       // the payment's revision
+	Amount  token.Amount // in the token's smallest unit
+	Gas     token.Amount // wei
+	At      time.Time    // when the reservation is asked for
+
+	Merchant string
+	Share    uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted
+}
+
+// Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
+// number holds exactly (Amazon DynamoDB Developer Guide, "Numbers can have up to
+// 38 digits of precision"): a store keeps no more as spendable, so that it can
+// subtract in one conditional write. A wallet with more pays from the kept amount
+// until it is reconciled.
+func Spendable(a token.Amount) token.Amount {
+	most, err := token.Units(1e19).Times(1e19)
+	if err != nil {
+		panic(err) // 10^38 is less than 2^127
+	}
+	if most = most.Sub(token.Units(1)); most.Less(a) {
+		return most
+	}
+	return a
+}
+
+// Refusal returns why w gives no new reservation for n, or nil when it gives one. It
+// is the order every store judges in. A reservation that n.Payment holds for n.For
+// already is not looked at.
+func (w Wallet) Refusal(n Need) error {
+	switch {
+	case w.Paused != "":
+		return ErrPaused
+	case w.Damaged != "":
+		return ErrPaused
+	case w.heldForAnother(n):
+		return ErrHeld
+	case w.capped(n):
+		return ErrShare
+	case w.NextNonce >= w.Ceiling || len(w.Reservations) >= MaxInFlight:
+		return ErrCeiling
+	case w.Balance.Less(n.Amount):
+		return ErrToken
+	case w.Gas.Less(n.Gas):
+		return ErrGas
+	default:
+		return nil
+	}
+}
+
+func (w Wallet) heldForAnother(n Need) bool {
+	_, reserved := w.Reservations[n.Payment]
+	_, held := w.Holds(n.Payment, n.For)
+	return reserved && !held
+}
+
+// capped reports whether the merchant of n has as many nonces as it may have, or would
+// be one more than are counted.
+func (w Wallet) capped(n Need) bool {
+	taken, counted := w.PerMerchant[n.Merchant]
+	return n.Share > 0 && (taken >= n.Share || !counted && len(w.PerMerchant) >= MaxInFlight)
+}

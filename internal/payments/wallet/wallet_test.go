@@ -1,0 +1,245 @@
+package wallet_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// TestRefusal has every reason for no reservation, and the order they are judged in.
+func TestRefusal(t *testing.T) {
+	ask := wallet.Need{Amount: token.Units(10), Gas: token.Units(10)}
+	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Balance: token.Units(10), Gas: token.Units(10)}
+	for _, test := range []struct {
+		name   string
+		change func(*wallet.Wallet)
+		want   error
+	}{
+		{"just enough of everything", func(*wallet.Wallet) {}, nil},
+		{"paused", func(w *wallet.Wallet) {
+			w.Paused = "x"
+			w.Ceiling, w.Balance, w.Gas = 0, token.Amount{}, token.Amount{}
+		}, wallet.ErrPaused},
+		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Balance, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
+		{"one unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
+		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := rich
+			test.change(&w)
+			if got := w.Refusal(ask); !errors.Is(got, test.want) {
+				t.Errorf("Refusal() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFirstUse(t *testing.T) {
+	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
+	view := func(mined, pending uint64) chain.View {
+		return chain.View{Account: chain.Account{Mined: mined, Pending: pending, Balance: token.Units(mined), Gas: token.Units(2)}}
+	}
+	w, err := wallet.FirstUse(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
+	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Balance != token.Units(5) || w.Reservations == nil || w.ID != id {
+		t.Errorf("FirstUse() = %+v, %v; want what the leading node says", w, err)
+	}
+	for name, views := range map[string]chain.Views{
+		"the pool holds more than is mined":           {view(5, 6)},
+		"only the node that lags knows of the others": {view(5, 5), view(3, 6)},
+	} {
+		if _, err := wallet.FirstUse(id, views, 5, 64); !errors.Is(err, wallet.ErrForeign) {
+			t.Errorf("%s: %v, want ErrForeign", name, err)
+		}
+	}
+	if _, err := wallet.FirstUse(id, chain.Views{view(5, 5)}, 4, 64); !errors.Is(err, wallet.ErrForeign) {
+		t.Errorf("one of five is not final: %v, want ErrForeign", err)
+	}
+}
+
+// TestFunding: there may be no funding wallet.
+func TestFunding(t *testing.T) {
+	funding := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Funding}
+	for _, r := range []wallet.Registry{nil, {{State: wallet.Active}}, {funding, {State: wallet.Active}}} {
+		if got, found := r.Funding(); found != (len(r) == 2) || found && got != funding {
+			t.Errorf("of %v: %v, %t", r, got, found)
+		}
+	}
+}
+
+// TestPassing: what ends by itself is no reason to change a wallet.
+func TestPassing(t *testing.T) {
+	for reason, want := range map[string]bool{"": true, wallet.OutOfGas: true, wallet.RolledBack + ": x": true, wallet.Suspicion: false} {
+		if w := (wallet.Wallet{Paused: reason}); w.Passing() != want {
+			t.Errorf("%q passes: %t", reason, !want)
+		}
+	}
+}
+
+func TestSpendable(t *testing.T) {
+	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := most.Add(token.Units(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[token.Amount]token.Amount{
+		{}: {}, token.Units(7): token.Units(7), most: most, more: most, token.MaxAmount(): most,
+	} {
+		if got := wallet.Spendable(in); got != want {
+			t.Errorf("Spendable(%v) = %v, want %v", in, got, want)
+		}
+	}
+}
+
+// TestNoop: each attempt at a no-op keeps the hashes of those before, and stands
+// for itself in everything else.
+func TestNoop(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
+	n := wallet.PendingNoop(wallet.ID{ChainID: 1}, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
+	if !n.Noop() || !n.Amount.IsZero() || n.Gas != token.Units(200) {
+		t.Errorf("a no-op: %+v", n)
+	}
+	dearer := tx
+	dearer.Fees.Cap = token.Units(3)
+	once := n.Bumped(dearer, chain.Signed{Hash: chain.Hash{4}, Raw: []byte{4}}, now.Add(time.Minute))
+	twice := n.Bumped(dearer, chain.Signed{Hash: chain.Hash{5}}, now)
+	if !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
+		t.Errorf("bumped twice: %v, %v", once.Hashes, twice.Hashes)
+	}
+	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) || !once.Since.Equal(now) ||
+		once.Gas != token.Units(300) {
+		t.Errorf("bumped: %+v", once)
+	}
+}
+
+const window = 64
+
+// noon is the present of the pools.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// stored returns a wallet with so many payments in flight.
+func stored(last byte, inFlight uint64) wallet.Wallet {
+	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window,
+		Balance: token.Units(1000)}
+}
+
+// inOrder draws so that Choose leaves the order as it is.
+func inOrder(n int) int { return n - 1 }
+
+func TestChoose(t *testing.T) {
+	a, b := stored(1, 10), stored(2, 3)
+	paused, poor := stored(1, 0), stored(1, 0)
+	paused.Paused, poor.Balance = "by hand", token.Units(9)
+	for _, test := range []struct {
+		name string
+		seen []wallet.Wallet
+		want byte
+	}{
+		{"the one with fewer in flight", []wallet.Wallet{a, b}, 2},
+		{"one that is unknown may be idle", []wallet.Wallet{a}, 2},
+		{"both unknown: as drawn", nil, 1},
+		{"a paused one comes last", []wallet.Wallet{paused, b}, 2},
+		{"one with too little comes last", []wallet.Wallet{poor, b}, 2},
+		{"what was seen last counts", []wallet.Wallet{a, b, stored(1, 1)}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pool := wallet.NewPool(inOrder)
+			for _, w := range test.seen {
+				pool.Saw(w)
+			}
+			got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon)
+			if got[0].Address[19] != test.want || len(got) != 2 {
+				t.Errorf("order %v, want %d first", got, test.want)
+			}
+		})
+	}
+}
+
+// TestChooseAll: whatever is drawn and seen, every candidate is there once, so
+// that a payment is refused only when all wallets refuse it.
+func TestChooseAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool := wallet.NewPool(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
+		var candidates []token.Address
+		for i := range rapid.ByteRange(0, 9).Draw(t, "wallets") {
+			w := stored(i, rapid.Uint64Range(0, window).Draw(t, "in flight"))
+			if rapid.Bool().Draw(t, "seen") {
+				pool.Saw(w)
+			}
+			if rapid.Bool().Draw(t, "rests") {
+				pool.Rest(w.ID, "", noon)
+			}
+			candidates = append(candidates, w.Address)
+		}
+		var got []token.Address
+		for _, id := range pool.Choose(1, candidates, token.Units(1), noon) {
+			if id.ChainID != 1 {
+				t.Fatalf("chain %d", id.ChainID)
+			}
+			got = append(got, id.Address)
+		}
+		slices.SortFunc(got, func(a, b token.Address) int { return int(a[19]) - int(b[19]) })
+		if !slices.Equal(got, candidates) {
+			t.Fatalf("chose among %v, want %v", got, candidates)
+		}
+	})
+}
+
+// TestRest: a wallet that rests is tried last for a minute, also when the others
+// are full, and its rests that follow each other for one reason count from the first.
+func TestRest(t *testing.T) {
+	pool, a := wallet.NewPool(inOrder), stored(1, 0)
+	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
+	pool.Saw(stored(2, window))
+	pool.Saw(stored(3, window))
+	for _, step := range []struct {
+		at   time.Duration // after now
+		do   func(time.Time)
+		want token.Address // that is tried last
+	}{
+		{0, func(at time.Time) { pool.Rest(a.ID, "blocked", at) }, candidates[0]},
+		{time.Minute - 1, func(time.Time) {}, candidates[0]},
+		{time.Minute, func(time.Time) {}, candidates[2]},
+		{2 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon) {
+				t.Errorf("rests since %v", since)
+			}
+		}, candidates[0]},
+		{2 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "no key", at); !since.Equal(at) {
+				t.Errorf("it has no key since %v", since)
+			}
+		}, candidates[0]},
+		{2 * time.Minute, func(time.Time) { pool.Wake(a.ID) }, candidates[2]},
+		{3 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
+				t.Errorf("after it was woken it rests since %v", since)
+			}
+		}, candidates[0]},
+		{14 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
+				t.Errorf("ten minutes after its last rest it rests since %v", since)
+			}
+		}, candidates[0]},
+		{time.Hour, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
+				t.Errorf("long after its last rest it rests since %v", since)
+			}
+		}, candidates[0]},
+	} {
+		step.do(noon.Add(step.at))
+		if order := pool.Choose(1, candidates, token.Units(1), noon.Add(step.at)); order[2].Address != step.want {
+			t.Errorf("after %v: order %v", step.at, order)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+// Package dynamotest runs DynamoDB Local for tests. It makes no tables: each test
+// makes tables under new names.
+package dynamotest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
+)
+
+// started is the one process of this test binary. It is kept for the life of the
+// binary, since DynamoDB Local ends when the pipe that it holds is closed.
+var (
+	start   sync.Once
+	started *process
+	failed  error
+)
+
+// Start returns the URL of a DynamoDB Local that all tests of this binary
+// share. Each access key has tables of its own there, so that tests of one key need
+// table names of their own. It is started on first use, in memory, on a free port,
+// and ends with the test binary, even if that is killed.
+// REMIT_TEST_DYNAMODB names one that runs already and is used instead.
+//
+// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it
+// outside a synctest bubble: it waits for a real process.
+func Start(t testing.TB) string {
+	t.Helper()
+	if running := os.Getenv("REMIT_TEST_DYNAMODB"); running != "" {
+		if err := ready(t.Context(), running); err != nil {
+			t.Fatalf("REMIT_TEST_DYNAMODB=%s: %v", running, err)
+		}
+		return running
+	}
+	java, jars := find(t)
+	start.Do(func() { started, failed = launch(java, jars) })
+	if failed != nil {
+		t.Fatalf("starting DynamoDB Local: %v", failed)
+	}
+	return started.endpoint
+}
+
+// Client returns a client of the DynamoDB Local that Start returns, with the access key
+// of remit local, which is no secret: DynamoDB Local takes any made of letters and digits.
+func Client(t testing.TB) *dynamodb.Client {
+	t.Helper()
+	return dynamodb.New(dynamodb.Options{
+		BaseEndpoint: aws.String(Start(t)),
+		Region:       "us-east-1",
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "remit", SecretAccessKey: "remit"}, nil
+		}),
+	})
+}
+
+// Clear deletes, when the test ends, the tables that were made since and that Client
+// sees: the next test of this binary, or the same once more, begins without them.
+func Clear(t testing.TB) {
+	t.Helper()
+	db, ctx := Client(t), context.WithoutCancel(t.Context())
+	list := func() []string {
+		tables, err := db.ListTables(ctx, &dynamodb.ListTablesInput{})
+		if err != nil {
+			t.Errorf("listing the tables of DynamoDB Local: %v", err)
+			return nil
+		}
+		return tables.TableNames
+	}
+	before := list()
+	t.Cleanup(func() {
+		for _, name := range list() {
+			if slices.Contains(before, name) {
+				continue
+			}
+			if _, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Errorf("deleting table %s: %v", name, err)
+			}
+		}
+	})
+}
+
+func launch(java, jars string) (p *process, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	// The port is free when it is chosen and may be taken when Java binds it.
+	for range 3 {
+		if p, err = run(ctx, java, jars); err == nil {
+			return p, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("running the jars of %s: %w", jars, err)
+}
+
+const (
+	// jar is the file that shows that .cache/dynamodb is complete and current.
+	jar = "DynamoDBLocal-2.6.1.jar"
+
+	// startWithin is generous: a start takes under a second on two idle
+	// cores, and many test binaries may start one at the same time.
+	startWithin = 2 * time.Minute
+)
+
+// guard runs Java beside a shell that waits for the end of its own standard
+// input, a pipe whose other end only the test binary holds. So the end of that
+// binary, by SIGKILL too, is the end of Java. The shell lets go of the output,
+// so that the end of the output means that Java has ended.
+const guard = `"$@" </dev/null & exec >/dev/null 2>&1
+trap : HUP INT TERM
+read -r _
+kill -9 $!`
+
+// A process is a running DynamoDB Local. While it is reachable its pipe stays
+// open, and while the pipe is open it runs.
+type process struct {
+	endpoint string
+	hold     io.WriteCloser
+	printed  bytes.Buffer
+	ended    chan struct{}
+}
+
+// find returns the Java of this machine and the directory of the jars.
+func find(t testing.TB) (java, jars string) {
+	t.Helper()
+	const what = "DynamoDB Local"
+	if runtime.GOOS == "linux" && runtime.GOARCH == "arm64" {
+		tooltest.Missing(t, what, "it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
+	}
+	return tooltest.Program(t, what, "java"), filepath.Dir(tooltest.Path(t, what, ".cache/dynamodb/"+jar))
+}
+
+// run starts Java and returns when it answers. An error means it is not running.
+func run(ctx context.Context, java, jars string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	// Most of a short life is class loading: the quick compiler and the serial
+	// collector halve its processor time.
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
+		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+		"-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
+	p := &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{})}
+	if p.hold, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		_, _ = io.CopyN(&p.printed, output, 8<<10)
+		_, _ = io.Copy(io.Discard, output)
+	}()
+	if err := p.await(ctx); err != nil {
+		_ = p.hold.Close()
+		<-p.ended
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("%w; it printed:\n%s", err, p.printed.Bytes())
+	}
+	return p, nil
+}
+
+// await returns nil once the process answers, or why it never will.
+func (p *process) await(ctx context.Context) error {
+	for {
+		err := ready(ctx, p.endpoint)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return errors.New("it ended while starting")
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer within %v: %w", startWithin, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// ready returns nil if something speaks HTTP at endpoint.
+func ready(ctx context.Context, endpoint string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,125 @@
+package operatortest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/operator"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// An Account is a Cloud with DynamoDB, and an operator of it.
+type Account struct {
+	*testing.T
+	*Cloud
+	Printed string // answers and errors of all commands
+}
+
+// NewAccount returns an account that the environment of the test names.
+func NewAccount(t *testing.T) *Account {
+	t.Helper()
+	dynamotest.Clear(t)
+	tables := dynamo.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"],
+		Webhooks: outputs["WebhooksTableName"]}
+	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
+		t.Fatal(err)
+	}
+	a := &Account{T: t, Cloud: &Cloud{Secrets: map[string]string{}, Made: time.Now(), Parameters: map[string]string{}}}
+	server := httptest.NewServer(a.Cloud)
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
+		"AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
+	} {
+		t.Setenv(name, value)
+	}
+	return a
+}
+
+// Remit runs an operator's command line and returns its standard output.
+func (a *Account) Remit(line string) (string, error) {
+	a.Helper()
+	var commands operator.Commands
+	args := strings.Fields(line)
+	ctx := change.Recorded(a.Context(), args, change.Ask)
+	var out strings.Builder
+	parser, err := kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
+	if err != nil {
+		a.Fatal(err)
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		a.Fatal(err)
+	}
+	err = parsed.Run()
+	a.Printed += fmt.Sprintln(out.String(), err)
+	return out.String(), err
+}
+
+// Steps runs commands one after another. Each has a reason, a line, and what is to be in
+// the answer, or in the error after !.
+func (a *Account) Steps(all [][3]string) {
+	a.Helper()
+	for _, step := range all {
+		out, err := a.Remit(step[1])
+		got := out
+		want, refused := strings.CutPrefix(step[2], "!")
+		if refused {
+			got = fmt.Sprint(err)
+		}
+		if (err != nil) != refused || !strings.Contains(got, want) {
+			a.Errorf("%s: remit %s: error %v, answer %q, want %q", step[0], step[1], err, out, step[2])
+		}
+	}
+}
+
+// Empty returns a stack in this process without wallets.
+func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
+	t.Helper()
+	tables, stored := memory.NewPayments(), settings.Default()
+	stored.BatchContract = disburser.Address()
+	if err := tables.SetSettings(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	return &deployed.Local{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys), Nodes: nodes, Config: config,
+		Keyed: func() []token.Address { return nil }, Health: func() []chain.Health { return nil }}
+}
+
+// Local runs a command line for a stack in this process, as remit local does, and returns
+// its standard output. The error of a command that asks says what it asks.
+func Local(ctx context.Context, stack *deployed.Local, args ...string) (string, error) {
+	typed, err := json.Marshal(map[string]any{"Args": args})
+	if err != nil {
+		return "", err
+	}
+	answer := httptest.NewRecorder()
+	operator.Handler(stack)(answer, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(typed)).WithContext(ctx))
+	var ended struct{ Out, Error, Consequences string }
+	if err := json.Unmarshal(answer.Body.Bytes(), &ended); err != nil {
+		return "", err
+	}
+	if ended.Error != "" {
+		return ended.Out, errors.New(ended.Error + ended.Consequences)
+	}
+	return ended.Out, nil
+}

@@ -1,0 +1,204 @@
+package operatortest
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// A Ledger is a stack on a chain of its own: payments from its two wallets, and the tables as
+// they should be. An audit's tables are made of them anew each time.
+type Ledger struct {
+	*testing.T
+	Chain    *devnet.Chain
+	Node     *ethrpc.Node
+	URLs     []string // of the nodes
+	Keys     []keyring.Key
+	Nonces   map[token.Address]uint64
+	Payments []payment.Payment
+	Noops    []wallet.PendingTx
+}
+
+// What a ledger's payments have in common: fees, a recipient, and the time of the first.
+var (
+	Fees  = chain.Fees{Tip: token.Units(1_000_000_000), Cap: token.Units(20_000_000_000)}
+	Payee = token.Address{0: 0x11, 19: 0x11}
+	Nine  = time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+)
+
+// NewLedger returns a Ledger in which payments ended in each way, a no-op took a nonce,
+// and one payment is mined and not settled yet.
+func NewLedger(t *testing.T) *Ledger {
+	t.Helper()
+	now := Nine
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
+	l := &Ledger{T: t, Chain: c, Nonces: map[token.Address]uint64{}}
+	l.Must(err)
+	t.Cleanup(func() { l.Must(c.Close()) })
+	l.Node, err = ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	l.Must(err)
+	l.URLs = []string{c.URL()}
+	for _, w := range c.Wallets() {
+		key, err := keyring.ParseKey(w.PrivateKey())
+		l.Must(err)
+		l.Keys = append(l.Keys, key)
+	}
+	l.Must(c.Blacklist(token.Address{0xbb}))
+	l.Pay(0, Payee, 5, true)
+	l.Pay(1, Payee, 6, true)
+	l.Pay(0, token.Address{0xbb}, 7, true) // reverts
+	noop := chain.Noop(c.ID(), l.Keys[0].Address(), Fees)
+	signed := l.Mine(0, noop)
+	l.Noops = append(l.Noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce,
+		Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: Fees})
+	now = now.AddDate(0, 0, 1)
+	l.Pay(0, Payee, 1_500_000, true)
+	l.Pay(1, Payee, 9, false)
+	return l
+}
+
+// Must ends the test at an error.
+func (l *Ledger) Must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// Mine signs a transaction with a wallet's key and puts it into a block.
+func (l *Ledger) Mine(from int, tx chain.Tx) chain.Signed {
+	l.Helper()
+	key := l.Keys[from]
+	signed, err := key.Sign(context.Background(), tx, l.Nonces[key.Address()])
+	l.Must(err)
+	l.Nonces[key.Address()]++
+	l.Must(l.Chain.MineExactly(signed.Raw))
+	return signed
+}
+
+// Transfer is a transfer of the token.
+func (l *Ledger) Transfer(to token.Address, units uint64) chain.Tx {
+	return chain.Tx{ChainID: l.Chain.ID(), To: l.Chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000,
+		Fees: Fees}
+}
+
+// Pay makes a payment, and settles it if it is to be.
+func (l *Ledger) Pay(from int, to token.Address, units uint64, settled bool) {
+	l.Helper()
+	key := fmt.Sprint("order-", len(l.Payments))
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
+	at := Nine.Add(time.Duration(len(l.Payments)) * 24 * time.Hour)
+	l.Enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.Chain.Token(), "local", at).AssignedTo(l.Keys[from].Address(),
+		l.Transfer(to, units)), settled)
+}
+
+// Move makes an operator's transfer between wallets.
+func (l *Ledger) Move(from, to int, coin token.Token, units uint64) {
+	l.Helper()
+	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.Keys[to].Address(),
+		Amount: token.Units(units)}
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "local", Nine)
+	tx := l.Transfer(r.To, units)
+	if p.Ether() {
+		tx.To, tx.Value, tx.Data = r.To, r.Amount, nil
+	}
+	l.Enter(from, p.AssignedTo(l.Keys[from].Address(), tx), true)
+}
+
+// Enter has the chain make p, and the tables settle it if they are to.
+func (l *Ledger) Enter(from int, p payment.Payment, settled bool) {
+	l.Helper()
+	at := p.CreatedAt
+	p, err := p.Commit(l.Mine(from, p.Tx), at)
+	l.Must(err)
+	if settled {
+		receipts, err := l.Node.Receipts(l.Context(), p.Hashes())
+		l.Must(err)
+		if receipts[0].Succeeded {
+			p, err = p.Confirm(receipts[0], at)
+		} else {
+			p, err = p.Fail(payment.ExecutionReverted, receipts[0], at)
+		}
+		l.Must(err)
+	}
+	l.Payments = append(l.Payments, p)
+}
+
+// Send sends ether from one wallet to an address.
+func (l *Ledger) Send(from int, to token.Address, wei int64) chain.Hash {
+	l.Helper()
+	w := l.Chain.Wallets()[from]
+	key, err := crypto.ToECDSA(w.Key[:])
+	l.Must(err)
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(int64(l.Chain.ID()))), &types.DynamicFeeTx{
+		ChainID: big.NewInt(int64(l.Chain.ID())), Nonce: l.Nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000,
+		GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
+	})
+	l.Must(err)
+	raw, err := tx.MarshalBinary()
+	l.Must(err)
+	l.Nonces[w.Address]++
+	l.Must(l.Chain.MineExactly(raw))
+	return chain.Hash(tx.Hash())
+}
+
+// Run runs a command against tables that change has changed.
+func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...string) (string, error) {
+	l.Helper()
+	tables := memory.NewPayments()
+	all := slices.Clone(l.Payments)
+	if change != nil {
+		all = change(all)
+	}
+	l.Fill(tables, all)
+	l.Must(tables.SetSettings(l.Context(), settings.Default()))
+	return Local(l.Context(), &deployed.Local{
+		Payments: tables, Keys: new(memory.APIKeys), Nodes: l.URLs,
+		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
+		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
+	}, args...)
+}
+
+// Fill puts payments, the no-ops and the wallets into tables.
+func (l *Ledger) Fill(tables store.Store, all []payment.Payment) {
+	l.Helper()
+	for _, p := range all {
+		prepared := p
+		prepared.State, prepared.Attempts = payment.Prepared, nil
+		_, _, err := tables.Create(l.Context(), prepared)
+		l.Must(err)
+		committed := p
+		committed.State = payment.Committed
+		l.Must(tables.Commit(l.Context(), committed))
+		if p.State.Final() {
+			l.Must(tables.Finish(l.Context(), p))
+		}
+	}
+	for _, tx := range l.Noops {
+		l.Must(tables.PutNoop(l.Context(), tx))
+	}
+	for _, key := range l.Keys {
+		l.Must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(), Address: key.Address()},
+			State: wallet.Active, Key: wallet.InSecret}))
+	}
+}

@@ -1,0 +1,512 @@
+// Package simulation tests dispatch and settlement: a whole deployment in one
+// process and one bubble of fake time, in which every effect can fail in every
+// way, and an oracle that holds the outcome against the invariants. README.md
+// says how a simulation runs.
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+const (
+	blockTime   = 12 * time.Second // as Ethereum's
+	handlerTime = 29 * time.Second // how long a handler lives
+	runEvery    = 60 * time.Second // between the starts of runs
+	runTime     = 55 * time.Second // how long a run lives
+	patience    = 35 * time.Second // how long a client waits for an answer
+	bumpAfter   = time.Minute      // a third of settlement.BumpAfter: more attempts in less time
+	chainID     = 84532
+)
+
+var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
+
+// quietFee is the base fee of the chain in quiet times, in wei per gas.
+var quietFee = token.Units(100)
+
+// A Setup holds the sizes and settings of a Cluster.
+type Setup struct {
+	Wallets          int
+	Remote           int // of these, the first so many sign over the network, never alike
+	Nodes            int
+	Instances        int           // processes that serve requests
+	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
+	ConfirmationRule chain.ConfirmationRule
+	Depth            uint64 // in blocks: no reorg goes deeper
+	Epoch            uint64 // blocks that become final together (fakechain.Chain)
+	Window           uint64 // payments in flight per wallet, the most that settings may allow
+	Narrow           uint64 // what they allow of Window; 0: all
+	Share            uint64 // of those, the most of one merchant; 0: any
+	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and
+	// no-ops of most seeds take.
+	Spare          uint64
+	Coins          uint64            // units of the token in each wallet
+	Gwei           uint64            // gwei in each wallet
+	Refills        settings.Refills  // of a funding wallet beside the others; zero: there is none
+	Daily          token.Amount      // limit of a merchant's day; zero: none
+	Key            payment.KeyLimits // of the API key with which clients ask
+	FeeLimit       token.Amount      // wei per gas; zero: none
+	Pause          time.Duration     // between two rounds of a run; zero: a block
+	ReservationAge time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
+	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
+}
+
+// A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
+// nodes, instances that serve requests, runs of check-receipts, and clients. All
+// that any of them does outside its own memory is an effect, and a policy lets
+// effects happen one at a time.
+type Cluster struct {
+	Setup
+	Store *memory.Payments
+	Chain *fakechain.Chain
+	Keys  *fakechain.Keys
+
+	// Trace, if set, is called with a line for each thing that happens.
+	Trace func(line string)
+
+	keys      *keyService
+	oracle    *oracle.Oracle
+	scheduler *scheduler.Scheduler
+	start     time.Time
+	store     *interpose.Store
+	nodes     chain.Nodes
+	instances []instance
+	started   int  // runs
+	processes int  // instances ever made
+	skewed    bool // some clocks were wrong
+	mispriced bool // some node said nonsense of the price of gas
+	funding   int  // the wallet that refills the others
+	operators int  // that have retired a wallet, or tried
+	losses    int  // how often the tables were lost
+	accepted  bool // an operator has accepted that the chain went back below finality
+	recovers  bool // a loss has not been recovered from
+	recovery  int  // recoveries ever started
+
+	mu      sync.Mutex
+	hinted  bool // a handler asked for a run
+	reports []settlement.Report
+	last    recovery.Report // of the recovery that ended last
+	lastErr error           // of the same
+	failed  []error         // of runs
+}
+
+// NewCluster returns a Cluster at rest. Close it.
+func NewCluster(setup Setup, trace func(line string)) *Cluster {
+	setup.Spare = cmp.Or(setup.Spare, 16)
+	c := &Cluster{
+		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
+		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
+	}
+	c.Chain.Epoch = setup.Epoch
+	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
+	for range setup.Wallets {
+		c.AddWallet()
+	}
+	if setup.Refills != (settings.Refills{}) {
+		c.funding = len(c.Chain.Funded())
+		c.AddWallet()
+		c.Chain.Fund(fakechain.Wallet(c.funding), token.Units(3*c.Coins), token.Units(2e12))
+		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
+	}
+	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare,
+		Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
+	for _, n := range c.Chain.Nodes {
+		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
+	}
+	c.store = &interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
+			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
+				id, _, _ := strings.Cut(call.Args, " ")
+				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, func() { apply(ctx) })
+			} else {
+				apply(ctx)
+			}
+			c.oracle.Stored(call.Op)
+		})
+	}}
+	c.Set(token.Amount{})
+	for range setup.Instances {
+		c.instances = append(c.instances, c.newInstance())
+	}
+	return c
+}
+
+// AddWallet makes and registers one more wallet, with coins and ether.
+func (c *Cluster) AddWallet() {
+	wei, _ := token.Units(c.Gwei).Times(1_000_000_000)
+	a := fakechain.Wallet(len(c.Chain.Funded()))
+	c.Keys.Add(a)
+	key := wallet.InSecret
+	if len(c.Chain.Funded()) < c.Remote {
+		key = inService
+	}
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active,
+		Key: key})
+	c.Chain.Fund(a, token.Units(c.Coins), wei)
+}
+
+// denyAge is how long a process may believe the operator's deny list that it has read.
+const denyAge = 30 * time.Second
+
+// Bar puts a recipient on the operator's deny list, or on the chain's.
+func (c *Cluster) Bar(to token.Address, deny bool) {
+	from := time.Now()
+	if c.Chain.Listed[to] = c.Chain.Listed[to] || !deny; deny {
+		_ = c.Store.Deny(context.Background(), store.Denial{To: to}) // in memory
+		from = from.Add(denyAge)
+	}
+	c.oracle.Bar(to, from)
+	c.trace("chain", "%x is barred, by the deny list %t", to[18:], deny)
+}
+
+// Drain keeps new payments off the n-th wallet.
+func (c *Cluster) Drain(n int) {
+	_ = c.Store.SetState(context.Background(), walletID(n), wallet.Active, wallet.Draining, time.Now())
+}
+
+// StartRetirement has an operator drain the n-th wallet, and retire it once all that it
+// has signed has ended. The operator gives up after some minutes.
+func (c *Cluster) StartRetirement(n int) {
+	c.operators++
+	ctx, actor := c.scheduler.Actor(fmt.Sprint("operator", c.operators), 0)
+	s := settlement.New(c.config(), settlement.Parts{Store: c.store, Nodes: c.nodes, Now: c.clock(c.operators)})
+	go func() {
+		defer actor.End()
+		for range 12 {
+			err := c.store.SetState(ctx, walletID(n), wallet.Active, wallet.Draining, s.Now())
+			if err == nil || errors.Is(err, store.ErrChanged) {
+				err = s.Retire(ctx, walletID(n), false)
+			}
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			c.scheduler.Sleep(ctx, 20*time.Second)
+		}
+	}()
+}
+
+// Close ends every actor that is still there, so that the bubble can end.
+func (c *Cluster) Close() { c.scheduler.Close() }
+
+// skew is by how much the n-th clock is wrong.
+func (c *Cluster) skew(n int) time.Duration {
+	if len(c.Skews) == 0 {
+		return 0
+	}
+	return c.Skews[n%len(c.Skews)]
+}
+
+func (c *Cluster) clock(n int) func() time.Time {
+	wrong := c.skew(n)
+	return func() time.Time { return time.Now().Add(wrong) }
+}
+
+// skewedContext tells its deadline by a wrong clock, that of the process that
+// made it.
+type skewedContext struct {
+	context.Context
+	wrong time.Duration
+}
+
+// Deadline implements context.Context.
+func (s skewedContext) Deadline() (time.Time, bool) {
+	deadline, ok := s.Context.Deadline()
+	return deadline.Add(s.wrong), ok
+}
+
+// An instance is a process that serves requests.
+type instance struct {
+	*dispatch.Dispatcher
+	skew time.Duration
+}
+
+// Restart replaces an instance by a new process.
+func (c *Cluster) Restart(i int) { c.instances[i] = c.newInstance() }
+
+func (c *Cluster) newInstance() instance {
+	c.processes++
+	n := c.processes
+	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
+		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler),
+		Now:  c.clock(n),
+		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
+	})}
+}
+
+// config is the configuration of every instance and of every run.
+func (c *Cluster) config() stack.Config {
+	return stack.Config{
+		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test",
+		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime),
+		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+	}
+}
+
+// Set stores the Setup's settings with a largest payment; 0 is no limit.
+func (c *Cluster) Set(maximum token.Amount) {
+	s := settings.Default()
+	s.Maximum, s.Daily, s.Refills, s.MerchantShare, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
+	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
+	if c.Share > 0 {
+		s.MerchantShare = min(100, (100*c.Share+c.Window-1)/c.Window)
+	}
+	rules, _ := c.Store.Rules(context.Background()) // in memory
+	s.Version = rules.Settings.Version
+	_ = c.Store.SetSettings(context.Background(), s)
+	c.oracle.Ruled(nil)
+	c.trace("operator", "sets AmountMaximum to %s, NonceWindow to %d", maximum, c.Narrow)
+}
+
+// Damage makes the settings unusable until others are set.
+func (c *Cluster) Damage(unusable error) {
+	c.Store.SpoilSettings(unusable)
+	c.oracle.Ruled(unusable)
+	c.trace("operator", "damages the settings: %v", unusable)
+}
+
+// Hint implements dispatch.Hinter.
+func (c *Cluster) Hint(ctx context.Context) error {
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.hinted = true
+	})
+}
+
+// bookKept is the time from the start in which every payee is in the recipient book.
+const bookKept = 3 * time.Minute
+
+// Active implements dispatch.Book.
+func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
+	active := new(bool) // of its own: an answer that is lost may still be written
+	if err := c.scheduler.Around(ctx, interpose.Call{Op: "Active", Args: fmt.Sprintf("%x", to[18:])}, func(context.Context) {
+		*active = time.Since(c.start) < bookKept
+	}); err != nil {
+		return false, err
+	}
+	return *active, nil
+}
+
+// Publish implements settlement.Events.
+func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })
+}
+
+// A node is a fakechain.Node as engines reach it: every request is an effect.
+type node struct {
+	interpose.Node
+	oracle *oracle.Oracle
+}
+
+// Send implements chain.Node. Its trace names the nonce and the fee cap.
+func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
+	tx, _ := fakechain.Decode(raw)
+	hash := tx.Sign().Hash
+	call := interpose.Call{Op: "Send", Args: fmt.Sprintf("%s %x#%d %s", n, tx.From[18:], tx.Nonce, tx.Fees.Cap)}
+	answered := &chain.Reply{} // of its own: an answer that is lost may still be written
+	if err := n.Around(ctx, call, func(ctx context.Context) {
+		n.oracle.Sending(hash)
+		*answered = n.Node.Node.Send(ctx, raw)
+		n.oracle.Replied(n.String(), hash, *answered)
+	}); err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	return *answered
+}
+
+// StartRun starts a run of check-receipts and returns the name of its actor.
+func (c *Cluster) StartRun() string { return c.startRun("run", nil, (*settlement.Settler).Run) }
+
+// StartRefill starts a run of refill-wallets and returns the name of its actor.
+func (c *Cluster) StartRefill() string {
+	return c.startRun("refill", c.newInstance(),
+		func(s *settlement.Settler, ctx context.Context, _ string) (settlement.Report, error) {
+			return s.Refill(ctx)
+		})
+}
+
+func (c *Cluster) startRun(of string, refiller settlement.Refiller,
+	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
+	c.started++
+	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
+	ctx, actor := c.scheduler.Actor(name, runTime)
+	s := settlement.New(c.config(), settlement.Parts{
+		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
+		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
+	})
+	c.trace(name, "starts")
+	go func() {
+		defer actor.End()
+		report, err := run(s, skewedContext{ctx, skew}, name)
+		c.mu.Lock()
+		c.reports = append(c.reports, report)
+		if err != nil && !errors.Is(err, scheduler.ErrOver) {
+			c.failed = append(c.failed, err)
+		}
+		c.mu.Unlock()
+		if !errors.Is(err, scheduler.ErrOver) {
+			c.trace(name, "ends, with errors: %t", err != nil)
+		}
+	}()
+	return name
+}
+
+// Lose takes the tables back to an image, as an operator does who has lost them. Every
+// process is a new one, and none of them works before every wallet is paused. The
+// bytes of every transaction that the lost tables had signed are in strangers' hands.
+func (c *Cluster) Lose(image *memory.Payments) {
+	c.Forget(image)
+	c.Keys.Down(false) // until then the operator waits
+	if _, err := c.recoverer(c.Store, "").Hold(context.Background()); err != nil {
+		c.oracle.Violate(oracle.Settles, "pausing every wallet: %v", err)
+	}
+}
+
+// Forget is Lose with an operator who has not noticed.
+func (c *Cluster) Forget(image *memory.Payments) {
+	before := c.Store.Image()
+	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
+	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
+	for n := range len(c.Chain.Funded()) {
+		txs, _, _ := before.PendingTxs(context.Background(), walletID(n), 0)
+		for _, tx := range txs {
+			c.Chain.Keep(tx.Raw)
+		}
+	}
+	c.Store.Restore(image)
+	c.oracle.Lost(before)
+	rules, _ := c.Store.Rules(context.Background())
+	if c.oracle.Ruled(rules.Unusable); errors.Is(rules.Unusable, settings.ErrMissing) {
+		c.Set(token.Amount{}) // before any process uses the tables
+	}
+	c.mu.Lock()
+	c.losses, c.recovers = c.losses+1, true
+	c.mu.Unlock()
+	for i := range c.instances {
+		c.Restart(i)
+	}
+}
+
+// accept has an operator take the nodes' chain for the right one.
+func (c *Cluster) accept() error {
+	return settlement.New(c.config(), settlement.Parts{Store: c.Store}).Accept(context.Background())
+}
+
+// stay has the chain go back below finality for good, once every wallet is paused for that and
+// every node shows it. An operator accepts that, and then recovers the wallets.
+func (c *Cluster) stay() bool {
+	wallets, _ := c.Store.Wallets(context.Background(), chainID)
+	for _, r := range wallets.Working(true) {
+		if w, err := c.Store.Wallet(context.Background(), r.ID); err != nil || !w.RolledBack() {
+			return false
+		}
+	}
+	base, stays := c.Chain.Stay()
+	if stays && c.accept() == nil {
+		c.oracle.RolledBack(base)
+		c.accepted, c.recovers = true, true
+	}
+	return stays
+}
+
+// recoverer is `remit recover` on a store, by the clock of its process.
+func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
+	now := c.clock(c.recovery)
+	settler := settlement.New(c.config(), settlement.Parts{
+		Store: store, Keys: c.keys, Nodes: c.nodes, Events: c, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	return &recovery.Recovery{
+		Config: c.config(), Store: store, Keys: c.keys, Nodes: c.nodes, Now: now, Wait: c.scheduler.Sleep,
+		Settle: func(ctx context.Context) error {
+			_, err := settler.Round(ctx, "recover", true)
+			return err
+		},
+		Say:   func(format string, args ...any) { c.trace(name, format, args...) },
+		Keyed: c.Keys.All(), Window: c.Spare,
+	}
+}
+
+// StartRecovery starts `remit recover`, with changes. When it has ended without an error,
+// the wallets are resumed.
+func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
+	c.recovery++
+	losses := c.losses
+	name := fmt.Sprint("recover", c.recovery)
+	ctx, actor := c.scheduler.Actor(name, 0)
+	r := c.recoverer(c.store, name)
+	for _, change := range changes {
+		change(r)
+	}
+	c.trace(name, "starts")
+	go func() {
+		defer actor.End()
+		ids, err := r.Hold(ctx)
+		var done recovery.Report
+		if err == nil {
+			done, err = r.Run(ctx, ids)
+		}
+		if err == nil && !r.DryRun {
+			err = r.Resume(ctx, ids)
+		}
+		if ctx.Err() != nil {
+			return // the simulation is over
+		}
+		c.trace(name, "ends: %+v, %v", done, err)
+		if len(done.Differ) > 0 && !c.accepted && changes == nil { // what failed on a chain that is gone may be mined on the other
+			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.last, c.lastErr = done, err
+		if err == nil && c.losses == losses && !r.DryRun {
+			c.recovers = false
+		}
+	}()
+}
+
+// lost reports whether a loss has not been recovered from.
+func (c *Cluster) lost() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.recovers
+}
+
+func (c *Cluster) trace(who, format string, args ...any) {
+	if c.Trace != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.Trace(fmt.Sprintf("%9.3fs %-8s %s", time.Since(c.start).Seconds(), who, fmt.Sprintf(format, args...)))
+	}
+}
+
+func walletID(n int) wallet.ID { return wallet.ID{ChainID: chainID, Address: fakechain.Wallet(n)} }
+
+// after is time.After, a nanosecond late: a timer that ends at the instant of an answer
+// would leave to the Go scheduler which of them a select takes.
+func after(d time.Duration) <-chan time.Time { return time.After(d + time.Nanosecond) }

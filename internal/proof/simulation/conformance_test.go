@@ -1,0 +1,227 @@
+//go:build !noevm
+
+package simulation_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// run lets a minute elapse, and a round of check-receipts run.
+func (d *deployment) run() {
+	d.t.Helper()
+	d.now = d.now.Add(61 * time.Second)
+	d.round()
+}
+
+// final makes enough blocks to confirm, and runs.
+func (d *deployment) final() {
+	d.t.Helper()
+	for range 3 {
+		d.mine()
+	}
+	d.run()
+}
+
+// stored returns the stored payment of the n-th order.
+func (d *deployment) stored(n int) payment.Payment {
+	d.t.Helper()
+	stored, err := d.store.Payment(context.Background(), order(n).ID())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return stored
+}
+
+// An ending is all that the two networks must agree on.
+type ending struct {
+	state    payment.State
+	code     payment.FailureCode
+	original bool // the first attempt was mined
+	bumped   bool
+	next     uint64
+	paused   bool
+}
+
+func (d *deployment) ending() ending {
+	d.t.Helper()
+	stored := d.stored(0)
+	w, err := d.store.Wallet(context.Background(), wallet.ID{ChainID: d.id, Address: stored.Wallet})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return ending{stored.State, codeOf(stored), stored.Onchain == stored.TxHash, len(stored.Attempts) > 1, w.NextNonce, w.Paused != ""}
+}
+
+// TestConformance runs the same cases on the fake chain and on a real EVM, and
+// wants the same ending, because a simulation on the fake chain shows nothing about
+// behaviour that a real chain does not share.
+func TestConformance(t *testing.T) {
+	confirmed := ending{state: payment.Confirmed, original: true, next: 1}
+	for name, c := range map[string]struct {
+		run  func(*deployment)
+		want ending
+	}{
+		"a payment is final after two more blocks": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.mine()
+			d.run()
+			is(d.t, "one block too early", d.stored(0).State, payment.Committed)
+			d.mine()
+			d.run()
+		}, confirmed},
+		"the pool is forgotten": {func(d *deployment) {
+			d.send(order(0))
+			d.forget()
+			d.run()
+			d.final()
+		}, confirmed},
+		"a reorg before finality": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.run()
+			d.reorg(1)
+			d.run()
+			is(d.t, "after the reorg", d.stored(0).State, payment.Committed)
+			d.final()
+		}, confirmed},
+		"a reorg, and forgotten": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.reorg(1)
+			d.forget()
+			d.run()
+			d.final()
+		}, confirmed},
+		"re-mined as reverted": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.reorg(1)
+			d.forget()
+			d.blacklist(order(0).To)
+			d.run()
+			d.final()
+		}, ending{state: payment.Failed, code: payment.ExecutionReverted, original: true, next: 1}},
+		"the token returns false": {func(d *deployment) {
+			d.returnFalse(order(0).To)
+			d.send(order(0))
+			d.final()
+		}, ending{state: payment.Failed, code: payment.TransferMissing, original: true, next: 1}},
+		"the price rises eightfold and stays": {func(d *deployment) {
+			d.send(order(0))
+			d.feesUp()
+			d.now = d.now.Add(time.Hour) // a bump waits no longer
+			d.run()                      // bumps to the fees of the market
+			d.final()
+		}, ending{state: payment.Confirmed, bumped: true, next: 1}},
+		"the bump is sent and the original mined": {func(d *deployment) {
+			sent := d.send(order(0))
+			d.feesUp()
+			d.now = d.now.Add(time.Hour) // a bump waits no longer
+			d.run()
+			d.feesDown()
+			d.mineExactly(sent.Attempts[0].Raw)
+			d.final()
+		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
+		"a thief uses the nonce": {func(d *deployment) {
+			sent := d.send(order(0))
+			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}, Key: wallet.InSecret})
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			tx := sent.Tx
+			tx.Data = chain.TransferData(order(1).To, unit(5))
+			foreign, err := signer.Sign(context.Background(), tx, sent.Nonce)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			d.forget()
+			d.mineExactly(foreign.Raw)
+			d.final()
+		}, ending{state: payment.Failed, code: payment.NonceConsumed, next: 1, paused: true}},
+		"three in a row, and the pool is forgotten": {func(d *deployment) {
+			for n := range 3 {
+				d.send(order(n))
+			}
+			d.forget()
+			d.run()
+			d.final()
+			is(d.t, "the last", d.stored(2).State, payment.Confirmed)
+		}, ending{state: payment.Confirmed, original: true, next: 3}},
+	} {
+		for kind, network := range map[string]func(*testing.T) network{"fake": fakeNetwork, "real": realNetwork} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				d := newDeployment(t, network(t), 2)
+				c.run(d)
+				if got := d.ending(); got != c.want {
+					t.Errorf("ends as %+v, want %+v", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+func fakeNetwork(*testing.T) network {
+	on, _ := fakeChain(2, 1)
+	return on
+}
+
+func realNetwork(t *testing.T) network {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	ok(err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	ok(err)
+	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
+	ok(err)
+	before, err := c.BaseFee()
+	ok(err)
+	return network{
+		id: c.ID(), coin: c.Token(), node: node,
+		wallets: []token.Address{key.Address()},
+		keys: keyring.New(func(token.Address) keyring.Read {
+			return func(context.Context) (keyring.Key, error) { return key, nil }
+		}),
+		mine:        func() { ok(c.Mine()) },
+		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
+		reorg:       func(depth int) { ok(c.Reorg(depth)) },
+		forget:      c.DropPending,
+		feesUp: func() {
+			now, err := c.BaseFee()
+			ok(err)
+			high, err := now.Times(8)
+			ok(err)
+			ok(c.RaiseBaseFee(high))
+		},
+		feesDown: func() {
+			for now := token.MaxAmount(); before.Less(now); {
+				ok(c.MineExactly())
+				now, err = c.BaseFee()
+				ok(err)
+			}
+		},
+		blacklist:   func(a token.Address) { ok(c.Blacklist(a)) },
+		returnFalse: func(a token.Address) { ok(c.Behave(a, devnet.ReturnFalse)) },
+	}
+}

@@ -1,0 +1,225 @@
+package simulation
+
+import (
+	"fmt"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+)
+
+// A policy chooses the next effect of a Cluster, and its outcome.
+type policy interface {
+	// pick chooses among the effects that wait, which are at least one. It
+	// returns nil to let time elapse first.
+	pick(ready []*scheduler.Effect) *scheduler.Effect
+	// outcome is the fate of an effect.
+	outcome(e *scheduler.Effect) scheduler.Outcome
+	// freeze is how long an effect stays frozen, or late.
+	freeze() time.Duration
+	// nap is how long time elapses while no effect happens.
+	nap() time.Duration
+	// miner is the node whose pool fills the next block; nil: no block.
+	miner() *fakechain.Node
+	// runs says whether a run starts when one is due.
+	runs() bool
+}
+
+// A timetable says when the next block and the next run are due.
+type timetable struct{ block, run time.Time }
+
+func newTimetable() *timetable {
+	return &timetable{block: time.Now().Add(blockTime), run: time.Now().Add(runEvery)}
+}
+
+// step lets one effect happen, or time elapse.
+func (c *Cluster) step(p policy, due *timetable) {
+	synctest.Wait()
+	if ready := c.scheduler.Ready(time.Now()); len(ready) > 0 {
+		if e := p.pick(ready); e != nil {
+			outcome := scheduler.Apply
+			if !e.Applied {
+				outcome = p.outcome(e)
+			}
+			if c.Trace != nil {
+				c.trace(e.Actor.Name, "%s %s: %s", e.Call.Op, e.Call.Args, outcome)
+			}
+			c.scheduler.Perform(e, outcome, time.Now().Add(p.freeze()))
+			// No two effects happen at one instant: timers that they start
+			// would end at one instant too, in any order.
+			time.Sleep(time.Microsecond)
+			return
+		}
+	}
+	c.elapse(p, due, p.nap())
+}
+
+// elapse lets time go by, with the blocks and runs that fall due in it.
+func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
+	end := time.Now().Add(span)
+	for {
+		if soon := time.Now().Add(blockTime); c.takeHint() && due.run.After(soon) {
+			due.run = soon
+		}
+		next := end
+		for _, t := range []time.Time{due.block, due.run} {
+			if t.Before(next) {
+				next = t
+			}
+		}
+		if gap := time.Until(next); gap > 0 {
+			time.Sleep(gap)
+			synctest.Wait()
+		}
+		switch now := time.Now(); {
+		case !due.block.After(now):
+			due.block = now.Add(blockTime)
+			if n := p.miner(); n != nil {
+				c.Chain.Mine(n)
+				c.trace("chain", "block")
+			}
+		case !due.run.After(now):
+			due.run = now.Add(runEvery)
+			if p.runs() {
+				c.StartRun()
+				if c.Refills != (settings.Refills{}) {
+					c.StartRefill()
+				}
+			}
+		}
+		synctest.Wait()
+		if !time.Now().Before(end) {
+			return
+		}
+	}
+}
+
+// takeHint reports whether a handler has asked for a run since the last call.
+func (c *Cluster) takeHint() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hinted := c.hinted
+	c.hinted = false
+	return hinted
+}
+
+// faultless is the policy without faults: every effect is applied, in order.
+type faultless struct {
+	Idle   bool // no runs start by themselves
+	Halted bool // no blocks are made
+	chain  *fakechain.Chain
+	blocks int
+}
+
+func (f *faultless) pick(ready []*scheduler.Effect) *scheduler.Effect { return ready[0] }
+func (f *faultless) outcome(*scheduler.Effect) scheduler.Outcome      { return scheduler.Apply }
+func (f *faultless) freeze() time.Duration                            { return 0 }
+func (f *faultless) nap() time.Duration                               { return time.Second }
+func (f *faultless) runs() bool                                       { return !f.Idle }
+
+func (f *faultless) miner() *fakechain.Node {
+	if f.Halted {
+		return nil
+	}
+	f.blocks++
+	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
+}
+
+// drainSteps bounds the steps of drain. More of them are a livelock: 500 merchants need some
+// 40,000.
+const drainSteps = 150_000
+
+// drain lets effects happen until no actor is busy.
+func (c *Cluster) drain(p policy, due *timetable) {
+	for range drainSteps {
+		synctest.Wait()
+		if c.scheduler.Busy("") == 0 && len(c.scheduler.Ready(time.Now())) == 0 {
+			return
+		}
+		c.step(p, due)
+	}
+	c.oracle.Violate(oracle.Settles, "no end after %d steps", drainSteps)
+}
+
+// Finish ends a simulation and returns the violated invariants: faults end, two
+// runs settle everything that is left, and strangers send every transaction
+// again of which they could have a copy. settled says whether every payment must
+// have ended by then.
+func (c *Cluster) Finish(settled bool) []string {
+	c.heal()
+	if c.losses > 0 || c.accepted {
+		c.recoverAll()
+	}
+	c.settle()
+	c.Chain.Replay()
+	for range c.Depth + 2 {
+		c.Chain.Mine(c.Chain.Nodes[0])
+	}
+	return c.oracle.Violations(settled)
+}
+
+// recoverAll recovers from a loss of the tables, if that has not been done. Strangers
+// send all that they have, and every payment is asked for again.
+func (c *Cluster) recoverAll() {
+	p := &faultless{chain: c.Chain, Idle: true}
+	due := newTimetable()
+	for tries := 0; c.lost() && tries < 3 && c.scheduler.Busy("recover") == 0; tries++ {
+		c.StartRecovery()
+		c.drain(p, due)
+	}
+	if c.lost() && !c.oracle.Stolen() {
+		c.oracle.Violate(oracle.Settles, "the tables were not recovered")
+	}
+	c.Chain.Replay()
+	c.settle()
+	for i, o := range c.oracle.Orders() {
+		c.StartClient(fmt.Sprint("client-again", i), o, 3, false)
+	}
+	c.drain(p, due)
+}
+
+// heal ends every fault: nodes are honest, frozen effects happen, requests that
+// were under way arrive, and handlers and clients come to their ends.
+func (c *Cluster) heal() {
+	c.trace("cluster", "heals")
+	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
+	c.Chain.Return()
+	c.Chain.Each((*fakechain.Node).Heal)
+	c.Chain.Mute = false
+	c.Keys.Down(false)
+	c.keys.down.Store(false)
+	c.Refills = settings.Refills{} // or the last runs would leave some under way
+	c.Set(token.Amount{})
+	c.skewed = c.Skews != nil
+	c.Skews = nil
+	synctest.Wait()
+	c.scheduler.Thaw()
+	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
+}
+
+// settle is invariant I6: once reservations have aged, two runs of
+// check-receipts settle everything, while blocks are made.
+func (c *Cluster) settle() {
+	p := &faultless{chain: c.Chain, Idle: true}
+	due := newTimetable()
+	c.elapse(p, due, runEvery)
+	runs := 2
+	if c.skewed || c.mispriced {
+		// A time that a wrong clock wrote may still be believed for a moment. What
+		// the first run commits at an absurd price gets its fees in the second.
+		runs++
+	}
+	for i := range runs {
+		began := time.Now()
+		c.trace("cluster", "run %d of %d", i+1, runs)
+		c.StartRun()
+		c.drain(p, due)
+		if left := runEvery - time.Since(began); left > 0 {
+			c.elapse(p, due, left)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package simulation_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/remit-payouts/remit/internal/proof/simulation"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+)
+
+var (
+	pairs    = flag.Bool("pairs", false, "explore every pair of faults, not only pairs in writes")
+	singles  = flag.Bool("singles", raceDetector, "explore single faults only")
+	schedule simulation.Schedule
+)
+
+func TestMain(m *testing.M) {
+	flag.Var(&schedule, "schedule", "the one schedule that TestExhaustive runs: an interleaving and faults, such as 1,17:7")
+	m.Run()
+}
+
+// writes are the operations that change something outside their process.
+var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
+	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund Register SetCompared`)
+
+// runSchedule runs a schedule in a bubble of its own.
+func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {
+	synctest.Test(t, func(*testing.T) { violations, effects = s.Run() })
+	return violations, effects
+}
+
+// explainSchedule fails t with the trace of a schedule and the command that replays it.
+func explainSchedule(t *testing.T, s simulation.Schedule, violations []string) {
+	t.Helper()
+	var trace, faults []string
+	s.Trace = func(line string) { trace = append(trace, line) }
+	s.Effect = func(i int, op string) {
+		for _, f := range s.Faults {
+			if f.Effect == i {
+				faults = append(faults, fmt.Sprintf("effect %d, %s, is %s", i, op, f.Outcome))
+			}
+		}
+	}
+	runSchedule(t, s)
+	t.Errorf("%s\nif %s\nreplay it with\n\tgo test ./internal/proof/simulation -run '^TestExhaustive$' -schedule=%s\nits trace:\n%s",
+		strings.Join(violations, "\n"), strings.Join(faults, ", and "), &s, strings.Join(trace, "\n"))
+}
+
+// An explorer runs one interleaving with many faults.
+type explorer struct {
+	t            *testing.T
+	interleaving simulation.Interleaving
+	schedules    int
+}
+
+// try runs the interleaving with faults. It returns how many effects there were
+// and which of those after the faults may be faulty next.
+func (e *explorer) try(faults ...simulation.Fault) (effects int, next []int) {
+	e.schedules++
+	s := simulation.Schedule{Interleaving: e.interleaving, Clients: 2, Faults: faults}
+	s.Effect = func(i int, op string) {
+		if (len(faults) == 0 || i > faults[len(faults)-1].Effect) && (*pairs || slices.Contains(writes, op)) {
+			next = append(next, i)
+		}
+	}
+	violations, effects := runSchedule(e.t, s)
+	if len(violations) > 0 {
+		explainSchedule(e.t, s, violations)
+		e.t.FailNow()
+	}
+	return effects, next
+}
+
+// TestExhaustive pays one order with one fault in every effect and of every
+// outcome, in every interleaving; then with every pair of faults in writes, or,
+// with -pairs, in all effects.
+func TestExhaustive(t *testing.T) {
+	if schedule.Clients > 0 {
+		if violations, _ := runSchedule(t, schedule); len(violations) > 0 {
+			explainSchedule(t, schedule, violations)
+		}
+		return
+	}
+	for interleaving := range simulation.Interleavings {
+		t.Run(fmt.Sprintf("interleaving %d", interleaving), func(t *testing.T) {
+			t.Parallel()
+			e := explorer{t: t, interleaving: interleaving}
+			effects, first := e.try()
+			for i := range effects {
+				for _, outcome := range scheduler.Faults() {
+					e.try(simulation.Fault{Effect: i, Outcome: outcome})
+				}
+			}
+			single := e.schedules
+			if *singles {
+				first = nil
+			}
+			for _, i := range first {
+				for _, outcome := range scheduler.Faults() {
+					one := simulation.Fault{Effect: i, Outcome: outcome}
+					_, second := e.try(one)
+					for _, j := range second {
+						for _, other := range scheduler.Faults() {
+							e.try(one, simulation.Fault{Effect: j, Outcome: other})
+						}
+					}
+				}
+			}
+			t.Logf("%d effects: %d single faults and %d pairs explored", effects, single, e.schedules-single)
+		})
+	}
+}

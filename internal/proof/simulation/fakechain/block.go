@@ -1,0 +1,246 @@
+package fakechain
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// An Account is the state of one address: how many transactions it sent, its
+// ether in wei, its units of the token, and how many of Source's it may move.
+type Account struct {
+	Nonce      uint64
+	Gas, Coins token.Amount
+	Allowance  token.Amount
+}
+
+// Source is an account whose tokens addresses may move by the allowance that Approve gives.
+var Source = token.Address{0: 0x7e}
+
+// spendable is how many tokens of owner an address may move.
+func spendable(accounts map[token.Address]Account, a, owner token.Address) token.Amount {
+	coins := accounts[owner].Coins
+	if allowance := accounts[a].Allowance; a != owner && allowance.Less(coins) {
+		return allowance
+	}
+	return coins
+}
+
+// A block is one block of a tree: forks share their ancestors.
+type block struct {
+	number   uint64
+	hash     chain.Hash
+	parent   *block
+	receipts []chain.Receipt // of txs, in their order
+	txs      []Tx
+	accounts map[token.Address]Account // after this block
+}
+
+// ancestor returns the block with that number on the branch ending in b, or
+// nil.
+func (b *block) ancestor(number uint64) *block {
+	for b != nil && b.number > number {
+		b = b.parent
+	}
+	if b == nil || b.number != number {
+		return nil
+	}
+	return b
+}
+
+// below returns the block so many blocks below b, at most the first block.
+func (b *block) below(depth uint64) *block { return b.ancestor(b.number - min(depth, b.number)) }
+
+// receipt returns the receipt of a transaction on the branch ending in b.
+func (b *block) receipt(h chain.Hash) (chain.Receipt, bool) {
+	for ; b != nil; b = b.parent {
+		for _, r := range b.receipts {
+			if r.Tx == h {
+				return r, true
+			}
+		}
+	}
+	return chain.Receipt{}, false
+}
+
+// A Recipient says how the token treats transfers to an address.
+type Recipient string
+
+// The treatments. EIP-20 lets a token return false instead of reverting.
+const (
+	Pays         Recipient = ""              // the token moves the money and logs it
+	Reverts      Recipient = "reverts"       // the address is on the token's blacklist
+	ReturnsFalse Recipient = "returns_false" // status 1, nothing moved, nothing logged
+	LogsLess     Recipient = "logs_less"     // the token keeps a fee of one unit
+)
+
+// gasUsed is the gas that a transfer of the fake token uses.
+const gasUsed = 50_000
+
+// extend returns the block that follows parent with txs, which must be
+// executable in this order.
+func (c *Chain) extend(parent *block, txs []Tx) *block {
+	c.blocks++
+	b := &block{number: parent.number + 1, parent: parent, txs: txs, accounts: maps.Clone(parent.accounts)}
+	binary.BigEndian.PutUint64(b.hash[:], b.number)
+	binary.BigEndian.PutUint64(b.hash[8:], c.blocks)
+	b.hash[31] = 0xb0
+	for _, tx := range txs {
+		r, fee := c.execute(b, tx)
+		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, min(tx.Gas, c.gasOf(tx))
+		r.Fee = &fee
+		b.receipts = append(b.receipts, r)
+		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
+	}
+	return b
+}
+
+// branch returns the last of so many blocks on top of base, each filled from
+// the pool with what is executable there. It takes the transactions out of the
+// pool.
+func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
+	for range blocks {
+		base = c.extend(base, c.executable(base, from))
+		for _, tx := range base.txs {
+			delete(from[tx.From], tx.Nonce)
+		}
+	}
+	return base
+}
+
+// execute applies tx to the accounts of b and returns its receipt and its fee.
+func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
+	from := b.accounts[tx.From]
+	from.Nonce++
+	fee, _ = c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
+	fee, _ = fee.Add(c.L1Fee)
+	from.Gas = from.Gas.Sub(fee)
+	b.accounts[tx.From] = from
+	if tx.To != c.Token && tx.To != Batcher {
+		from.Gas = from.Gas.Sub(tx.Value)
+		b.accounts[tx.From] = from
+		to := b.accounts[tx.To]
+		to.Gas, _ = to.Gas.Add(tx.Value)
+		b.accounts[tx.To] = to
+		return chain.Receipt{Succeeded: true}, fee
+	}
+	after := maps.Clone(b.accounts)
+	logs, ok := c.transfer(after, tx)
+	if !ok {
+		return chain.Receipt{}, fee
+	}
+	b.accounts = after
+	return chain.Receipt{Succeeded: true, Logs: logs}, fee
+}
+
+// Batcher is the contract of package disburser on every fake chain.
+var Batcher = token.Address{0: 0xba}
+
+// transfer makes the transfers of tx, a call of the token or of Batcher, in accounts, and
+// returns their logs. It reports false if one reverts: then nothing has moved, whatever
+// accounts say.
+func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chain.Log, ok bool) {
+	call, _, ok := chain.ParseTransfer(tx.Data)
+	if !ok && tx.To == c.Token {
+		return nil, false
+	}
+	owner := cmp.Or(call.From, tx.From)
+	for _, e := range Outputs(tx.Tx) {
+		moved := e.Amount
+		switch behaviour := c.Recipients[e.To]; {
+		case behaviour == Reverts, c.Blocked[tx.From], spendable(accounts, tx.From, owner).Less(e.Amount), tx.Gas < c.gasOf(tx),
+			tx.To == Batcher && c.Approved != nil && !c.Approved[tx.From]:
+			return nil, false
+		case behaviour == ReturnsFalse && tx.To == Batcher:
+			return nil, false // the contract reverts
+		case behaviour == ReturnsFalse:
+			continue
+		case behaviour == LogsLess:
+			moved = e.Amount.Sub(token.Units(1))
+		}
+		if !call.From.IsZero() {
+			spender := accounts[tx.From]
+			spender.Allowance = spender.Allowance.Sub(e.Amount)
+			accounts[tx.From] = spender
+		}
+		source := accounts[owner]
+		source.Coins = source.Coins.Sub(moved)
+		accounts[owner] = source
+		payee := accounts[e.To]
+		payee.Coins, _ = payee.Coins.Add(moved)
+		accounts[e.To] = payee
+		word := moved.Bytes32()
+		logs = append(logs, chain.Log{
+			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(e.To)}, Data: word[:], Index: uint64(len(logs)),
+		})
+	}
+	return logs, true
+}
+
+// gasOf is the gas that tx uses.
+func (c *Chain) gasOf(tx Tx) uint64 {
+	if tx.To != c.Token && tx.To != Batcher {
+		return chain.NoopGas + c.L1Gas
+	}
+	gas := c.L1Gas
+	for _, e := range Outputs(tx.Tx) {
+		gas += gasUsed + c.Dear[e.To]
+	}
+	return gas
+}
+
+// cost is what the sender of tx must hold for the next block to take it.
+func (c *Chain) cost(tx Tx) token.Amount {
+	tx.L1Fee = c.L1Fee
+	return tx.Cost()
+}
+
+// price is the wei that tx pays for a unit of gas in the next block.
+func (c *Chain) price(tx Tx) token.Amount {
+	price, _ := c.BaseFee.Add(tx.Fees.Tip)
+	if tx.Fees.Cap.Less(price) {
+		return tx.Fees.Cap
+	}
+	return price
+}
+
+func topic(a token.Address) (h chain.Hash) {
+	copy(h[12:], a[:])
+	return h
+}
+
+// transferTopic is keccak256("Transfer(address,address,uint256)"), EIP-20.
+var transferTopic, _ = chain.ParseHash("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+
+// executable returns the transactions of a pool that the block after parent
+// can hold, in order.
+func (c *Chain) executable(parent *block, from pool) []Tx {
+	var txs []Tx
+	for _, sender := range slices.SortedFunc(maps.Keys(from), func(a, b token.Address) int { return slices.Compare(a[:], b[:]) }) {
+		a := parent.accounts[sender]
+		for nonce := a.Nonce; c.PerSender == 0 || nonce < a.Nonce+c.PerSender; nonce++ {
+			tx, ok := from[sender][nonce]
+			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(c.cost(tx)) || tx.Gas < chain.NoopGas+c.L1Gas {
+				break
+			}
+			used, _ := c.price(tx).Times(c.gasOf(tx))
+			a.Gas = a.Gas.Sub(used).Sub(c.L1Fee).Sub(tx.Value)
+			txs = append(txs, tx)
+		}
+	}
+	return txs
+}
+
+// A pool holds the transactions that a node would mine, by sender and nonce.
+type pool map[token.Address]map[uint64]Tx
+
+func (p pool) put(tx Tx) {
+	if p[tx.From] == nil {
+		p[tx.From] = map[uint64]Tx{}
+	}
+	p[tx.From][tx.Nonce] = tx
+}

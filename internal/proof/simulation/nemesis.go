@@ -1,0 +1,293 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// A nemesis is the policy of a seed: chance chooses the order of effects and
+// their faults, and between effects it plays faults of the chain, the nodes and
+// the processes.
+type nemesis struct {
+	cluster   *Cluster
+	reduction Reduction
+	rng       *rand.Rand
+	effects   int      // faults in 1,000 effects
+	kills     int      // left
+	faults    int      // of those around the service, in 1,000 steps
+	kinds     []string // of those that this seed plays
+	rush      int      // in 100 steps, time elapses although effects wait
+	stick     int      // in 100 picks, the actor that went last goes on
+	last      *scheduler.Actor
+	steps     int
+	away      journey
+	returns   time.Duration      // when the nodes return, since the start; 0: they have not left
+	halted    bool               // no blocks are made
+	images    []*memory.Payments // of the tables since they were last lost, oldest first
+}
+
+// draw draws the nemesis of a seed.
+func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
+	n := &nemesis{
+		cluster: c, reduction: r, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
+		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
+	}
+	// Faults that end others come twice, so that things get better too.
+	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "signatures", "unblock"}, maps.Keys(faults))
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		if kind != thief && kind != reset && kind != fork && rng.IntN(3) == 0 {
+			n.kinds = append(n.kinds, kind)
+		}
+	}
+	if rng.IntN(20) == 0 {
+		n.kinds = append(n.kinds, thief, thief)
+	}
+	return n
+}
+
+func (n *nemesis) one(in int) bool   { return n.rng.IntN(in) == 0 }
+func (n *nemesis) share(of int) bool { return n.rng.IntN(1000) < of }
+func (n *nemesis) node() *fakechain.Node {
+	return n.cluster.Chain.Nodes[n.rng.IntN(len(n.cluster.Chain.Nodes))]
+}
+func (n *nemesis) ended() bool { return n.reduction.Steps > 0 && n.steps > n.reduction.Steps }
+
+func (n *nemesis) pick(ready []*scheduler.Effect) *scheduler.Effect {
+	if n.rng.IntN(100) < n.rush {
+		return nil
+	}
+	if n.last != nil && n.rng.IntN(100) < n.stick {
+		for _, e := range ready {
+			if e.Actor == n.last {
+				return e
+			}
+		}
+	}
+	chosen := ready[n.rng.IntN(len(ready))]
+	n.last = chosen.Actor
+	return chosen
+}
+
+func (n *nemesis) outcome(*scheduler.Effect) scheduler.Outcome {
+	if n.ended() || !n.share(n.effects) {
+		return scheduler.Apply
+	}
+	all := scheduler.Faults()
+	o := all[n.rng.IntN(len(all))]
+	if o >= scheduler.KillBefore {
+		if n.kills == 0 {
+			return scheduler.FailBefore
+		}
+		n.kills--
+	}
+	if n.reduction.Without[o.String()] {
+		return scheduler.Apply
+	}
+	return o
+}
+
+func (n *nemesis) freeze() time.Duration {
+	return time.Duration(n.rng.IntN([]int{10, 120, 1500}[n.rng.IntN(3)])) * time.Second
+}
+
+func (n *nemesis) nap() time.Duration {
+	switch n.rng.IntN(20) {
+	case 0:
+		return time.Duration(60+n.rng.IntN(120)) * time.Second
+	case 1, 2, 3:
+		return time.Duration(5+n.rng.IntN(20)) * time.Second
+	default:
+		return time.Duration(200+n.rng.IntN(2500)) * time.Millisecond
+	}
+}
+
+func (n *nemesis) runs() bool { return n.cluster.scheduler.Busy("run") < 3 && !n.one(6) }
+
+func (n *nemesis) miner() *fakechain.Node {
+	if n.halted {
+		return nil
+	}
+	return n.node()
+}
+
+// strike plays at most one fault of those that this seed plays.
+func (n *nemesis) strike() {
+	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
+		n.images = append(n.images, c.Store.Image())
+	}
+	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
+		c.StartRecovery()
+	}
+	n.travel()
+	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
+		return
+	}
+	kind := n.kinds[n.rng.IntN(len(n.kinds))]
+	if n.reduction.Without[kind] {
+		return
+	}
+	node := n.node()
+	faults[kind](n, node)
+	n.cluster.trace("chain", "%s %s", kind, node)
+}
+
+// thief is the fault that few seeds have: a thief uses a wallet's key. An
+// operator has to look at the wallet then, so not everything settles by itself;
+// but no payment may be made twice or reported wrongly.
+const thief = "stranger"
+
+// reset and fork are the faults by which nodes serve another chain for a while.
+const reset, fork = "testnet reset", "rpc fork"
+
+// loss is the fault that takes the tables back by any amount, or empties them.
+const loss = "lose the tables"
+
+// faults are those of the chain, the nodes and the processes, and their ends.
+var faults = map[string]func(n *nemesis, on *fakechain.Node){
+	"down":          func(_ *nemesis, on *fakechain.Node) { on.Down = true },
+	"wrong chain":   func(_ *nemesis, on *fakechain.Node) { on.OtherChain = true },
+	"lag":           func(n *nemesis, on *fakechain.Node) { on.Lag = uint64(1 + n.rng.IntN(6)); on.Follow() },
+	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
+	"lie": func(n *nemesis, _ *fakechain.Node) {
+		names := slices.Sorted(maps.Keys(fakechain.Lies))
+		// One node may lie, if no round believes it alone: neither the only one, nor, where a
+		// silent node does not count, one of two.
+		alone := 1
+		if n.cluster.SilentAfter > 0 {
+			alone = 2
+		}
+		if liar := n.cluster.Chain.Nodes[0]; len(n.cluster.Chain.Nodes) > alone {
+			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
+		}
+	},
+	"black hole":  func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
+	"full":        func(_ *nemesis, on *fakechain.Node) { on.Full = true },
+	"strict fees": func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
+	"deaf":        func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
+	"dear data":   func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
+	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
+	},
+	"dear L1 data": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.L1Gas = []uint64{0, 500, 5_000, 50_000}[n.rng.IntN(4)]
+	},
+	"L1 fee": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.L1Fee = token.Units([]uint64{0, 1_000, 1_000_000}[n.rng.IntN(3)])
+	},
+	"nonsense": func(n *nemesis, on *fakechain.Node) {
+		names := slices.Sorted(maps.Keys(fakechain.Nonsenses))
+		on.Quotes = fakechain.Nonsenses[names[n.rng.IntN(len(names))]]
+		n.cluster.mispriced = true
+	},
+	"forget":        func(_ *nemesis, on *fakechain.Node) { on.Forget() },
+	"forget all":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
+	"evict":         func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
+	"heal":          func(_ *nemesis, on *fakechain.Node) { on.Heal() },
+	"fork":          func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
+	"reorg":         func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
+	"fees up":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
+	"fees down":     func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
+	"halt":          func(n *nemesis, _ *fakechain.Node) { n.halted = true },
+	"go on":         func(n *nemesis, _ *fakechain.Node) { n.halted = false },
+	"restart":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
+	"no keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
+	"keys":          func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
+	"no signatures": func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(true) },
+	"signatures":    func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(false) },
+	"block":         func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Blocked[n.wallet()] = true },
+	"unblock": func(n *nemesis, _ *fakechain.Node) {
+		for w := range n.cluster.Chain.Blocked {
+			n.cluster.Chain.Blocked[w] = false
+		}
+	},
+	"old copies": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Replay() },
+	"retire": func(n *nemesis, _ *fakechain.Node) {
+		if wallets := n.cluster.Wallets; wallets > 1 { // the first one goes on paying
+			n.cluster.StartRetirement(1 + n.rng.IntN(wallets-1))
+		}
+	},
+	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1) },
+	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(n.rng.Uint64N(60)) },
+	loss: func(n *nemesis, _ *fakechain.Node) {
+		if n.cluster.losses == 2 || n.cluster.Chain.Away() { // tables that know no final block know no fork
+			return
+		}
+		image := memory.NewPayments()
+		if len(n.images) > 0 && !n.one(4) {
+			image = n.images[n.rng.IntN(len(n.images))]
+		}
+		n.images = nil
+		n.cluster.Lose(image)
+	},
+	thief: func(n *nemesis, on *fakechain.Node) {
+		wallet := n.wallet()
+		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
+	},
+}
+
+// elsewhere has every node, or most of them, or one, serve a chain that lacks the newest block
+// that a run has called final, and perhaps all of them. Before any has, no run could know.
+func (n *nemesis) elsewhere(blocks uint64) {
+	c := n.cluster
+	known, err := c.Store.Compared(context.Background(), chainID)
+	if err != nil || known.Final.Number < 2 {
+		return
+	}
+	base := uint64(0)
+	if n.away.kind == fork {
+		base = []uint64{1, 1 + n.rng.Uint64N(known.Final.Number-1), known.Final.Number - 1}[n.rng.IntN(3)]
+	}
+	from := []int{0, 0, n.rng.IntN(len(c.Chain.Nodes))}[n.rng.IntN(3)]
+	c.Chain.Elsewhere(base, blocks, c.Chain.Nodes[from:]...)
+	n.returns = time.Since(c.start) + n.away.stay
+}
+
+// travel has nodes serve another chain, and the right one again, as the seed says.
+func (n *nemesis) travel() {
+	c := n.cluster
+	at := time.Since(c.start)
+	switch {
+	case n.away.kind == "" || n.ended() || n.reduction.Without[n.away.kind]:
+	case n.returns == 0 && at >= n.away.leave:
+		if faults[n.away.kind](n, nil); c.Chain.Away() {
+			c.trace("chain", "%s", n.away.kind)
+		}
+	case c.Chain.Away() && at >= n.returns:
+		if n.away.stays && c.stay() {
+			c.trace("chain", "stays")
+			return
+		}
+		c.Chain.Return()
+		c.trace("chain", "returns")
+	}
+}
+
+// A journey is when the nodes of a seed serve another chain, and for how long.
+type journey struct {
+	kind        string // reset, fork, or "" for none
+	leave, stay time.Duration
+	stays       bool // it becomes the chain
+}
+
+// journeyOf draws a seed's journey.
+func journeyOf(rng *rand.Rand) (j journey) {
+	if rng.IntN(5) == 0 {
+		j.kind = []string{reset, fork}[rng.IntN(2)]
+		j.leave = time.Duration(30+rng.IntN(150)) * time.Second
+		j.stay = time.Duration(1+rng.IntN(14)) * time.Minute
+		j.stays = j.kind == fork && rng.IntN(2) == 0
+	}
+	return j
+}
+
+func (n *nemesis) wallet() token.Address { return fakechain.Wallet(n.rng.IntN(n.cluster.Wallets)) }
+func (n *nemesis) depth() uint64         { return 1 + n.rng.Uint64N(n.cluster.Depth) }

@@ -1,0 +1,443 @@
+// Package oracle holds a simulation against the invariants that payments
+// promise. It looks only at the blocks of the chain, the tables, the answers
+// that clients got and the events that were published, never at the state of an
+// engine. Where one of two nodes may decide alone, since the other is silent, it holds them only
+// as long as neither lies (stack.Config.SilentAfter): nothing contradicts the one that is left.
+package oracle
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// An Invariant holds in every simulation, with all its faults.
+type Invariant string
+
+// The invariants. docs/guarantees.md says them in full.
+const (
+	PaidOnce         Invariant = "I1 paid once"
+	StoredBeforeSent Invariant = "I2 stored before sent"
+	NonceOwned       Invariant = "I3 nonce owned"
+	FailedIsUnpaid   Invariant = "I4 failed is unpaid"
+	SumsAgree        Invariant = "I5 sums agree"
+	Settles          Invariant = "I6 settles"
+	Announced        Invariant = "I7 announced"
+	AnswersHold      Invariant = "I8 answers hold"
+	WithinBounds     Invariant = "I9 within bounds"
+)
+
+// A Config names the things that an Oracle looks at.
+type Config struct {
+	Store  *memory.Payments // the tables themselves, without faults
+	Chain  *fakechain.Chain
+	Depth  uint64                             // in blocks: nothing that deep is re-organised
+	Window uint64                             // payments in flight per wallet
+	Share  uint64                             // of those, the most of one merchant; 0: any
+	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
+	Limits []payment.DailyLimit               // of every payment's day
+	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
+	Trace  func(who, format string, a ...any) // of the simulation
+}
+
+// An Oracle records how invariants are violated. Make one with New.
+type Oracle struct {
+	Config
+
+	mu         sync.Mutex
+	violations []string
+	orders     map[string]Order
+	requests   map[string]int // handlers started, by key
+	answers    map[string][]Answer
+	events     map[string][]webhook.Event       // by id
+	noops      map[chain.Hash]bool              // ever stored
+	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
+	taken      map[nonce]bool                   // those of which a block took
+	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
+	lost       map[string]bool                  // keys of which restored tables know nothing
+	past       []*memory.Payments               // tables that were lost, as they were then
+	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
+	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
+	ruled      []ruling                         // one after the other
+	base       uint64                           // the last block that was not rolled back
+	rolled     time.Time                        // when an operator accepted that; zero: never
+}
+
+// A ruling is what settings said from a time on.
+type ruling struct {
+	from     time.Time
+	maximum  token.Amount // of a payment; zero: none
+	unusable bool
+}
+
+// Ruled notes that the settings were changed, or cannot be obeyed any more.
+func (o *Oracle) Ruled(unusable error) {
+	rules, _ := o.Store.Rules(context.Background())
+	o.ruled = append(o.ruled, ruling{time.Now(), rules.Settings.Maximum, unusable != nil})
+}
+
+// window is how many payments of a wallet the newest settings let be in flight.
+func (o *Oracle) window() uint64 {
+	rules, _ := o.Store.Rules(context.Background())
+	return cmp.Or(rules.Settings.NonceWindow, o.Window)
+}
+
+// may reports whether any settings let a payment of an amount be made that were in force
+// less than settings.MaxAge before the request began, or since.
+func (o *Oracle) may(amount token.Amount, began time.Time) bool {
+	for i, r := range o.ruled {
+		over := i+1 < len(o.ruled) && o.ruled[i+1].from.Before(began.Add(-settings.MaxAge))
+		if !over && !r.unusable && (r.maximum.IsZero() || !r.maximum.Less(amount)) {
+			return true
+		}
+	}
+	return false
+}
+
+type nonce struct {
+	wallet token.Address
+	n      uint64
+}
+
+// New returns an Oracle that sees every transaction that the chain mines.
+func New(c Config) *Oracle {
+	o := &Oracle{
+		Config: c,
+		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
+		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
+		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
+		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
+	}
+	c.Chain.Mined = o.mined
+	return o
+}
+
+// Violate records that an invariant does not hold.
+func (o *Oracle) Violate(i Invariant, format string, args ...any) {
+	line := string(i) + ": " + fmt.Sprintf(format, args...)
+	o.Trace("ORACLE", "%s", line)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.violations = append(o.violations, line)
+}
+
+// Requested counts a request in, and reports whether its payment is committed
+// already.
+func (o *Oracle) Requested(r Order) (committed bool) {
+	p, err := o.Store.Payment(context.Background(), r.ID())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.orders[r.Key]; !ok {
+		o.orders[r.Key] = r
+	}
+	o.requests[r.Key]++
+	return err == nil && p.State != payment.Prepared
+}
+
+// Answered records an answer. A request that came when its payment was
+// committed must not be told that nothing was started.
+func (o *Oracle) Answered(a Answer, committed bool) {
+	if committed && a.Refused() {
+		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answers[a.Order.Key] = append(o.answers[a.Order.Key], a)
+}
+
+// Published records an event that arrived.
+func (o *Oracle) Published(e webhook.Event) {
+	o.mu.Lock()
+	before := o.events[e.ID]
+	o.events[e.ID] = append(before, e)
+	o.mu.Unlock()
+	if e.Merchant == payment.Operator {
+		o.Violate(Announced, "the end of an operator's transfer was published: %s", e.ID)
+	}
+	if len(before) > 0 && !reflect.DeepEqual(before[0], e) {
+		o.Violate(Announced, "event %s was published in two forms", e.ID)
+	}
+}
+
+// Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins
+// that the thief takes.
+func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
+	o.stolen[o.Chain.Steal(from, nonce, amount)] = true
+}
+
+// Bar notes that a list has a recipient, which requests find that begin from then on.
+func (o *Oracle) Bar(to token.Address, from time.Time) { o.barred[to] = from }
+
+// Reserving applies a reservation that a request asks for, and checks that it gives no nonce
+// to a payment that the request could not have begun: it began then, under a key with such
+// a maximum.
+func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount, apply func()) {
+	p, err := o.Store.Payment(context.Background(), id)
+	held := func() bool {
+		w, err := o.Store.Wallet(context.Background(), wallet.ID{ChainID: o.Chain.ID, Address: p.Wallet})
+		_, held := w.Reservations[id]
+		return held && err == nil
+	}
+	before := held()
+	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // one that is committed is paid at its nonce, and at no other
+		return
+	}
+	for _, e := range p.Outputs() {
+		if from := o.barred[e.To]; !from.IsZero() && !began.Before(from) && (o.Chain.Listed[e.To] || o.denied(e.To)) {
+			o.Violate(WithinBounds, "%s got a nonce by a request that began when a list had %s", id, short(e.To))
+		}
+		limited := e.Amount
+		if p.Merchant == payment.Operator { // no amount is too large for it, but it needs settings
+			limited = token.Amount{}
+		}
+		if !o.may(limited, began) {
+			o.Violate(WithinBounds, "%s got a nonce by a request that began when the settings allowed no payment of %s", id, e.Amount)
+		}
+		if !maximum.IsZero() && maximum.Less(e.Amount) {
+			o.Violate(WithinBounds, "%s got a nonce by a key that may pay %s at most, and pays %s", id, maximum, e.Amount)
+		}
+	}
+}
+
+// Stolen reports whether a thief has ever used a key.
+func (o *Oracle) Stolen() bool { return len(o.stolen) > 0 }
+
+// Restored accepts tables that an operator took back to an earlier image:
+// promises made since are lost, but payments still must not be made twice.
+func (o *Oracle) Restored() {
+	for key, r := range o.orders {
+		if _, err := o.Store.Payment(context.Background(), r.ID()); errors.Is(err, store.ErrNotFound) {
+			o.lost[key] = true
+		}
+	}
+	clear(o.pending)
+}
+
+// Lost accepts that the tables are not any more what they were before. A recovery
+// is going to complete them: then no payment is made twice, or unknown.
+func (o *Oracle) Lost(before *memory.Payments) {
+	o.past = append(o.past, before)
+	clear(o.pending)
+	clear(o.requests)
+	clear(o.answers)
+	clear(o.events)
+}
+
+// RolledBack accepts that the chain went back below finality, to a block: what the tables show
+// as final behind it is so no more, and nobody can know.
+func (o *Oracle) RolledBack(base uint64) {
+	o.past = append(o.past, o.Store.Image())
+	o.base, o.rolled = base, time.Now()
+}
+
+// gone reports whether p ended on blocks that were rolled back.
+func (o *Oracle) gone(p payment.Payment) bool {
+	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
+}
+
+// Orders returns every order that was ever asked for, in the order of keys.
+func (o *Oracle) Orders() (all []Order) {
+	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
+		all = append(all, o.orders[key])
+	}
+	return all
+}
+
+// ours reports whether the tables know a transaction, or knew it for a no-op.
+func (o *Oracle) ours(h chain.Hash) bool {
+	if o.noops[h] {
+		return true
+	}
+	p, err := o.known(h)
+	return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
+}
+
+// known returns the payment of a transaction, from the tables or from those that were
+// lost.
+func (o *Oracle) known(h chain.Hash) (p payment.Payment, err error) {
+	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
+		if p, err = tables.PaymentByHash(context.Background(), h); !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
+	return p, err
+}
+
+// Sending checks bytes on their way to a node.
+func (o *Oracle) Sending(h chain.Hash) {
+	if !o.ours(h) {
+		o.Violate(StoredBeforeSent, "bytes were sent that are not stored: %s", h)
+	}
+}
+
+// Replied records a node's reply to bytes.
+func (o *Oracle) Replied(node string, h chain.Hash, reply chain.Reply) {
+	if reply.Class != chain.Wrong && reply.Class != chain.GasTooLow {
+		return
+	}
+	if o.refusers[h] == nil {
+		o.refusers[h] = map[string]bool{}
+	}
+	o.refusers[h][node] = true
+}
+
+// hopeless reports whether every node refused an attempt that pays for good.
+func (o *Oracle) hopeless(p payment.Payment) bool {
+	return slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool {
+		return !a.Noop && len(o.refusers[a.Hash]) == len(o.Chain.Nodes)
+	})
+}
+
+// mined checks a transaction as a block takes it.
+func (o *Oracle) mined(tx fakechain.Tx) {
+	if h := tx.Sign().Hash; o.stolen[h] {
+		o.taken[nonce{tx.From, tx.Nonce}] = true
+	} else if !o.ours(h) {
+		o.Violate(StoredBeforeSent, "nonce %d of %s was mined and its hash is not stored", tx.Nonce, short(tx.From))
+	}
+}
+
+// deleted checks a pending transaction that has just gone: its payment must have
+// ended, and the event must have been published.
+func (o *Oracle) deleted(tx wallet.PendingTx) {
+	if tx.Noop() {
+		return
+	}
+	p, err := o.Store.Payment(context.Background(), tx.Payment)
+	switch {
+	case err != nil || !p.State.Final():
+		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(tx.ID, tx.Nonce), p.State, err)
+	case len(o.events[p.Event.ID]) == 0 && p.Merchant != "" && p.Merchant != payment.Operator:
+		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(tx.ID, tx.Nonce))
+	}
+}
+
+// moving are the writes that give a nonce an owner, or take one away.
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
+
+// Stored is to be called after every call of the tables, with its operation. After
+// a write that moves a nonce, the Oracle checks that each nonce has an owner.
+func (o *Oracle) Stored(op string) {
+	if slices.Contains(moving, op) {
+		for _, id := range o.wallets() {
+			o.owners(id)
+		}
+	}
+}
+
+// wallets are the wallets that pay, in the order of their addresses.
+func (o *Oracle) wallets() (ids []wallet.ID) {
+	for _, a := range slices.SortedFunc(maps.Keys(o.Chain.Funded()), func(a, b token.Address) int { return bytes.Compare(a[:], b[:]) }) {
+		ids = append(ids, wallet.ID{ChainID: o.Chain.ID, Address: a})
+	}
+	return ids
+}
+
+// owners checks that every nonce from those that are final on the chain to
+// next_nonce belongs to exactly one reservation or pending transaction.
+func (o *Oracle) owners(id wallet.ID) {
+	ctx := context.Background()
+	w, err := o.Store.Wallet(ctx, id)
+	if err != nil {
+		return
+	}
+	txs, unreadable, err := o.Store.PendingTxs(ctx, id, 0)
+	if err != nil {
+		return
+	}
+	for _, tx := range txs {
+		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop()
+	}
+	if unreadable > 0 {
+		return
+	}
+	for _, tx := range o.pending[id] {
+		if !slices.ContainsFunc(txs, func(now wallet.PendingTx) bool { return now.Nonce == tx.Nonce }) {
+			o.deleted(tx)
+		}
+	}
+	o.pending[id] = txs
+	most := o.Chain.MostMined(id.Address) + o.Window
+	if len(o.past) > 0 {
+		most += o.Spare
+	}
+	if w.NextNonce > most {
+		o.Violate(WithinBounds, "next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, o.Window)
+	}
+	// A re-organisation gives back nonces that were counted as mined.
+	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
+	busy := map[string]uint64{} // by merchant
+	count := func(id payment.ID) {
+		p, _ := o.Store.Payment(ctx, id)
+		busy[p.Merchant]++
+	}
+	for _, tx := range txs {
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+			count(tx.Payment)
+		}
+	}
+	for holder, r := range w.Reservations {
+		if flying(r.Nonce) {
+			count(holder)
+		}
+	}
+	delete(busy, payment.Operator) // its transfers have no share
+	delete(busy, "")               // those of payments that were discarded
+	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
+		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
+		}
+	}
+	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
+		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
+	}
+	owner := map[uint64]payment.ID{} // "": a no-op
+	for p, r := range w.Reservations {
+		if r.Nonce >= w.Ceiling {
+			o.Violate(WithinBounds, "nonce %s is reserved at or above the ceiling %d", at(id, r.Nonce), w.Ceiling)
+		}
+		if other, twice := owner[r.Nonce]; twice {
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(id, r.Nonce), other, p)
+		}
+		owner[r.Nonce] = p
+	}
+	for _, tx := range txs {
+		if p, reserved := owner[tx.Nonce]; reserved && !tx.Noop() && p != tx.Payment {
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and has the pending transaction of %s", at(id, tx.Nonce), p, tx.Payment)
+		}
+		if tx.Nonce >= w.NextNonce && w.Paused == "" {
+			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
+		}
+		owner[tx.Nonce] = tx.Payment
+	}
+	if !o.rolled.IsZero() && w.Paused != "" {
+		return // nonces that the chain has given back have no owner until a recovery
+	}
+	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
+		if _, ok := owner[n]; !ok {
+			o.Violate(NonceOwned, "nonce %s has no owner, next is %d", at(id, n), w.NextNonce)
+		}
+	}
+}
+
+func at(id wallet.ID, nonce uint64) string { return fmt.Sprintf("%s#%d", short(id.Address), nonce) }
+
+// short names an address in traces by its last bytes, in which fake ones differ.
+func short(a token.Address) string { return fmt.Sprintf("%x", a[18:]) }

@@ -1,0 +1,96 @@
+package oracle
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// An Order is a payment that clients want made, or a transfer that an operator wants
+// made.
+type Order struct {
+	Key      string // the Idempotency-Key
+	Merchant string // of a payment; "": mer_1
+	To       token.Address
+	Amount   uint64        // in units of the token, or in wei; of a transfer, 0: all
+	From     token.Address // the wallet of a transfer; zero: a payment
+	Ether    bool          // of a transfer
+	Call     []byte        // of a transfer that is a call of To
+
+	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
+}
+
+// Transfer is the order that an operator gives.
+func (o Order) Transfer() dispatch.Transfer {
+	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount), Call: o.Call}
+}
+
+// operators reports whether an operator gives the order.
+func (o Order) operators() bool { return o.From != token.Address{} }
+
+// payee is where payees counts the order: its recipient, or for a batch, and a transfer,
+// of which several may have one recipient, the bytes of its payment's ID.
+func (o Order) payee() token.Address {
+	if o.operators() || o.Entries != nil {
+		return token.Address(o.ID().Memo())
+	}
+	return o.To
+}
+
+// Request is the request that clients post for the order.
+func (o Order) Request() payment.Request {
+	r := payment.Request{Merchant: o.merchant(), Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	if o.Entries != nil {
+		r, _ = r.Batch(o.Entries)
+	}
+	return r
+}
+
+// Batched returns o as a batch that pays others too.
+func (o Order) Batched(others ...payment.Entry) Order {
+	o.Entries = append([]payment.Entry{{To: o.To, Amount: token.Units(o.Amount)}}, others...)
+	for _, e := range others {
+		units, _ := e.Amount.Uint64()
+		o.Amount += units
+	}
+	return o
+}
+
+// some reports whether one of the order's recipients is so.
+func (o Order) some(is func(token.Address) bool) bool {
+	return slices.ContainsFunc(o.Request().Outputs(), func(e payment.Entry) bool { return is(e.To) })
+}
+
+// ID is where the tables keep the order's payment.
+func (o Order) ID() payment.ID {
+	if o.operators() {
+		return payment.KeyID(payment.Operator, "test", o.Key)
+	}
+	return payment.KeyID(o.merchant(), "test", o.Key)
+}
+
+func (o Order) merchant() string { return cmp.Or(o.Merchant, "mer_1") }
+
+// An Answer is an instance's answer to one request for an order.
+type Answer struct {
+	Order   Order
+	Payment payment.Payment
+	Err     error
+}
+
+// refusals are the errors that say that nothing was started.
+var refusals = []error{
+	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, store.ErrDailyLimit,
+}
+
+// Refused reports whether the answer says that nothing was started.
+func (a Answer) Refused() bool {
+	return !errors.Is(a.Err, dispatch.ErrInProgress) &&
+		slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(a.Err, r) })
+}

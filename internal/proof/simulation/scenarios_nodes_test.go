@@ -1,0 +1,507 @@
+package simulation_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/proof/simulation"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+)
+
+// A node's pool is memory: after a restart it is empty.
+func TestNodesForgetTheirPools(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Halted = true
+		for n := range 3 {
+			s.Pay("client", order(n))
+		}
+		s.Chain.Each((*fakechain.Node).Forget)
+		s.Elapse(30 * time.Second)
+		s.Halted = false
+		s.Elapse(20 * time.Second) // less than the time after which a run looks at the fees
+		for n := range 3 {
+			_, mined := s.Chain.Receipt(s.Payment(order(n)).TxHash)
+			s.Is("mined", mined, true)
+		}
+		s.Elapse(100 * time.Second)
+		for n := range 3 {
+			s.IsState(order(n), payment.Confirmed)
+			s.Is("attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
+		}
+	})
+}
+
+// "nonce too low" means that the nonce was used. One node says so of a payment's
+// bytes, because it has them mined since the run has asked; the other says that it
+// will never take them. A payment is given up only if no node can have its bytes.
+func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Halted, s.Idle = true, true
+		p := s.Pay("client", order(0))
+		s.Elapse(2 * time.Minute)
+		s.Chain.Nodes[1].Answers = chain.Wrong
+		s.On("run", "Send node0", 1, scheduler.Freeze) // of the bytes that have waited
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Thaw()
+		s.Elapse(10 * time.Second)
+		s.Halted, s.Idle = false, false
+		s.Elapse(3 * time.Minute)
+		got := s.Payment(order(0))
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("mined", got.Onchain, p.TxHash)
+		for i, a := range got.Attempts {
+			s.Is(fmt.Sprintf("attempt %d pays nothing", i), a.Noop, false)
+		}
+	})
+}
+
+// A node that stops following the chain (a large provider's did for hours on
+// 11 November 2020) holds no payment up as long as most nodes go on.
+func TestOneNodeStandsStill(t *testing.T) {
+	setup := simulation.Setup{Nodes: 3}
+	for n := range 3 {
+		perform(t, fmt.Sprintf("node%d", n), setup, func(s *simulation.Scenario) {
+			s.Chain.Nodes[n].Stuck = true
+			s.Pay("client", order(0))
+			s.After(3*time.Minute, order(0), payment.Confirmed)
+		})
+	}
+}
+
+// Every node refuses the bytes for their gas limit, and the token the recipient by
+// now: no limit pays the payment, and all nonces after its nonce would wait. A
+// no-op takes the nonce, and the payment fails.
+func TestBytesThatNoNodeWillTake(t *testing.T) {
+	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
+		perform(t, fmt.Sprintf("fee limit %d", limit), simulation.Setup{FeeLimit: token.Units(limit)}, func(s *simulation.Scenario) {
+			s.Halted = true
+			p := s.Pay("client", order(0))
+			s.Pay("client", order(1))
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 })
+			s.Chain.Recipients[order(0).To] = fakechain.Reverts
+			s.Halted = false
+			s.Elapse(12 * time.Minute)
+			got := s.Payment(order(0))
+			s.Is("code", codeOf(got), payment.TransferMissing)
+			s.Is("attempts", len(got.Attempts), 2)
+			s.Is("mined", got.Onchain, got.LastAttempt().Hash)
+			s.IsState(order(1), payment.Confirmed)
+			s.Is("a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
+		})
+	}
+}
+
+// A payment that was given up stays so, even if the nodes would take its bytes
+// later: a transfer after the no-op would be a second chance that the merchant was
+// not told of. With no room for higher fees, the same bytes are no new attempt.
+func TestCancelledStaysCancelled(t *testing.T) {
+	for _, limit := range []uint64{0, 210} {
+		perform(t, fmt.Sprintf("fee limit %d", limit), simulation.Setup{FeeLimit: token.Units(limit)}, func(s *simulation.Scenario) {
+			s.Halted = true
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = chain.Wrong })
+			s.Pay("client", order(0))
+			s.Elapse(15 * time.Minute)
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
+			s.Chain.BaseFee = unit(8_000) // above what the no-op offers by now
+			s.Elapse(15 * time.Minute)
+			s.Chain.BaseFee = quiet
+			attempts := s.Payment(order(0)).Attempts
+			seen := map[chain.Hash]bool{}
+			for i, a := range attempts {
+				if a.Noop != (i > 0) || seen[a.Hash] {
+					s.T.Errorf("limit %d: attempt %d of %d pays nothing: %t, was there before: %t", limit, i+1, len(attempts), a.Noop, seen[a.Hash])
+				}
+				seen[a.Hash] = true
+			}
+			s.Is("more than one attempt", len(attempts) > 1, true)
+			s.Halted = false
+			s.Elapse(3 * time.Minute)
+			s.Is("code", codeOf(s.Payment(order(0))), payment.TransferMissing)
+		})
+	}
+}
+
+// One node says that it will never take the bytes; the other has not said so. A
+// payment is not given up for that.
+func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
+	for name, doubt := range map[string]func(*fakechain.Node){
+		"down":   func(n *fakechain.Node) { n.Down = true },
+		"full":   func(n *fakechain.Node) { n.Full = true },
+		"unsure": func(n *fakechain.Node) { n.Answers = chain.Ambiguous },
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Halted = true
+			s.Pay("client", order(0))
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Chain.Nodes[0].Answers = chain.Wrong
+			doubt(s.Chain.Nodes[1])
+			s.Halted = false
+			s.After(20*time.Minute, order(0), payment.Committed)
+			s.Chain.Nodes[1].Heal()
+			s.After(3*time.Minute, order(0), payment.Confirmed)
+		})
+	}
+}
+
+// A receipt that is null proves nothing. Exchanges that took "not found" for
+// "not paid" and paid again lost money for it (Mt. Gox, February 2014:
+// discards were looked up by an id that had changed).
+func TestReceiptNullFor45Minutes(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.Chain.Each(func(n *fakechain.Node) { n.NullReceipts = true }) // the count says mined, the index says nothing
+		s.After(45*time.Minute, order(0), payment.Committed)
+		s.Is("paused", s.Record(0).Paused, "")
+		s.Chain.Nodes[0].NullReceipts = false
+		s.After(5*time.Minute, order(0), payment.Committed) // the other has the block, and no receipt
+		s.Chain.Nodes[1].NullReceipts = false
+		s.After(2*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A thief's transaction holds the nonce of a payment in the pool. The answer
+// "replacement transaction underpriced" is never success.
+func TestReplacementUnderpricedByAStranger(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pending = true // an operator has to replace the key
+		s.Pay("client", order(0))
+		s.Elapse(2 * time.Minute)
+		s.Halted = true
+		s.Steal(0, 1, 5)
+		s.Pay("client", order(1))
+		s.After(20*time.Second, order(1), payment.Committed)
+		s.Halted = false
+		s.Elapse(3 * time.Minute)
+		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
+		if s.Record(0).Paused == "" {
+			s.T.Error("the wallet goes on although a thief has its key")
+		}
+		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
+	})
+}
+
+// In November 2020 a part of the nodes, a large provider's among them, followed
+// another branch of Ethereum than the rest. A receipt counts only if no node
+// contradicts it.
+func TestNodeOnAnotherFork(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		// The payment is mined and deep enough on node0's branch, and is on no
+		// other: the rest of the world has not got it.
+		s.Chain.Nodes[0].Fork(0, 3)
+		s.Chain.Nodes[1].Forget()
+		s.After(3*time.Minute, order(0), payment.Committed)
+	})
+}
+
+// On one node's branch the transfer reverted, so that its coins are still there. They are
+// promised to no other payment, whichever node is asked first.
+func TestBalanceOnAnotherFork(t *testing.T) {
+	for _, mined := range []bool{true, false} {
+		for forked := range 2 {
+			perform(t, fmt.Sprintf("mined elsewhere %t, node%d", mined, forked), simulation.Setup{Coins: 1500}, func(s *simulation.Scenario) {
+				o := order(0)
+				o.Amount = 1000
+				s.Idle, s.Halted = true, true
+				s.Pay("client", o)
+				s.Chain.Recipients[o.To] = fakechain.Reverts
+				s.Chain.Nodes[forked].Fork(0, 1)
+				delete(s.Chain.Recipients, o.To)
+				if mined {
+					s.Chain.Mine(s.Chain.Nodes[1-forked])
+				}
+				s.StartRun()
+				s.Elapse(10 * time.Second)
+				s.Is("balance", s.Record(0).Balance, unit(500))
+				s.Chain.Nodes[forked].Heal()
+				s.Idle, s.Halted = false, false
+				s.After(5*time.Minute, o, payment.Confirmed)
+			})
+		}
+	}
+}
+
+// A node that stands still hides a top-up while it is sixteen blocks behind, and no longer.
+func TestTopUpBehindAStuckNode(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Coins: 1500, Gwei: 1000}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		before := s.Record(0)
+		s.Idle, s.Halted = true, true
+		s.Chain.Nodes[0].Fork(0, 1)
+		s.Chain.Fund(fakechain.Wallet(0), unit(7), unit(7))
+		for blocks := range 18 {
+			s.Chain.Mine(s.Chain.Nodes[1])
+			if blocks >= 16 { // its branch has a block of its own
+				s.StartRun()
+				s.Elapse(10 * time.Second)
+				hidden := blocks == 16
+				s.Is("coins as before", s.Record(0).Balance == before.Balance, hidden)
+				s.Is("gas as before", s.Record(0).Gas == before.Gas, hidden)
+			}
+		}
+		s.Chain.Nodes[0].Heal()
+		s.Idle, s.Halted = false, false
+	})
+}
+
+// Nodes have been seen to give receipts with a wrong block hash, a wrong status or
+// without their logs (erigontech/erigon#19406). One such node ends no payment,
+// whether the others say that it was paid or that it was not.
+func TestOneNodeLies(t *testing.T) {
+	for lie, tell := range fakechain.Lies {
+		for nodes := 2; nodes <= 3; nodes++ {
+			for liar := range 2 {
+				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
+					func(s *simulation.Scenario) {
+						s.Chain.Nodes[liar].Lies = tell
+						s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+						s.Pay("client", order(0))
+						s.Pay("client", order(1))
+						s.Elapse(5 * time.Minute)
+						if lie != "logs twice" && lie != "another fee" && lie != "no fee" {
+							s.IsState(order(0), payment.Committed)
+							s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), true)
+						}
+						s.Chain.Nodes[liar].Heal()
+						s.After(3*time.Minute, order(0), payment.Confirmed)
+						s.IsState(order(1), payment.Failed)
+					})
+			}
+		}
+	}
+}
+
+// A node that is some blocks behind the other is no dispute: payments are final a
+// little later, and none is counted as undecided, or its alarm would ring for ever
+// on a stack that always pays.
+func TestANodeThatLagsIsNoDispute(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Chain.Nodes[1].Lag = 3
+		s.Pay("client", order(0))
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), false)
+	})
+}
+
+// More than half of the configured nodes confirm a payment, and nothing but all of
+// them fails one: a merchant who hears that nothing was paid pays again.
+func TestOneNodeIsSilent(t *testing.T) {
+	for nodes := 1; nodes <= 5; nodes++ {
+		for down := 0; down < nodes; down++ {
+			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
+				func(s *simulation.Scenario) {
+					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+					s.Pay("client", order(0))
+					s.Pay("client", order(1))
+					for _, n := range s.Chain.Nodes[nodes-down:] {
+						n.Down = true
+					}
+					s.Elapse(5 * time.Minute)
+					paid, unpaid := payment.Committed, payment.Committed
+					if 2*(nodes-down) > nodes {
+						paid = payment.Confirmed
+					}
+					if down == 0 {
+						unpaid = payment.Failed
+					}
+					s.IsState(order(0), paid)
+					s.IsState(order(1), unpaid)
+					s.Chain.Each((*fakechain.Node).Heal)
+					s.After(3*time.Minute, order(0), payment.Confirmed)
+					s.IsState(order(1), payment.Failed)
+				})
+		}
+	}
+}
+
+// A node is down for hours, as those of large providers have been. Under the quorum answering a
+// payment is confirmed once the node has been silent for five minutes, in which ten processes
+// have settled. Of two nodes, the one that is left decides alone; of three, two must agree.
+// Nothing fails without all nodes, and a node that answers with anything counts.
+func TestANodeThatIsSilentForLong(t *testing.T) {
+	down := func(n *fakechain.Node) { n.Down = true }
+	blind := func(n *fakechain.Node) { n.NullReceipts, n.Stuck = true, true }
+	for _, test := range []struct {
+		name      string
+		answering bool
+		faults    []func(*fakechain.Node) // of the last nodes
+		nodes     int
+		confirmed bool
+	}{
+		{"one of two, strict", false, []func(*fakechain.Node){down}, 2, false},
+		{"one of two", true, []func(*fakechain.Node){down}, 2, true},
+		{"one of two is stuck", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.Stuck = true }}, 2, false},
+		{"one of two is of another chain", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.OtherChain = true }}, 2, false},
+		{"one of two lies", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.Lies = fakechain.Lies["status turned"] }}, 2, false},
+		{"one of three, and one has no receipts", true, []func(*fakechain.Node){down, blind}, 3, false},
+		{"two of three", true, []func(*fakechain.Node){down, down}, 3, false},
+		{"two of four", true, []func(*fakechain.Node){down, down}, 4, true},
+	} {
+		setup := simulation.Setup{Nodes: test.nodes, Estimates: true}
+		if test.answering {
+			setup.SilentAfter = 5 * time.Minute
+		}
+		perform(t, test.name, setup, func(s *simulation.Scenario) {
+			s.Chain.Recipients[order(2).To] = fakechain.ReturnsFalse
+			s.Pay("first", order(0))
+			s.After(3*time.Minute, order(0), payment.Confirmed)
+			for i, fault := range test.faults {
+				fault(s.Chain.Nodes[test.nodes-1-i])
+			}
+			s.Pay("client", order(1))
+			s.Pay("client", order(2))
+			s.After(4*time.Minute+30*time.Second, order(1), payment.Committed)
+			s.Elapse(2 * time.Minute)
+			want := payment.Committed
+			if test.confirmed {
+				want = payment.Confirmed
+			}
+			s.IsState(order(1), want)
+			s.Elapse(10 * time.Minute)
+			s.IsState(order(1), want)
+			s.IsState(order(2), payment.Committed)
+			s.Is("a wallet's pause", s.Record(0).Paused, "")
+			s.Chain.Each((*fakechain.Node).Heal)
+			s.After(3*time.Minute, order(1), payment.Confirmed)
+			s.IsState(order(2), payment.Failed)
+		})
+	}
+}
+
+// Whoever answers once in a while is not silent, however short that was: also for a run that
+// has stored before that the node is silent.
+func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
+		s.Chain.Nodes[1].Down = true
+		s.Pay("client", order(0))
+		for range 3 {
+			s.After(4*time.Minute, order(0), payment.Committed)
+			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
+			s.Chain.Nodes[1].Down = false
+			s.Until(func() bool { return s.Fired() })
+			s.Chain.Nodes[1].Down = true
+		}
+		s.After(4*time.Minute, order(0), payment.Committed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// Every refusal by the nodes but Wrong leaves a payment as it is, and the same
+// bytes are sent again later.
+func TestEveryReply(t *testing.T) {
+	for _, class := range chain.Classes() {
+		if class == chain.Wrong {
+			continue // TestBytesThatNoNodeWillTake
+		}
+		perform(t, string(class), simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = class })
+			p := s.Pay("client", order(0))
+			s.After(4*time.Minute, order(0), payment.Committed)
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
+			s.Elapse(4 * time.Minute)
+			got := s.Payment(order(0))
+			s.Is("state", got.State, payment.Confirmed)
+			s.Is("hash", got.TxHash, p.TxHash)
+			s.Is("paused", s.Record(0).Paused, "")
+		})
+	}
+}
+
+// A wallet runs out of ether between the reservation and the broadcast. The bytes
+// stay stored, and after a top-up the very same hash is mined.
+func TestInsufficientFundsThenATopUp(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Begin("client", 0, order(0), "Commit", scheduler.Freeze)
+		s.Chain.TakeGas(fakechain.Wallet(0))
+		s.After(3*time.Minute, order(0), payment.Committed)
+		if s.Record(0).Paused == "" {
+			s.T.Error("the wallet is not paused")
+		}
+		committed := s.Payment(order(0)).TxHash
+		s.Chain.Fund(fakechain.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
+		s.Elapse(4 * time.Minute)
+		got := s.Payment(order(0))
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("hash", got.TxHash, committed)
+		s.Is("paused", s.Record(0).Paused, "")
+	})
+}
+
+// A node that takes requests and never answers (a gateway whose backend is gone)
+// holds no payment up: another is asked as well, and the broadcast does not wait.
+func TestOneNodeNeverAnswers(t *testing.T) {
+	for n := range 2 {
+		for _, hang := range []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone} { // before or after it took the request
+			perform(t, fmt.Sprintf("node%d %s", n, hang), simulation.Setup{}, func(s *simulation.Scenario) {
+				for _, op := range []string{"Estimate", "Fees", "Send"} {
+					if n == 0 || op == "Send" { // of what the other answers in time, this one is not asked
+						s.On("client", fmt.Sprintf("%s node%d", op, n), 0, hang)
+					}
+				}
+				began := time.Now()
+				for i := range 4 {
+					s.Pay("client", order(i))
+				}
+				s.Is("answered in time", time.Since(began) < 8*time.Second, true)
+				s.Elapse(3 * time.Minute)
+				for i := range 4 {
+					s.IsState(order(i), payment.Confirmed)
+				}
+			})
+		}
+	}
+}
+
+// A node that is broken, or lies, says a base fee a thousand times the market's, or
+// none, or such a tip. Beside a node that is well the payment has the market's fees;
+// of two, once both have agreed.
+func TestOneNodeQuotesNonsense(t *testing.T) {
+	for name, nonsense := range fakechain.Nonsenses {
+		for nodes := 2; nodes <= 3; nodes++ {
+			for liar := range nodes {
+				perform(t, fmt.Sprintf("%s by node%d of %d", name, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+					s.Chain.L1Fee = unit(1_000)
+					if nodes == 3 {
+						s.Chain.Nodes[liar].Quotes = nonsense
+					}
+					first := s.Pay("client", order(0)).Tx
+					s.Is("cap", first.Fees.Cap, unit(2*100+10))
+					s.Chain.Nodes[liar].Quotes = nonsense
+					s.Elapse(15 * time.Second)
+					second := s.Pay("client", order(1)).Tx
+					s.Is("fees", second.Fees, first.Fees)
+					s.Is("L1 fee", second.L1Fee, unit(2*1_000))
+					s.Elapse(3 * time.Minute)
+					s.IsState(order(1), payment.Confirmed)
+				})
+			}
+		}
+	}
+}
+
+// One of two nodes is gone, and the other's prices are a hundred times what they
+// were: for some minutes payments have the old prices, then its word is taken.
+func TestPricesOfTheNodeThatIsLeft(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		old := s.Pay("client", order(0)).Tx.Fees
+		s.Chain.Nodes[1].Down, s.Chain.BaseFee = true, quiet.ScaleUp(100, 1)
+		s.Elapse(15 * time.Second)
+		s.Is("fees soon after", s.Pay("client", order(1)).Tx.Fees, old)
+		s.Elapse(5 * time.Minute)
+		s.Is("cap later", s.Pay("client", order(2)).Tx.Fees.Cap, unit(2*100*100+10))
+		s.Chain.Nodes[1].Heal()
+		s.Chain.BaseFee = quiet
+		s.After(5*time.Minute, order(1), payment.Confirmed)
+	})
+}

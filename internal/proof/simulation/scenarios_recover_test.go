@@ -1,0 +1,336 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/simulation"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// The tables are lost with payments that are mined, and others that are signed and
+// that no node has. When the chain is read, none of the lost transactions can be mined
+// any more; every key is answered with the payment that was made, and the others are
+// made once.
+func TestLostTables(t *testing.T) {
+	for name, paused := range map[string]string{"rolled back": "audit", "emptied": ""} {
+		perform(t, name, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
+			s.Pay("before", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Pause(1, "audit")
+			image := s.Store.Image()
+			s.Pay("mined", order(1))
+			s.Pay("mined too", order(2))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			for n := 3; n < 7; n++ {
+				s.Pay("unsent", order(n))
+			}
+			if name == "emptied" {
+				image = memory.NewPayments()
+			}
+			s.Lose(image)
+			s.Idle = false
+			s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
+			s.Is("recovered", s.Recover(), true)
+			s.Is("paused as before", s.Record(1).Paused, paused)
+			s.Resume(1)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
+			for n := range 7 {
+				p := s.Pay("again", order(n))
+				s.Is("paid before", p.State == payment.Confirmed, n < 3)
+			}
+		})
+	}
+}
+
+// Operators have not noticed that the tables are empty. A wallet that has paid and has
+// no record pays nobody, nor does another that has none.
+func TestEmptiedTables(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
+		s.Pay("before", order(0))
+		s.Elapse(4 * time.Minute)
+		s.Forget(memory.NewPayments())
+		for range 3 {
+			s.Is("refused", s.Ask("again", order(0)).Refused(), true)
+			s.Elapse(2 * time.Minute)
+		}
+		s.Is("recovered", s.Recover(), true)
+		s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
+	})
+}
+
+// The image shows a payment as prepared, which was made since, by a request that came
+// later: it is committed by its transfer. A wallet that was paused before stays so.
+func TestPreparedInTheImage(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Begin("killed", 0, order(0), "Reserve", scheduler.KillBefore)
+		s.Begin("killed later", 0, order(1), "Reserve", scheduler.KillAfter)
+		image := s.Store.Image()
+		s.Pay("lost", order(0))
+		s.Pay("lost too", order(1))
+		s.Elapse(4 * time.Minute)
+		s.Lose(image)
+		s.Elapse(4 * time.Minute)
+		s.IsState(order(0), payment.Prepared)
+		s.IsState(order(1), payment.Prepared)
+		s.Is("recovered", s.Recover(), true)
+		for n := range 2 {
+			s.IsState(order(n), payment.Confirmed)
+			s.Is("merchant", s.Payment(order(n)).Merchant, "mer_1")
+			s.Pay("again", order(n))
+		}
+	})
+}
+
+// In the image a payment holds a nonce of one wallet. It was moved since, and another
+// wallet has made it. Nobody commits it at the nonce that it held.
+func TestReservationFromBeforeTheLoss(t *testing.T) {
+	for _, by := range []string{"a run", "a request"} {
+		perform(t, by, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Idle = true
+			s.Pay("opens both", order(9))
+			s.Elapse(time.Minute)
+			from := 0
+			s.On("a", "Reserve", 1, scheduler.Freeze)
+			s.On("a", "Commit", 1, scheduler.Freeze)
+			s.On("b", "Reassign", 1, scheduler.Freeze)
+			s.Post("a", 0, order(0))
+			s.Elapse(time.Second)
+			if s.Payment(order(0)).Wallet != s.Record(0).Address {
+				from = 1
+			}
+			s.Pause(from, "moved away from")
+			s.Post("b", 0, order(0))
+			s.Elapse(time.Second)
+			s.Resume(from)
+			s.Thaw()
+			s.Until(func() bool { return len(s.Record(from).Reservations) > 0 })
+			image := s.Store.Image()
+			s.Is("the image has it reserved", len(s.Record(from).Reservations), 1)
+			s.Pay("c", order(0)) // it finds b's frozen write or makes the payment itself
+			s.Thaw()
+			s.Elapse(time.Minute)
+			s.Idle = false
+			s.Elapse(4 * time.Minute)
+			s.Lose(image)
+			s.Elapse(4 * time.Minute) // a run looks at the reservation, and raises next_nonce to the chain's count
+			if by == "a request" {
+				s.Ask("too early", order(0))
+			}
+			s.IsState(order(0), payment.Prepared)
+			s.Is("recovered", s.Recover(), true)
+			s.Pay("again", order(0))
+		})
+	}
+}
+
+// The tables were copied before a bump, and the bump is mined. Its transaction carries
+// the payment's id: it is no stranger's.
+func TestBumpFromAfterTheImage(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("before", order(9))
+		s.Elapse(4 * time.Minute)
+		s.Chain.BaseFee = unit(900)
+		s.Pay("bumped", order(0))
+		s.Chain.BaseFee = unit(9_000)
+		image := s.Store.Image()
+		s.Elapse(10 * time.Minute)
+		s.Is("attempts", len(s.Payment(order(0)).Attempts) > 1, true)
+		s.Lose(image)
+		s.Is("recovered", s.Recover(), true)
+		s.Is("paid", s.Pay("again", order(0)).State, payment.Confirmed)
+	})
+}
+
+// The tables are lost again with a recovery that had begun, and a re-organisation has
+// taken counts back: the no-ops of the first reach further than those of the second.
+// When a stranger sends them later, they move nothing, and no wallet stops. A payment
+// whose nonce one of them uses has failed.
+func TestNoopsOfALostRecovery(t *testing.T) {
+	for _, before := range []string{"before a payment", "instead of a payment"} {
+		perform(t, before, simulation.Setup{Window: 8}, func(s *simulation.Scenario) {
+			s.Idle = true
+			for n := range 3 {
+				s.Pay("mined", order(n))
+			}
+			s.Elapse(15 * time.Second)
+			s.Lose(memory.NewPayments())
+			s.StartRecovery()
+			s.Until(func() bool { return s.Record(0).NextNonce > 0 })
+			reached := s.Record(0).NextNonce
+			s.Chain.Abandon(2)
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Lose(memory.NewPayments())
+			s.Is("recovered", s.Recover(), true)
+			s.Is("reaches less far", s.Record(0).NextNonce < reached, true)
+			if before == "instead of a payment" {
+				s.On("unsent", "Send", 0, scheduler.FailBefore)
+				s.Pay("unsent", order(4))
+			}
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
+			s.Idle = false
+			s.Elapse(3 * time.Minute)
+			s.Is("next nonce", s.Record(0).NextNonce, reached)
+			s.Is("paused", s.Record(0).Paused, "")
+			if before == "instead of a payment" {
+				s.IsState(order(4), payment.Failed)
+			}
+			s.Pay("again", order(0))
+		})
+	}
+}
+
+// The nodes' pools hold a transaction that the tables have lost and that no block takes:
+// the market has gone up since, or the nodes quoted nonsense, as in seed 8040472. What
+// recovery sends at its nonce has the same tip, and a cap that FeeLimit leaves no room to
+// raise. The pools refuse it until its tip is higher.
+func TestLostTransactionBelowTheMarket(t *testing.T) {
+	perform(t, "a no-op", simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
+		quote := func(kind string) {
+			s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses[kind] })
+		}
+		s.Idle = true
+		s.On("late", "Open", 1, scheduler.Freeze)
+		s.On("late", "Commit", 1, scheduler.Freeze)
+		s.Post("late", 0, order(0))
+		s.Elapse(time.Second)
+		s.Pay("paid", order(0))
+		quote("free")
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Pay("next", order(1))
+		s.Thaw()
+		s.Elapse(time.Minute)
+		quote("dear")
+		s.Lose(memory.NewPayments())
+		s.StartRecovery()
+		s.Elapse(time.Minute)
+		quote("")
+		s.Elapse(time.Hour)
+		s.Is("recovered", s.Recovered(), true)
+		s.Idle = false
+	})
+	for _, lost := range []string{"a payment", "a bump"} {
+		perform(t, lost, simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
+			s.Chain.BaseFee, s.Halted = unit(0), true
+			image := memory.NewPayments()
+			s.Pay("cheap", order(0))
+			if lost == "a bump" {
+				image = s.Store.Image()
+				s.Chain.BaseFee = unit(20)
+				s.Elapse(4 * time.Minute)
+				s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
+			}
+			s.Chain.BaseFee, s.Halted = unit(800), false
+			s.Lose(image)
+			s.Is("recovered", s.Recover(), true)
+			s.Elapse(time.Minute)
+			s.Is("paid before", s.Pay("again", order(0)).State == payment.Confirmed, lost == "a bump")
+		})
+	}
+}
+
+// A recovery signs its no-ops while the nodes ask a thousand times too much, more than the
+// wallet has. It waits for no ether once they ask less.
+func TestNoopsAtAnAbsurdPrice(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Gwei: 1}, func(s *simulation.Scenario) {
+		s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses["dear"] })
+		s.Lose(memory.NewPayments())
+		s.StartRecovery()
+		s.Elapse(2 * time.Minute)
+		s.Is("recovered at that price", s.Recovered(), false)
+		s.Chain.Each((*fakechain.Node).Heal)
+		s.Elapse(10 * time.Minute)
+		s.Is("recovered", s.Recovered(), true)
+	})
+}
+
+// The nodes serve a fork while tables are recovered: what was signed can still be mined on the
+// chain, and what was mined is not on the fork. The recovery waits for the block that was final
+// when it began, or for a run before it.
+func TestRecoveryOnAFork(t *testing.T) {
+	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
+		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {
+			for n := 1; n <= map[string]int{"before it began": 3, "when it read": 1}[from]; n++ {
+				s.Pay("mined", order(n))
+			}
+			s.Elapse(time.Minute)
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			s.Pay("unsent", order(0))
+			s.Lose(memory.NewPayments())
+			switch from {
+			case "before it began":
+				s.Elapse(2 * time.Minute)
+				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			case "while it waited", "when it read":
+				s.On("recover1", "Transfers", 2, scheduler.Freeze)
+			}
+			s.Idle = true
+			s.StartRecovery()
+			s.Until(func() bool { return s.Record(0).NextNonce > 1 })
+			if from == "when it read" {
+				s.Elapse(20 * time.Minute)
+			}
+			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			if from != "while it waited" {
+				s.Thaw()
+			}
+			s.Elapse(20 * time.Minute)
+			s.Is("recovered on a fork", s.Recovered(), false)
+			s.Chain.Return()
+			if from == "while it waited" { // what was lost is mined before transfers are read
+				s.Chain.Each((*fakechain.Node).Forget)
+				s.Chain.Replay()
+				s.Elapse(5 * time.Minute)
+				s.Thaw()
+			}
+			s.Elapse(5 * time.Minute)
+			s.Is("recovered", s.Recovered() || s.Recover(), true)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
+			s.Idle = false
+			s.Pay("again", order(0))
+			s.Pay("again", order(1))
+		})
+	}
+}
+
+// An operator retires a wallet as a recovery begins, as in seed 60003354. A wallet that is
+// retired when the recovery would pause it is left out; one that is paused is not retired.
+func TestRetiredAsRecoveryBegins(t *testing.T) {
+	for _, late := range []string{"the operator", "the recovery"} {
+		perform(t, late+" is late", simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Pay("opens both", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Forget(s.Store.Image())
+			s.Idle = true
+			if late == "the operator" {
+				s.On("operator1", "Retire 0001", 1, scheduler.Freeze)
+				s.On("recover1", "PutNoop 0001#0", 1, scheduler.Freeze)
+				s.StartRetirement(1)
+				s.Elapse(time.Second)
+			} else {
+				s.On("recover1", "Wallet 0001", 1, scheduler.Freeze)
+			}
+			s.StartRecovery()
+			s.Elapse(time.Second)
+			if late == "the recovery" {
+				s.StartRetirement(1)
+				s.Elapse(time.Second)
+			}
+			s.Thaw()
+			s.Elapse(time.Second)
+			s.Is("retired", s.Record(1).Paused == wallet.RetiredReason, late == "the recovery")
+			s.Elapse(5 * time.Minute)
+			s.Is("recovered", s.Recovered(), true)
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+)
+
+// setupOf draws a seed's Setup.
+func setupOf(rng *rand.Rand) Setup {
+	s := Setup{
+		Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
+		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Gwei: 1_000,
+	}
+	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
+	if rng.IntN(4) == 0 {
+		s.Daily = token.Units(2_500)
+		if s.Nodes > 1 {
+			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true,
+				Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(2_000), Count: 3}}
+		}
+	}
+	if rng.IntN(3) == 0 {
+		s.Share = 1 + rng.Uint64N(2)
+	}
+	if rng.IntN(4) == 0 {
+		s.FeeLimit = token.Units(1_000)
+	}
+	if rng.IntN(3) == 0 {
+		s.ReservationAge = time.Second
+	}
+	if rng.IntN(3) == 0 {
+		s.Remote = 1 + rng.IntN(s.Wallets)
+	}
+	if rng.IntN(5) == 0 {
+		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}
+	}
+	return s
+}
+
+// Refilling are rules by which wallets of a seed are refilled now and then.
+var Refilling = settings.Refills{
+	Token: settings.Refill{Low: token.Units(1_000), Amount: token.Units(800)},
+	Ether: settings.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
+}
+
+// further draws the parts of a Setup that have a stream each, so that other draws stay as they
+// were.
+func further(setup *Setup, seed uint64) {
+	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
+	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
+		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
+	}
+	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
+	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
+		setup.Refills = Refilling
+		if refill.IntN(3) == 0 {
+			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
+		}
+	}
+}
+
+// Simulate runs one seed in the bubble it is called in and returns the
+// violations. The same seed, number of further merchants and Reduction do the same every time.
+func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []string {
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+	setup := setupOf(rng)
+	further(&setup, seed)
+	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
+	c := NewCluster(setup, trace)
+	defer c.Close()
+	c.trace("cluster", "%+v", c.Setup)
+	n := draw(c, rng, r)
+	if crowd.merchants > 0 {
+		n.rush = 1 // or none of them would be answered in time
+	}
+	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
+	n.away.stays = n.away.stays && setup.Skews == nil // times tell what was final before
+	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
+		c.Chain.Dear[fakechain.Payee(0)] = 400_000
+		if setup.Nodes > 1 {
+			c.Chain.Nodes[calls.IntN(setup.Nodes)].Blind = calls.IntN(2) == 0
+		}
+	}
+	batches := rand.New(rand.NewPCG(seed, 0xba7c)) // of its own, so that other orders stay as they were
+	if batches.IntN(8) == 0 {
+		c.Chain.Approved = map[token.Address]bool{fakechain.Wallet(0): true}
+	}
+	several := rand.New(rand.NewPCG(seed, 0x3e2c))
+	of := 1 + 2*several.IntN(2)
+	for i := range 1 + rng.IntN(4) {
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i),
+			Amount: uint64(100*i + 500)}
+		c.Chain.Recipients[order.To] = []fakechain.Recipient{
+			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
+		}[rng.IntN(7)]
+		order = c.batch(order, i, batches)
+		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
+			for j := range 6 {
+				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
+			}
+		}
+		switch rng.IntN(16) {
+		case 0:
+			c.Chain.Listed[order.To] = true
+		case 1:
+			_ = c.Store.Deny(context.Background(), store.Denial{To: order.To}) // in memory
+		}
+		for j := range 1 + rng.IntN(3) {
+			if r.Clients == 0 || i*3+j < r.Clients {
+				c.StartClient(fmt.Sprintf("client%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)
+			}
+		}
+	}
+	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
+	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
+	changing := changes.IntN(4) == 0
+	due := newTimetable()
+	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
+	for n.steps = range 4_000 + 20*crowd.merchants {
+		if came := crowd.step(c); came && time.Since(c.start) > length {
+			break
+		}
+		n.strike()
+		if changing && !n.ended() && changes.IntN(80) == 0 {
+			c.change(changes, n.steps)
+		}
+		c.step(n, due)
+	}
+	return c.Finish(!c.oracle.Stolen())
+}
+
+// batch makes a batch of some orders. It may pay a recipient the same amount twice.
+func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order {
+	if rng.IntN(3) > 0 {
+		return order
+	}
+	var others []payment.Entry
+	for j := range rng.IntN(4) {
+		e := payment.Entry{To: fakechain.Payee(300 + 10*i + j), Amount: token.Units(uint64(10 + j))}
+		c.Chain.Recipients[e.To] = []fakechain.Recipient{
+			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.LogsLess, fakechain.Reverts,
+		}[rng.IntN(8)]
+		if rng.IntN(3) == 0 {
+			e.To, e.Amount = order.To, token.Units(order.Amount)
+		}
+		others = append(others, e)
+	}
+	return order.Batched(others...)
+}
+
+// change changes what payments are judged by, or has an order asked for once more under it.
+func (c *Cluster) change(rng *rand.Rand, step int) {
+	switch orders := c.oracle.Orders(); rng.IntN(10) {
+	case 0:
+		c.Bar(fakechain.Payee([]int{0, 1, 2, 3, 100, 101}[rng.IntN(6)]), rng.IntN(2) == 0)
+	case 1:
+		c.Chain.Mute = !c.Chain.Mute
+	case 2:
+		c.Key.Maximum = token.Units([]uint64{0, 600}[rng.IntN(2)])
+	case 3:
+		c.Narrow = []uint64{0, 1, 2}[rng.IntN(3)]
+		c.Set(token.Units([]uint64{0, 600}[rng.IntN(2)]))
+	case 4:
+		c.Damage([]error{settings.ErrDamaged, settings.ErrMissing, settings.ErrNewer}[rng.IntN(3)])
+	default:
+		if len(orders) > 0 {
+			c.StartClient(fmt.Sprint("client-late", step), orders[rng.IntN(len(orders))], 1, false)
+		}
+	}
+}
+
+// startOperators has operators move coins between wallets and out of them.
+func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
+	for i := range rng.IntN(3) {
+		from := rng.IntN(c.Wallets)
+		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1),
+			Ether: rng.IntN(2) == 0}
+		if from+1 == c.Wallets {
+			order.To = fakechain.Payee(100 + i)
+		}
+		order.Amount = []uint64{0, 400 + uint64(i)}[rng.IntN(2)]
+		if order.Ether {
+			order.Amount = 300_000_000_000 + uint64(i) // a third of a wallet's: no-ops and bumps need the rest
+		}
+		if order.Ether && i == 1 {
+			order.To, order.Amount, order.Call = fakechain.Payee(200), 0, []byte("approve")
+		}
+		for j := range 1 + rng.IntN(2) {
+			if r.Clients == 0 || 12+i*2+j < r.Clients {
+				c.StartClient(fmt.Sprintf("client-move%d%c", i, 'a'+j), order, 1+rng.IntN(6), rng.IntN(3) == 0)
+			}
+		}
+	}
+}
+
+// A Reduction takes faults out of a seed, to find the few that violate an
+// invariant. The zero Reduction takes none.
+type Reduction struct {
+	Without map[string]bool // no faults of these names
+	Clients int             // at most so many; 0: no limit
+	Steps   int             // no faults after so many steps; 0: no limit
+}
+
+// Shrink returns a Reduction with which a seed still violates an invariant: with
+// fewer kinds of faults, fewer clients, and an earlier end of faults. fails says
+// whether the seed does so with a Reduction.
+func Shrink(fails func(Reduction) bool) Reduction {
+	best := Reduction{Without: map[string]bool{}}
+	try := func(change func(*Reduction)) {
+		r := best
+		r.Without = maps.Clone(best.Without)
+		change(&r)
+		if fails(r) {
+			best = r
+		}
+	}
+	for n := 1; n < 6; n++ {
+		if best.Clients == 0 {
+			try(func(r *Reduction) { r.Clients = n })
+		}
+	}
+	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
+		try(func(r *Reduction) { r.Steps = n })
+	}
+	names := slices.Sorted(maps.Keys(faults))
+	for _, o := range scheduler.Faults() {
+		names = append(names, o.String())
+	}
+	for _, name := range names {
+		try(func(r *Reduction) { r.Without[name] = true })
+	}
+	return best
+}
+
+// routine are the operations that say nothing in a trace when they go well.
+var routine = []string{"Wallet", "Rules", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment",
+	"Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+
+// Brief returns a trace without its routine.
+func Brief(trace []string) []string {
+	return slices.DeleteFunc(slices.Clone(trace), func(line string) bool {
+		fields := strings.Fields(line)
+		return len(fields) < 3 || strings.HasSuffix(line, "chain    block") ||
+			strings.HasSuffix(line, ": applied") && slices.Contains(routine, fields[2])
+	})
+}

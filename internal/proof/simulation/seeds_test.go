@@ -1,0 +1,126 @@
+package simulation_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/proof/simulation"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "the one seed to run; -v shows its trace")
+	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
+	from  = flag.Uint64("from", 1, "the first of them")
+
+	merchants = flag.Int("merchants", 0, "how many merchants want one payment each, beside the orders of every seed; 0: a hundred "+
+		"in some seeds")
+)
+
+// inRace returns race when the race detector is on, which makes simulations some
+// ten times slower.
+func inRace[T any](race, otherwise T) T {
+	if raceDetector {
+		return race
+	}
+	return otherwise
+}
+
+// simulate runs a seed in a bubble of its own and returns its violations.
+func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
+	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, *merchants, r, trace) })
+	return violations
+}
+
+// traced simulates a seed and returns its trace too.
+func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace []string) {
+	violations = simulate(t, s, r, func(line string) { trace = append(trace, line) })
+	return violations, trace
+}
+
+// explain shrinks a seed that violates an invariant and shows the faults that are
+// left of it.
+func explain(t *testing.T, s uint64, violations []string) {
+	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
+	shrunk, trace := traced(t, s, least)
+	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/proof/simulation -run '^TestSeeds$' -seed=%d "+
+		"-merchants=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
+		s, strings.Join(violations, "\n\t"), s, *merchants, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+}
+
+// TestSeeds lets chance decide the order of effects and their faults.
+func TestSeeds(t *testing.T) {
+	if *seed != 0 {
+		violations, trace := traced(t, *seed, simulation.Reduction{})
+		t.Log("\n" + strings.Join(trace, "\n"))
+		if len(violations) > 0 {
+			explain(t, *seed, violations)
+		}
+		return
+	}
+	began := time.Now()
+	var next, failed atomic.Uint64
+	t.Run("all", func(t *testing.T) {
+		for shard := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < *seeds && failed.Load() < 3; n = next.Add(1) - 1 {
+					if n > 0 && n%50_000 == 0 {
+						t.Logf("%d of %d seeds after %s", n, *seeds, time.Since(began).Round(time.Second))
+					}
+					if violations := simulate(t, *from+n, simulation.Reduction{}, nil); len(violations) > 0 {
+						failed.Add(1)
+						explain(t, *from+n, violations)
+					}
+				}
+			})
+		}
+	})
+	took := time.Since(began)
+	t.Logf("%d seeds from %d in %s, %.0f a second", *seeds, *from, took.Round(time.Second), float64(*seeds)/took.Seconds())
+}
+
+// TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
+// TestSeeds: silence taken for a blocked wallet, and bumps that cost more ether than the
+// wallet has.
+func TestSeedsThatFailed(t *testing.T) {
+	for _, s := range []uint64{465176, 597881} {
+		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
+			explain(t, s, violations)
+		}
+	}
+}
+
+// inOrder sorts the ends of runs that end together: their time is over at one instant, and
+// nothing that they do then is an effect.
+func inOrder(trace []string) []string {
+	ends := func(line string) bool { return strings.Contains(line, " ends, with errors: ") }
+	for i := 0; i < len(trace); i++ {
+		j := i
+		for j < len(trace) && ends(trace[j]) {
+			j++
+		}
+		slices.Sort(trace[i:j])
+		i = max(i, j-1)
+	}
+	return trace
+}
+
+// TestReplay: a seed is worth something only if it does the same every time.
+func TestReplay(t *testing.T) {
+	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
+		_, first := traced(t, s, simulation.Reduction{})
+		_, second := traced(t, s, simulation.Reduction{})
+		if diff := cmp.Diff(inOrder(first), inOrder(second)); diff != "" {
+			t.Fatalf("seed %d went two ways:\n%s", s, diff)
+		}
+	}
+}

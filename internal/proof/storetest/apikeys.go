@@ -1,0 +1,341 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	mathrand "math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+)
+
+// A Keeper is a whole store of API keys.
+type Keeper interface {
+	apikey.Store
+	apikey.Finder
+}
+
+// APIKeys checks that the store which open returns keeps the promises of
+// apikey.Store and apikey.Finder. Every call of open may return the same store.
+func APIKeys(t *testing.T, open func(t *testing.T) Keeper) {
+	examine(t, keyPromises, func(c tester) keyCheck { return keyCheck{c, open(c.T)} })
+}
+
+// A keyCheck examines one promise of apikey.Store or apikey.Finder.
+type keyCheck struct {
+	tester
+	Keeper
+}
+
+// fresh returns a new key of a new merchant. It is not stored.
+func (c keyCheck) fresh() apikey.Key {
+	c.Helper()
+	return c.key("mer_"+rand.Text(), noon)
+}
+
+func (c keyCheck) key(merchantID string, at time.Time) apikey.Key {
+	c.Helper()
+	s, err := apikey.Mint(rand.Reader, apikey.Test)
+	c.ok("minting a key", err)
+	return apikey.Key{
+		Hash: s.Hash(), ID: s.ID(), MerchantID: merchantID, MerchantName: "Crème & Søn 🧁",
+		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: at,
+	}
+}
+
+func (c keyCheck) create(keys ...apikey.Key) {
+	c.Helper()
+	for _, k := range keys {
+		c.ok("creating "+k.ID, c.Create(c.Context(), k))
+	}
+}
+
+// created returns a new key that is stored.
+func (c keyCheck) created() apikey.Key {
+	c.Helper()
+	k := c.fresh()
+	c.create(k)
+	return k
+}
+
+// replace replaces old by next at the time at.
+func (c keyCheck) replace(old apikey.Key, at time.Time, next apikey.Key) {
+	c.Helper()
+	c.ok("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, at, next))
+}
+
+// holds checks that each key is stored under its hash.
+func (c keyCheck) holds(want ...apikey.Key) {
+	c.Helper()
+	for _, k := range want {
+		got, err := c.Find(c.Context(), k.Hash)
+		c.ok("finding "+k.ID, err)
+		c.same("stored key", k, got)
+	}
+}
+
+// absent checks that no key is stored under the hashes of these.
+func (c keyCheck) absent(keys ...apikey.Key) {
+	c.Helper()
+	for _, k := range keys {
+		_, err := c.Find(c.Context(), k.Hash)
+		c.refused("finding an absent key", err, apikey.ErrNotFound)
+	}
+}
+
+// listed checks the merchant's list. No keys are an empty slice, never nil. An
+// index may lag.
+func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
+	c.Helper()
+	c.eventually("list of "+merchantID, func() string {
+		got, err := c.List(c.Context(), merchantID)
+		c.ok("listing", err)
+		return cmp.Diff(append([]apikey.Key{}, want...), got, byEquality)
+	})
+	for _, k := range want {
+		got, err := c.Named(c.Context(), merchantID, k.ID)
+		c.ok("looking for "+k.ID, err)
+		c.same("key of that ID", k, got)
+		_, err = c.Named(c.Context(), "mer_of_nobody", k.ID)
+		c.refused("looking for another merchant's key", err, apikey.ErrNotFound)
+	}
+}
+
+// Random returns a source of bytes that is the same for the same seed, for
+// tests that mint keys.
+func Random(seed byte) io.Reader {
+	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
+}
+
+// only returns the merchant's keys out of all.
+func (c keyCheck) only(merchantID string) []apikey.Key {
+	c.Helper()
+	all, err := c.All(c.Context())
+	c.ok("reading all keys", err)
+	return slices.DeleteFunc(all, func(k apikey.Key) bool { return k.MerchantID != merchantID })
+}
+
+var keyPromises = []promise[keyCheck]{
+	{"a key is found as it was stored", func(c keyCheck) {
+		k := c.fresh()
+		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
+		c.create(k)
+		c.holds(k)
+	}},
+	{"a merchant's terms are replaced as they were read", func(c keyCheck) {
+		m := c.created().MerchantID
+		limited := apikey.Terms{Maximum: token.MaxAmount(), Daily: token.Units(7)}
+		suspended := apikey.Terms{Suspended: "stolen \"key\"", Daily: token.Units(7)}
+		for _, step := range []struct{ from, to, want apikey.Terms }{
+			{limited, suspended, apikey.Terms{}}, // refused: none are stored
+			{apikey.Terms{}, limited, limited},
+			{apikey.Terms{}, limited, limited}, // again, after an answer that was lost
+			{apikey.Terms{}, suspended, limited},
+			{limited, suspended, suspended},
+			{suspended, apikey.Terms{}, apikey.Terms{}},
+			{apikey.Terms{}, suspended, suspended},
+		} {
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil &&
+				!errors.Is(err, apikey.ErrTerms) {
+				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
+			}
+			got, err := c.Terms(c.Context(), m)
+			c.ok("reading the terms", err)
+			c.same("terms", step.want, got)
+		}
+		other, err := c.Terms(c.Context(), c.created().MerchantID)
+		c.ok("reading another merchant's", err)
+		c.same("another merchant's terms", apikey.Terms{}, other)
+		c.listed(m, c.only(m)...)
+	}},
+	{"a restricted key is found as it was stored", func(c keyCheck) {
+		k := c.fresh()
+		k.Label, k.Term = "till 3", noon.Add(time.Hour)
+		k.Grant = apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
+		k.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(8), Count: 7}
+		all := c.key(k.MerchantID, noon.Add(time.Second))
+		all.Grant = apikey.Full()
+		c.create(k, all)
+		c.holds(k, all)
+		c.listed(k.MerchantID, all, k)
+	}},
+	{"keys are issued up to the limit, the valid ones counted", func(c keyCheck) {
+		first := c.created()
+		m := first.MerchantID
+		revoked, expired := c.key(m, noon), c.key(m, noon)
+		revoked.RevokedAt, expired.ExpiresAt = noon, noon
+		c.create(revoked, expired)
+		second, third := c.key(m, noon.Add(time.Second)), c.key(m, noon.Add(2*time.Second))
+		for range 2 { // the same key again is no further one
+			c.ok("issuing the second", c.Issue(c.Context(), second, 2))
+		}
+		c.refused("issuing a third of two", c.Issue(c.Context(), third, 2), apikey.ErrLimit)
+		c.absent(third)
+		c.ok("issuing a third of three", c.Issue(c.Context(), third, 3))
+		c.holds(first, second, third)
+		_, err := c.Revoke(c.Context(), m, second.Hash, noon)
+		c.ok("revoking", err)
+		c.eventually("a place that is free again", func() string {
+			if err := c.Issue(c.Context(), c.key(m, noon.Add(time.Minute)), 3); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		c.ok("another merchant's", c.Issue(c.Context(), c.fresh(), 1))
+	}},
+	{"fifty racing callers issue as many keys as there is room for", func(c keyCheck) {
+		first := c.created()
+		c.wins(50, apikey.ErrLimit, func(ctx context.Context, i int) error {
+			return c.Issue(ctx, c.key(first.MerchantID, noon.Add(time.Duration(i)*time.Second)), apikey.MaxLive)
+		})
+		c.eventually("the number of keys", func() string {
+			keys, err := c.List(c.Context(), first.MerchantID)
+			c.ok("listing", err)
+			return cmp.Diff(apikey.MaxLive, len(keys))
+		})
+	}},
+	{"a hash that is taken is not issued", func(c keyCheck) {
+		k, other := c.created(), c.fresh()
+		other.Hash = k.Hash
+		c.refused("issuing", c.Issue(c.Context(), other, 5), apikey.ErrExists)
+		c.holds(k)
+	}},
+	{"an unknown key is not found", func(c keyCheck) { c.absent(c.fresh()) }},
+	{"storing the same key again changes nothing", func(c keyCheck) {
+		k := c.created()
+		_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
+		c.ok("revoking", err)
+		c.create(k)
+		k.RevokedAt = noon
+		c.holds(k)
+		c.listed(k.MerchantID, k)
+	}},
+	{"a hash that is taken by another merchant is refused", func(c keyCheck) {
+		k := c.created()
+		other := c.fresh()
+		other.Hash = k.Hash
+		c.refused("creating", c.Create(c.Context(), other), apikey.ErrExists)
+		c.holds(k)
+		c.listed(other.MerchantID)
+	}},
+	{"a merchant's keys are listed newest first", func(c keyCheck) {
+		first := c.fresh()
+		m := first.MerchantID
+		second, third := c.key(m, noon.Add(time.Microsecond)), c.key(m, noon.Add(time.Hour))
+		a, b := c.key(m, noon.Add(time.Minute)), c.key(m, noon.Add(time.Minute))
+		if a.ID > b.ID {
+			a, b = b, a
+		}
+		c.create(second, a, third, first, b, c.fresh())
+		c.listed(m, third, b, a, second, first)
+		c.listed("mer_" + rand.Text())
+	}},
+	{"a use is recorded once per span", func(c keyCheck) {
+		k := c.created()
+		for _, test := range []struct{ at, want time.Duration }{
+			{0, 0},                             // never used before
+			{59 * time.Second, 0},              // within the span
+			{time.Minute, time.Minute},         // the span is over
+			{30 * time.Second, time.Minute},    // a clock that is behind
+			{3 * time.Minute, 3 * time.Minute}, // after a pause
+		} {
+			at := noon.Add(test.at)
+			c.ok("touching", c.Touch(c.Context(), k.Hash, at, at.Add(-time.Minute)))
+			k.LastUsedAt = noon.Add(test.want)
+			c.holds(k)
+		}
+	}},
+	{"one of many racing uses is recorded", func(c keyCheck) {
+		k := c.created()
+		c.race(8, func(ctx context.Context, i int) {
+			if err := c.Touch(ctx, k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
+				c.Errorf("use %d: %v", i, err)
+			}
+		})
+		got, err := c.Find(c.Context(), k.Hash)
+		if err != nil || got.LastUsedAt.Before(noon) || got.LastUsedAt.After(noon.Add(7*time.Microsecond)) {
+			c.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
+		}
+	}},
+	{"a use of an unknown key creates nothing", func(c keyCheck) {
+		k := c.fresh()
+		c.refused("touching", c.Touch(c.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
+		c.absent(k)
+	}},
+	{"a replaced key expires and has a successor", func(c keyCheck) {
+		old := c.created()
+		next := c.key(old.MerchantID, noon.Add(time.Hour))
+		old.ExpiresAt = noon.Add(25 * time.Hour)
+		c.replace(old, old.ExpiresAt, next)
+		c.holds(old, next)
+		c.listed(old.MerchantID, next, old)
+	}},
+	{"a replacement never lengthens a life", func(c keyCheck) {
+		old := c.fresh()
+		old.ExpiresAt = noon.Add(time.Minute)
+		c.create(old)
+		next := c.key(old.MerchantID, noon.Add(time.Second))
+		c.replace(old, noon.Add(time.Hour), next)
+		c.holds(old, next)
+
+		last := c.key(old.MerchantID, noon.Add(2*time.Second))
+		old.ExpiresAt = noon.Add(2 * time.Second)
+		c.replace(old, old.ExpiresAt, last)
+		c.holds(old)
+	}},
+	{"replacing another merchant's key changes nothing", func(c keyCheck) {
+		old, thief := c.fresh(), c.fresh()
+		c.create(old)
+		c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, old.Hash, noon, thief), apikey.ErrNotFound)
+		c.holds(old)
+		c.absent(thief)
+		missing := c.fresh()
+		c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, missing.Hash, noon, thief), apikey.ErrNotFound)
+		c.absent(thief, missing)
+	}},
+	{"a successor under a taken hash changes nothing", func(c keyCheck) {
+		old, other := c.fresh(), c.fresh()
+		c.create(old, other)
+		next := c.key(old.MerchantID, noon)
+		next.Hash = other.Hash
+		c.refused("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
+		c.holds(old, other)
+	}},
+	{"a replacement may be repeated", func(c keyCheck) {
+		old := c.created()
+		next := c.key(old.MerchantID, noon.Add(time.Second))
+		old.ExpiresAt = noon.Add(time.Hour)
+		for range 2 {
+			c.replace(old, old.ExpiresAt, next)
+		}
+		c.listed(old.MerchantID, next, old)
+	}},
+	{"a revoked key keeps its first instant", func(c keyCheck) {
+		k := c.created()
+		k.RevokedAt = noon.Add(time.Second)
+		for _, at := range []time.Duration{time.Second, 0, time.Hour} {
+			got, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at))
+			c.ok("revoking", err)
+			c.same("revoked key", k, got)
+		}
+		c.holds(k)
+	}},
+	{"revoking another merchant's key changes nothing", func(c keyCheck) {
+		k := c.created()
+		_, err := c.Revoke(c.Context(), "mer_other", k.Hash, noon)
+		c.refused("revoking", err, apikey.ErrNotFound)
+		c.holds(k)
+		missing := c.fresh()
+		_, err = c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)
+		c.refused("revoking", err, apikey.ErrNotFound)
+		c.absent(missing)
+	}},
+}

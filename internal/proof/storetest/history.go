@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	stdcmp "cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+var listPromises = []promise[*check]{
+	{"payments are listed newest first, ties by descending ID", func(c *check) {
+		all := c.history(9)
+		c.lists(store.Filter{}, 100, all...)
+		c.lists(store.Filter{}, 9, all...)
+		c.lists(store.Filter{}, 1, all...)
+		c.lists(store.Filter{}, 4, all...)
+	}},
+	{"a prepared payment is not listed", func(c *check) {
+		c.lists(store.Filter{}, 10)
+		p := c.created(c.walletID())
+		c.lists(store.Filter{}, 10)
+		p = c.committed(p, 0)
+		c.lists(store.Filter{}, 10, p)
+		c.lists(store.Filter{}, 10, c.confirmed(c.bumped(p, 30)))
+	}},
+	{"the books have every payment, every no-op, and what cannot be read", func(c *check) {
+		id := c.walletID()
+		ended, prepared := c.confirmed(c.bumped(c.committed(c.created(id), 4), 30)), c.unstored()
+		prepared = c.create(prepared)
+		spoiled := c.committed(c.created(id), 5)
+		noop := wallet.PendingTx{ID: id, Nonce: 6, Hashes: []chain.Hash{{6, 6, byte(len(c.merchant))}}, Raw: []byte{6}, Fees: ended.Tx.Fees,
+			At: noon, Since: noon, Gas: token.Units(1)}
+		noop = c.put(noop)
+		c.Spoil(spoiled.ID)
+		unreadable := 0
+		payments, noops := map[payment.ID]payment.Payment{}, map[chain.Hash]int{}
+		for entry, err := range c.Entries(c.Context()) {
+			switch {
+			case errors.Is(err, store.ErrUnreadable):
+				unreadable++
+			case err != nil:
+				c.Fatal(err)
+			case entry.Noop.IsZero():
+				payments[entry.Payment.ID] = entry.Payment
+			default:
+				noops[entry.Noop]++
+			}
+		}
+		c.samePayment("the entry", ended, payments[ended.ID])
+		c.samePayment("the entry", prepared, payments[prepared.ID])
+		if _, readable := payments[spoiled.ID]; readable || unreadable == 0 || noops[noop.Hash()] != 1 || noops[ended.TxHash] != 0 {
+			c.Errorf("spoiled %v, %d unreadable, no-ops %v", readable, unreadable, noops)
+		}
+		for _, err := range c.Entries(c.Context()) {
+			if err != nil && !errors.Is(err, store.ErrUnreadable) {
+				c.Error(err)
+			}
+			break // it must not go on
+		}
+		gone, stop := context.WithCancel(c.Context())
+		stop()
+		for _, err := range c.Entries(gone) {
+			if err == nil {
+				c.Error("an entry after the caller has left")
+			}
+		}
+	}},
+	{"merchants and modes have lists of their own", func(c *check) {
+		mine, live, other := c.created(c.walletID()), c.unstored(), c.unstored()
+		mine = c.committed(mine, 0)
+		live.Mode = "live"
+		c.committed(c.create(live), 0)
+		other.Merchant += "x"
+		c.committed(c.create(other), 0)
+		c.lists(store.Filter{}, 10, mine)
+	}},
+	{"a list is filtered by status", func(c *check) {
+		all := c.history(6)
+		all[1] = c.confirmed(all[1])
+		all[4] = c.failing(all[4], payment.TransferMissing, chain.Receipt{Tx: all[4].LastAttempt().Hash, Succeeded: true, Block: 21})
+		c.ok("finishing", c.Finish(c.Context(), all[4]))
+		c.lists(store.Filter{Status: payment.StatusConfirmed}, 10, all[1])
+		c.lists(store.Filter{Status: payment.StatusFailed}, 10, all[4])
+		c.lists(store.Filter{Status: payment.StatusPending}, 10, all[0], all[2], all[3], all[5])
+		c.lists(store.Filter{Status: "unheard of"}, 10)
+		c.lists(store.Filter{}, 10, all...)
+	}},
+	{"a list is bounded by times, exclusively", func(c *check) {
+		all := c.history(8) // two each at 3, 2, 1 and 0 seconds after noon
+		at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+		for _, n := range []int{1, 2, 100} {
+			c.lists(store.Filter{After: at(0)}, n, all[:6]...)
+			c.lists(store.Filter{After: at(0).Add(-1)}, n, all...)
+			c.lists(store.Filter{Before: at(3)}, n, all[2:]...)
+			c.lists(store.Filter{Before: at(3).Add(1)}, n, all...)
+			c.lists(store.Filter{After: at(0), Before: at(3)}, n, all[2:6]...)
+			c.lists(store.Filter{After: at(2), Before: at(1)}, n)
+			c.lists(store.Filter{After: at(1), Before: at(1)}, n)
+			c.lists(store.Filter{After: at(3)}, n)
+			c.lists(store.Filter{Before: at(0)}, n)
+		}
+	}},
+	{"pages follow each other while payments arrive", func(c *check) {
+		all := c.history(10)
+		c.lists(store.Filter{}, 100, all...)
+		var got []payment.Payment
+		f := store.Filter{Merchant: c.merchant, Mode: "test", Limit: 3}
+		late := 0
+		c.pages(f, func(page []payment.Payment) {
+			got = append(got, page...)
+			late++
+			c.committed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
+		})
+		c.same("pages while payments arrive", idsOf(all), idsOf(got))
+	}},
+	{"pages of one status follow each other", func(c *check) {
+		all := c.history(15)
+		var want []payment.Payment
+		for i, p := range all {
+			if i%3 != 0 {
+				want = append(want, p)
+				continue
+			}
+			c.confirmed(p)
+		}
+		for _, n := range []int{1, 2, 3, 7, 100} {
+			c.lists(store.Filter{Status: payment.StatusPending}, n, want...)
+		}
+		c.lists(store.Filter{Status: payment.StatusPending, After: noon, Before: noon.Add(6 * time.Second)}, 2,
+			slices.DeleteFunc(slices.Clone(want), func(p payment.Payment) bool {
+				return !p.CreatedAt.After(noon) || !p.CreatedAt.Before(noon.Add(6*time.Second))
+			})...)
+	}},
+	{"an unreadable payment is left out", func(c *check) {
+		all := c.history(6)
+		c.Spoil(all[2].ID)
+		for _, n := range []int{1, 2, 3, 100} {
+			c.lists(store.Filter{}, n, slices.Delete(slices.Clone(all), 2, 3)...)
+		}
+	}},
+	{"a page holds at most a hundred", func(c *check) {
+		c.history(103)
+		for _, limit := range []int{0, -1, 100, 1000} {
+			page, more, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: "test", Limit: limit})
+			c.ok("listing", err)
+			if len(page) != 100 || !more {
+				c.Errorf("limit %d: %d payments, more = %v", limit, len(page), more)
+			}
+		}
+	}},
+}
+
+// lists checks the whole list for a filter, read in pages of at most n.
+func (c *check) lists(f store.Filter, n int, want ...payment.Payment) {
+	c.Helper()
+	f.Merchant, f.Mode, f.Limit = c.merchant, "test", n
+	c.eventually(fmt.Sprintf("list of %+v", f), func() string {
+		var got []payment.Payment
+		c.pages(f, func(page []payment.Payment) { got = append(got, page...) })
+		diff := cmp.Diff(idsOf(want), idsOf(got))
+		if diff == "" {
+			for i, p := range want {
+				c.samePayment("listed payment", p, got[i])
+			}
+		}
+		return diff
+	})
+}
+
+// pages passes every page to see and checks its size.
+func (c *check) pages(f store.Filter, see func([]payment.Payment)) {
+	c.Helper()
+	for more := true; more; {
+		var page []payment.Payment
+		var err error
+		page, more, err = c.List(c.Context(), f)
+		c.ok("listing", err)
+		see(page)
+		switch {
+		case len(page) > f.Limit || (more && len(page) != f.Limit):
+			c.Fatalf("a page of %d holds %d, more = %v", f.Limit, len(page), more)
+		case more:
+			last := page[len(page)-1]
+			f.From = store.Position{CreatedAt: last.CreatedAt, ID: last.ID}
+		}
+	}
+}
+
+func idsOf(list []payment.Payment) []payment.ID {
+	ids := []payment.ID{}
+	for _, p := range list {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// history stores n committed payments a second apart, two in each second, and
+// returns them newest first. They are committed in no particular order.
+func (c *check) history(n int) []payment.Payment {
+	c.Helper()
+	id := c.walletID()
+	all := make([]payment.Payment, n)
+	for i := range all {
+		all[i] = c.createdAt(id, noon.Add(time.Duration(i/2)*time.Second))
+	}
+	for i := range all {
+		j := (i*7 + 3) % n
+		if n%7 == 0 {
+			j = i
+		}
+		all[j] = c.committed(all[j], uint64(j))
+	}
+	slices.SortFunc(all, func(a, b payment.Payment) int {
+		return stdcmp.Or(b.CreatedAt.Compare(a.CreatedAt), stdcmp.Compare(b.ID, a.ID))
+	})
+	return all
+}

@@ -1,0 +1,350 @@
+package storetest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A Protocol is a store under examination, with ways to damage it that no port
+// offers.
+type Protocol struct {
+	store.Store
+	Spoil          func(id payment.ID)              // makes a stored payment unreadable
+	SpoilPendingTx func(id wallet.ID, nonce uint64) // makes a stored pending transaction unreadable
+
+	SpoilWallet       func(id wallet.ID) // makes the spendable gas of a stored wallet unreadable
+	SpoilRegistration func(id wallet.ID) // makes a registration unreadable
+	SpoilSettings     func()             // makes the current settings unreadable, but for their version
+}
+
+// Payments checks that the store which open returns keeps the promises of
+// store.Store. Every call of open may return the same store.
+func Payments(t *testing.T, open func(t *testing.T) Protocol) {
+	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
+		walletPromises, dailyLimitPromises, denialPromises, settingsPromises, listPromises, boundPromises)
+	examine(t, promises, func(c tester) *check {
+		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
+	})
+}
+
+// A check examines one promise of store.Store.
+type check struct {
+	tester
+	Protocol
+	merchant string // of this check alone
+	made     uint64 // payments so far: no two have the same amount, and so the same bytes
+}
+
+// same compares values. A nil slice or map equals an empty one.
+func (c *check) same(what string, want, got any) {
+	c.Helper()
+	c.tester.same(what, want, got, cmpopts.EquateEmpty())
+}
+
+// usdc is the token that is paid.
+var usdc = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0, 19: 0x11}}
+
+// walletID returns the ID of a new wallet.
+func (c *check) walletID() wallet.ID {
+	id := wallet.ID{ChainID: 84532}
+	_, err := rand.Read(id.Address[:])
+	c.ok("drawing an address", err)
+	return id
+}
+
+// draft returns a new payment, to be paid by id. It is not stored.
+func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.Payment {
+	return offer(id, at, c.request(amount))
+}
+
+func (c *check) request(amount token.Amount) payment.Request {
+	return payment.Request{
+		Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(), To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
+		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
+	}
+}
+
+// batch is a request for a batch of n entries, the last of the largest amount that n
+// allows and with a reference.
+func (c *check) batch(n int) payment.Request {
+	most := token.MaxAmount()
+	if n > 1 {
+		most = disburser.MaxAmount()
+	}
+	entries := make([]payment.Entry, n)
+	for i := range entries {
+		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1 + uint64(i))}
+	}
+	entries[n-1].Amount, entries[n-1].Reference = most, "inv «é»"
+	r, _ := c.request(token.Amount{}).Batch(entries)
+	return r
+}
+
+// offer returns the payment of r, to be paid by id.
+func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
+	if len(r.Entries) > 1 {
+		p.BatchContract = token.Address{0xba, 19: 0xba}
+	}
+	return p.AssignedTo(id.Address, unsigned(id, p, 7))
+}
+
+// unstored returns a draft of one unit, paid by a new wallet.
+func (c *check) unstored() payment.Payment { return c.draft(c.walletID(), noon, token.Units(1)) }
+
+func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
+	return chain.Tx{
+		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.CallData(tip%2 == 1), Gas: 65_000,
+		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
+	}
+}
+
+// created returns a new payment that is stored.
+func (c *check) created(id wallet.ID) payment.Payment { return c.createdAt(id, noon) }
+
+func (c *check) createdAt(id wallet.ID, at time.Time) payment.Payment {
+	c.Helper()
+	c.made++
+	return c.create(c.draft(id, at, token.Units(c.made)))
+}
+
+// create stores p and returns it.
+func (c *check) create(p payment.Payment) payment.Payment {
+	c.Helper()
+	stored, created, err := c.Create(c.Context(), p)
+	if err != nil || !created {
+		c.Fatalf("creating %s: created %v, error %v", p.ID, created, err)
+	}
+	c.same("created payment", p, stored)
+	return p
+}
+
+// signed replaces a key: a transaction at a nonce always gives the same bytes,
+// and any other transaction gives others.
+func signed(revision string, nonce uint64, tip token.Amount) chain.Signed {
+	raw := binary.BigEndian.AppendUint64([]byte("signed "+revision+tip.String()), nonce)
+	return chain.Signed{Nonce: nonce, Hash: chain.Hash(sha256.Sum256(raw)), Raw: raw}
+}
+
+// committing returns p committed at nonce, not yet stored.
+func (c *check) committing(p payment.Payment, nonce uint64) payment.Payment {
+	c.Helper()
+	p, err := p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789))
+	c.ok("committing", err)
+	return p
+}
+
+// committed returns p committed at nonce and stored.
+func (c *check) committed(p payment.Payment, nonce uint64) payment.Payment {
+	c.Helper()
+	p = c.committing(p, nonce)
+	c.ok("storing a commit", c.Commit(c.Context(), p))
+	return p
+}
+
+// bumping returns p with one more attempt, not yet stored.
+func (c *check) bumping(p payment.Payment, tip uint64) payment.Payment {
+	c.Helper()
+	fees := chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}
+	tx := p.Tx
+	tx.Fees, tx.Gas = fees, tx.Gas+tip
+	p, err := p.Bump(signed(p.Revision, p.Nonce, fees.Tip), tx, noon.Add(time.Minute))
+	c.ok("bumping", err)
+	return p
+}
+
+// bumped returns p with one more attempt that is stored.
+func (c *check) bumped(p payment.Payment, tip uint64) payment.Payment {
+	c.Helper()
+	p = c.bumping(p, tip)
+	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
+	return p
+}
+
+// confirming returns p confirmed, not yet stored.
+func (c *check) confirming(p payment.Payment) payment.Payment {
+	c.Helper()
+	receipt := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: 17}
+	p, err := p.Confirm(receipt, noon.Add(time.Hour))
+	c.ok("confirming", err)
+	return p
+}
+
+// confirmed returns p confirmed and stored.
+func (c *check) confirmed(p payment.Payment) payment.Payment {
+	c.Helper()
+	p = c.confirming(p)
+	c.ok("finishing", c.Finish(c.Context(), p))
+	return p
+}
+
+// failing returns p failed for code, not yet stored.
+func (c *check) failing(p payment.Payment, code payment.FailureCode, r chain.Receipt) payment.Payment {
+	c.Helper()
+	p, err := p.Fail(code, r, noon.Add(2*time.Hour))
+	c.ok("failing", err)
+	return p
+}
+
+// noop returns the pending transaction of a no-op at nonce, not yet stored.
+func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
+	tx := chain.Noop(id.ChainID, id.Address, chain.Fees{Tip: token.Units(1), Cap: token.Units(50)})
+	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
+}
+
+// put stores the pending transaction of a no-op and returns it.
+func (c *check) put(tx wallet.PendingTx) wallet.PendingTx {
+	c.Helper()
+	c.ok("putting a no-op", c.PutNoop(c.Context(), tx))
+	return tx
+}
+
+// open stores w and returns it.
+func (c *check) open(w wallet.Wallet) wallet.Wallet {
+	c.Helper()
+	c.ok("opening", c.Open(c.Context(), w))
+	return w
+}
+
+// opened returns a new wallet that is stored: nonces 5 to 68, a million units
+// of the token and a million wei.
+func (c *check) opened() wallet.Wallet {
+	c.Helper()
+	return c.open(wallet.Wallet{
+		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reservation{},
+		Balance: token.Units(1_000_000), Gas: token.Units(1_000_000),
+	})
+}
+
+// need asks for a reservation that ties up 10 units and 3 wei.
+func need(w wallet.Wallet, id payment.ID) wallet.Need {
+	return wallet.Need{Wallet: w.ID, Payment: id, For: "revision", Amount: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
+}
+
+// after returns w as a reservation for need leaves it.
+func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
+	w.Reservations = maps.Clone(w.Reservations)
+	w.Reservations[n.Payment] = wallet.Reservation{Nonce: w.NextNonce, At: n.At, For: n.For}
+	w.NextNonce++
+	w.Balance, w.Gas = w.Balance.Sub(n.Amount), w.Gas.Sub(n.Gas)
+	return w
+}
+
+// reserved returns the wallet as the store answers a reservation for the
+// payment.
+func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
+	c.Helper()
+	w, err := c.Reserve(c.Context(), need(w, id))
+	c.ok("reserving", err)
+	return w
+}
+
+// samePayment compares a payment that was written with the one that was read.
+// A store keeps the bytes of its attempts in the pending transaction, and the
+// revision of a Prepared payment only.
+func (c *check) samePayment(what string, want, got payment.Payment) {
+	c.Helper()
+	want.Attempts = slices.Clone(want.Attempts)
+	for i := range want.Attempts {
+		want.Attempts[i].Raw = nil
+	}
+	if want.State != payment.Prepared {
+		want.Revision = got.Revision
+	}
+	c.same(what, want, got)
+}
+
+// holds checks that p is the payment stored under its ID.
+func (c *check) holds(p payment.Payment) {
+	c.Helper()
+	stored, err := c.Payment(c.Context(), p.ID)
+	c.ok("reading a payment", err)
+	c.samePayment("stored payment", p, stored)
+}
+
+// missing checks that no payment is stored under the ID.
+func (c *check) missing(id payment.ID) {
+	c.Helper()
+	_, err := c.Payment(c.Context(), id)
+	c.refused("reading a missing payment", err, store.ErrNotFound)
+}
+
+// holdsWallet checks that w is the stored wallet.
+func (c *check) holdsWallet(w wallet.Wallet) {
+	c.Helper()
+	c.same("stored wallet", w, c.wallet(w.ID))
+}
+
+// wallet returns the stored wallet.
+func (c *check) wallet(id wallet.ID) wallet.Wallet {
+	c.Helper()
+	w, err := c.Wallet(c.Context(), id)
+	c.ok("reading a wallet", err)
+	return w
+}
+
+// noWallet checks that the wallet is not stored.
+func (c *check) noWallet(id wallet.ID) {
+	c.Helper()
+	_, err := c.Wallet(c.Context(), id)
+	c.refused("reading an unknown wallet", err, wallet.ErrUnknown)
+}
+
+// holdsPendingTxs checks that the wallet has exactly these pending
+// transactions, read together and one by one.
+func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
+	c.Helper()
+	txs, unreadable, err := c.PendingTxs(c.Context(), id, 0)
+	c.ok("reading pending transactions", err)
+	c.same("stored pending transactions", want, txs)
+	if unreadable != 0 {
+		c.Errorf("%d pending transactions are unreadable", unreadable)
+	}
+	for _, tx := range want {
+		got, err := c.PendingTx(c.Context(), id, tx.Nonce)
+		c.ok("reading a pending transaction", err)
+		c.same("stored pending transaction", tx, got)
+	}
+}
+
+// holdsTxOf checks that p's is the only pending transaction of its wallet.
+func (c *check) holdsTxOf(p payment.Payment) {
+	c.Helper()
+	c.holdsPendingTxs(idOf(p), store.PendingTxOf(p))
+}
+
+// idOf returns the ID of the wallet that p is assigned to.
+func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet} }
+
+// leads checks that each hash finds p.
+func (c *check) leads(p payment.Payment, hashes ...chain.Hash) {
+	c.Helper()
+	for _, h := range hashes {
+		stored, err := c.PaymentByHash(c.Context(), h)
+		c.ok("finding a hash", err)
+		c.samePayment("payment of a hash", p, stored)
+	}
+}
+
+// leadsNowhere checks that none of the hashes finds a payment.
+func (c *check) leadsNowhere(hashes ...chain.Hash) {
+	c.Helper()
+	for _, h := range hashes {
+		_, err := c.PaymentByHash(c.Context(), h)
+		c.refused("finding a hash", err, store.ErrNotFound)
+	}
+}

@@ -1,0 +1,233 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// Webhooks checks that the store which open returns keeps the promises of
+// webhook.Store. Every call of open may return the same store. Due may lag: the
+// suite repeats it until its answer is right.
+func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
+	promises := slices.Concat(endpointPromises, sealedPromises, deliveryPromises, duePromises, hookBoundPromises)
+	examine(t, promises, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
+}
+
+// A hookCheck examines one promise of webhook.Store.
+type hookCheck struct {
+	tester
+	webhook.Store
+}
+
+// owner returns a new merchant's test mode.
+func owner() webhook.Owner { return webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"} }
+
+// endpoint returns a new endpoint with every field set. It is not stored.
+func (c hookCheck) endpoint(o webhook.Owner, at time.Time) webhook.Endpoint {
+	c.Helper()
+	return webhook.Endpoint{
+		Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook?a=%20b", EventTypes: []string{webhook.PaymentFailed},
+		Description: "Crème & Søn 🧁", Status: webhook.Enabled, Secret: c.secret(), PreviousSecret: c.secret(),
+		PreviousExpiresAt: at.Add(time.Hour), QuietSince: at.Add(-time.Hour), Exhausted: "evt_0", Slow: 4, RetryAt: at.Add(time.Minute),
+		CreatedAt: at, EnabledAt: at.Add(time.Second), Version: 1,
+	}
+}
+
+// added returns a new endpoint of o that is stored, of at most limit.
+func (c hookCheck) added(o webhook.Owner, limit int) webhook.Endpoint {
+	c.Helper()
+	e := c.endpoint(o, noon)
+	c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, limit))
+	return e
+}
+
+// saved saves e and returns the stored endpoint.
+func (c hookCheck) saved(e webhook.Endpoint) webhook.Endpoint {
+	c.Helper()
+	e, err := c.SaveEndpoint(c.Context(), e)
+	c.ok("saving an endpoint", err)
+	return e
+}
+
+// holds checks that e is the stored endpoint.
+func (c hookCheck) holds(e webhook.Endpoint) {
+	c.Helper()
+	got, err := c.Endpoint(c.Context(), e.Owner, e.ID)
+	c.ok("reading an endpoint", err)
+	c.same("stored endpoint", e, got)
+}
+
+// lists checks that want are the endpoints of o. No endpoints are an empty
+// slice, never nil.
+func (c hookCheck) lists(o webhook.Owner, want ...webhook.Endpoint) {
+	c.Helper()
+	got, err := c.Endpoints(c.Context(), o)
+	c.ok("listing endpoints", err)
+	c.same("list of endpoints", append([]webhook.Endpoint{}, want...), got)
+}
+
+func (c hookCheck) secret() webhook.Secret {
+	c.Helper()
+	s, err := webhook.MintSecret(rand.Reader)
+	c.ok("minting a secret", err)
+	return s
+}
+
+// deliveryOf returns a new pending delivery that is created at at.
+func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery {
+	salt := make([]byte, 10)
+	_, _ = rand.Read(salt) // never fails
+	id := webhook.FirstID(at)
+	id = id[:len(id)-2*len(salt)] + hex.EncodeToString(salt)
+	return webhook.Delivery{
+		Ref: webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
+		Event: webhook.Event{
+			Merchant: o.Merchant, Mode: o.Mode, ID: "evt_" + rand.Text(), Type: webhook.PaymentConfirmed, At: at,
+			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}"),
+		},
+		Status: webhook.Pending, NextAttemptAt: at, CreatedAt: at,
+	}
+}
+
+func attemptAt(at time.Time, status int) webhook.Attempt {
+	at = at.Add(123456789) // to the nanosecond
+	return webhook.Attempt{At: at, StatusCode: status, Duration: 1234 * time.Millisecond, Error: "the endpoint answered",
+		Response: "nö\x00\n"}
+}
+
+// tried returns d after another failed attempt, due an hour later.
+func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
+	d.Attempts = append(d.Attempts[:len(d.Attempts):len(d.Attempts)], attemptAt(at, 500))
+	d.NextAttemptAt, d.Parked = at.Add(time.Hour), parked
+	return d
+}
+
+// ended returns d with the status and no next attempt.
+func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
+	d.Status, d.NextAttemptAt, d.Parked = s, time.Time{}, false
+	return d
+}
+
+// saveRefused checks that saving e is refused.
+func (c hookCheck) saveRefused(e webhook.Endpoint, want error) {
+	c.Helper()
+	_, err := c.SaveEndpoint(c.Context(), e)
+	c.refused("saving an endpoint as "+string(e.Status), err, want)
+}
+
+// full checks that o cannot add an endpoint to limit others.
+func (c hookCheck) full(o webhook.Owner, limit int) {
+	c.Helper()
+	c.refused("adding one endpoint too many", c.AddEndpoint(c.Context(), c.endpoint(o, noon), limit), webhook.ErrLimit)
+}
+
+var endpointPromises = []promise[hookCheck]{
+	{"an endpoint is read as it was stored", func(c hookCheck) {
+		full := c.endpoint(owner(), noon)
+		bare := webhook.Endpoint{
+			Owner: full.Owner, ID: full.ID + "b", URL: full.URL, Status: webhook.Disabled, Secret: c.secret(),
+			CreatedAt: noon, EnabledAt: noon, Version: 1,
+		}
+		for _, e := range []webhook.Endpoint{full, bare} {
+			c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
+			c.holds(e)
+		}
+	}},
+	{"an unknown endpoint is not found", func(c hookCheck) {
+		e := c.endpoint(owner(), noon)
+		_, err := c.Endpoint(c.Context(), e.Owner, e.ID)
+		c.refused("reading", err, webhook.ErrNotFound)
+		for _, e.Status = range []webhook.Status{webhook.Enabled, webhook.Deleted} {
+			c.saveRefused(e, webhook.ErrNotFound)
+		}
+		c.lists(e.Owner)
+	}},
+	{"adding the same endpoint again neither counts nor changes it", func(c hookCheck) {
+		e := c.added(owner(), 2)
+		for range 2 {
+			c.ok("adding it again", c.AddEndpoint(c.Context(), e, 2))
+		}
+		c.added(e.Owner, 2)
+		c.full(e.Owner, 2)
+	}},
+	{"of 20 endpoints added at once exactly 10 get in", func(c hookCheck) {
+		o := owner()
+		added := c.wins(20, webhook.ErrLimit, func(ctx context.Context, _ int) error {
+			return c.AddEndpoint(ctx, c.endpoint(o, noon), 10)
+		})
+		list, err := c.Endpoints(c.Context(), o)
+		c.ok("listing endpoints", err)
+		if len(added) != 10 || len(list) != 10 {
+			c.Errorf("%d added, %d listed; want 10 each", len(added), len(list))
+		}
+	}},
+	{"merchants and modes have their own endpoints and limits", func(c hookCheck) {
+		mine := c.added(owner(), 1)
+		for _, o := range []webhook.Owner{owner(), {Merchant: mine.Merchant, Mode: "live"}} {
+			_, err := c.Endpoint(c.Context(), o, mine.ID)
+			c.refused("reading another owner's endpoint", err, webhook.ErrNotFound)
+			c.lists(o, c.added(o, 1))
+		}
+	}},
+	{"endpoints are listed newest first", func(c hookCheck) {
+		o := owner()
+		var want []webhook.Endpoint
+		for _, minute := range []int{3, 1, 2, 1} {
+			e := c.endpoint(o, noon.Add(time.Duration(minute)*time.Minute))
+			c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
+			want = append(want, e)
+		}
+		slices.SortFunc(want, func(a, b webhook.Endpoint) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		})
+		c.lists(o, want...)
+	}},
+	{"a field that was emptied is read back empty", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, c.secret()
+		e.EventTypes, e.Description, e.Exhausted, e.Slow, e.RetryAt = nil, "", "", 0, time.Time{}
+		e.PreviousSecret, e.PreviousExpiresAt, e.QuietSince = webhook.Secret{}, time.Time{}, time.Time{}
+		saved := c.saved(e)
+		e.Version = 2
+		c.same("saved endpoint", e, saved)
+		c.holds(e)
+	}},
+	{"a save of an older version changes nothing", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		newer := c.saved(e)
+		for _, e.Status = range []webhook.Status{webhook.Disabled, webhook.Deleted} {
+			c.saveRefused(e, webhook.ErrConflict)
+		}
+		c.holds(newer)
+	}},
+	{"of many racing saves one gets in", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
+			mine := e
+			mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
+			_, err := c.SaveEndpoint(ctx, mine)
+			return err
+		})
+	}},
+	{"a deleted endpoint makes room and stays readable", func(c hookCheck) {
+		gone := c.added(owner(), 1)
+		gone.Status, gone.DeletedAt = webhook.Deleted, noon
+		gone = c.saved(gone)
+		c.holds(gone)
+		c.lists(gone.Owner)
+		for _, status := range []webhook.Status{webhook.Enabled, webhook.Deleted} {
+			again := gone
+			again.Status = status
+			c.saveRefused(again, webhook.ErrNotFound)
+		}
+		c.added(gone.Owner, 1)
+		c.full(gone.Owner, 1)
+	}},
+}

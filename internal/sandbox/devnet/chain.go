@@ -1,0 +1,149 @@
+// Package devnet is an EVM chain inside this process: go-ethereum's own block
+// builder, transaction pool, EVM and JSON-RPC service on a database in memory,
+// a USDC-like test token, and funded wallets whose keys are public. It is for
+// tests, the sandbox and `remit chain`, never for money.
+//
+// It is assembled from the same parts as go-ethereum's ethclient/simulated, which
+// hides four of them: the transaction pool (to fork while payments are pending),
+// the HTTP service, the chain id, and the exact content of blocks.
+//
+// Payments to a magic recipient behave in a special way; see Recipients. The only
+// false answers of the JSON-RPC service are the receipts of payments to
+// StuckRecipient.
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// A Chain is one running chain. Its methods may be called from any goroutine.
+type Chain struct {
+	cfg     Config
+	wallets []Wallet
+	owner   Wallet // owns the token
+	burner  Wallet // fills blocks; see RaiseBaseFee
+	token   token.Token
+	abi     abi.ABI // of the token
+
+	node     *node.Node
+	eth      *eth.Ethereum
+	receipts *receipts
+	rpc      *rpc.Server
+	client   *ethclient.Client // in process, past the front
+	front    *front
+	url      string
+	server   *http.Server
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex // held while blocks are made
+	frozen   bool
+	salt     uint64               // makes every block different from its rivals
+	deployed uint64               // the block no reorg goes below
+	old      *types.Transaction   // a mined one of that block
+	due      uint64               // the block to re-organise next, 0 for none
+	reorged  map[common.Hash]bool // transactions that had their reorg
+}
+
+// A Head names the latest block.
+type Head struct {
+	Number uint64
+	Hash   chain.Hash
+}
+
+// Start builds the chain, deploys the token, funds the wallets and serves
+// JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
+// error of an address in use matches syscall.EADDRINUSE.
+func Start(ctx context.Context, cfg Config) (*Chain, error) {
+	c, err := start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("starting the chain: %w", err)
+	}
+	return c, nil
+}
+
+func start(ctx context.Context, cfg Config) (*Chain, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	// First of all, since a taken port is the likeliest reason to fail.
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	c := &Chain{cfg: cfg, reorged: make(map[common.Hash]bool), url: "http://" + listener.Addr().String()}
+	for _, step := range []func() error{c.makeKeys, c.startNode, c.deploy} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, c.closeNode(), listener.Close())
+		}
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	if cfg.BlockTime > 0 {
+		c.running.Go(func() { c.produce(running) })
+	}
+	c.server = &http.Server{Handler: c.front, ReadHeaderTimeout: 10 * time.Second}
+	c.running.Go(func() {
+		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.cfg.Log.Error("serving the chain's JSON-RPC", "err", err)
+		}
+	})
+	return c, nil
+}
+
+// closeGrace is the time that Close gives to requests under way.
+const closeGrace = time.Second
+
+// Close stops the service and the chain, and forgets everything on it. No
+// goroutine of the chain is left when it returns, except one of the node's
+// that sleeps for another second. Call it once.
+func (c *Chain) Close() error {
+	c.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if err := c.server.Shutdown(ctx); err != nil {
+		_ = c.server.Close() // cut the connections that are still open
+	}
+	c.running.Wait()
+	if err := c.closeNode(); err != nil {
+		return fmt.Errorf("closing the chain: %w", err)
+	}
+	return nil
+}
+
+// URL returns where the chain serves JSON-RPC, such as http://127.0.0.1:8545.
+func (c *Chain) URL() string { return c.url }
+
+// ID returns the chain id.
+func (c *Chain) ID() uint64 { return c.cfg.ChainID }
+
+// Token returns the test token.
+func (c *Chain) Token() token.Token { return c.token }
+
+// Wallets returns the funded wallets.
+func (c *Chain) Wallets() []Wallet { return append([]Wallet(nil), c.wallets...) }
+
+// Head returns the latest block.
+func (c *Chain) Head() Head {
+	h := c.eth.BlockChain().CurrentBlock()
+	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash())}
+}

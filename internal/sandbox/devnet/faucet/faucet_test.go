@@ -1,0 +1,59 @@
+package faucet_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
+)
+
+// start runs a chain until the test ends.
+func start(t *testing.T, config devnet.Config) *devnet.Chain {
+	t.Helper()
+	config.Listen, config.BlockTime, config.Now = "127.0.0.1:0", 50*time.Millisecond, time.Now
+	chain, err := devnet.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = chain.Close() })
+	return chain
+}
+
+// TestGive: an account that had nothing has what it was given, twice over after a
+// second time.
+func TestGive(t *testing.T) {
+	chain := start(t, devnet.Config{})
+	node, err := ethclient.DialContext(t.Context(), chain.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	to := token.Address{19: 0x77}
+	for n := range uint64(2) {
+		if err := faucet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)); err != nil {
+			t.Fatal(err)
+		}
+		tokens, tokensErr := chain.TokenBalance(t.Context(), to)
+		wei, weiErr := node.BalanceAt(t.Context(), common.Address(to), nil)
+		if err := errors.Join(tokensErr, weiErr); err != nil || tokens != token.Units(5*(n+1)) || wei.Uint64() != 7*(n+1) {
+			t.Errorf("after %d gifts: %v tokens, %v wei, %v", n+1, tokens, wei, err)
+		}
+	}
+}
+
+// TestOtherChains: one with another id and one with other keys are refused.
+func TestOtherChains(t *testing.T) {
+	for _, config := range []devnet.Config{{ChainID: 1}, {Seed: "another"}} {
+		chain := start(t, config)
+		if err := faucet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1), token.Units(1)); !errors.Is(err,
+			faucet.ErrChain) {
+			t.Errorf("%+v: %v", config, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package devnet
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth"
+	"github.com/ethereum/go-ethereum/eth/ethconfig"
+	"github.com/ethereum/go-ethereum/eth/filters"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/p2p"
+	"github.com/ethereum/go-ethereum/params"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+)
+
+// Limits of the JSON-RPC service: far above the requests of Remit, so that no test
+// fails by a limit of the node.
+const (
+	maxBatchItems = 10_000
+	maxBatchReply = 256 << 20 // bytes
+	maxRequest    = 64 << 20  // bytes
+)
+
+// Limits of the transaction pool, in transactions. A whole burst from one wallet,
+// or from all, must fit, in any order of nonces.
+const (
+	poolPerAccount = 16_384
+	poolTotal      = 131_072
+)
+
+// startNode starts the chain at its genesis block and its JSON-RPC service,
+// without a listener. closeNode undoes it, also one that failed half way.
+func (c *Chain) startNode() (err error) {
+	if c.node, err = node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}}); err != nil {
+		return err
+	}
+	service, err := eth.New(c.node, c.ethConfig())
+	if err != nil {
+		return fmt.Errorf("making the node: %w", err)
+	}
+	if err := c.node.Start(); err != nil {
+		return fmt.Errorf("starting the node: %w", err)
+	}
+	c.eth = service
+	genesis := service.BlockChain().CurrentBlock()
+	service.BlockChain().SetSafe(genesis)
+	service.BlockChain().SetFinalized(genesis)
+
+	c.receipts = &receipts{blocks: service.BlockChain(), mined: make(map[common.Hash]mined), stuck: make(map[common.Hash]bool)}
+	// The node's own HTTP service would offer the same, but behind another
+	// connection; and its in-process one offers admin and debug as well.
+	c.rpc = rpc.NewServer()
+	c.rpc.SetBatchLimits(maxBatchItems, maxBatchReply)
+	c.rpc.SetHTTPBodyLimit(maxRequest)
+	apis := append(service.APIs(), rpc.API{
+		Namespace: "eth",
+		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
+	}, rpc.API{Namespace: "web3", Service: web3{}},
+		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
+	for _, api := range apis {
+		if own, ok := api.Service.(blockReceipts); ok {
+			c.receipts.node = own
+		}
+		switch api.Namespace {
+		case "eth", "net", "txpool", "web3":
+			if err := c.rpc.RegisterName(api.Namespace, api.Service); err != nil {
+				return fmt.Errorf("offering %s: %w", api.Namespace, err)
+			}
+		}
+	}
+	c.client = ethclient.NewClient(rpc.DialInProc(c.rpc))
+	c.front = &front{node: c.rpc}
+	return nil
+}
+
+// web3 answers the first question of many clients: the name of the node.
+type web3 struct{}
+
+// ClientVersion answers web3_clientVersion.
+func (web3) ClientVersion() string { return "remit-devnet/1" }
+
+func (c *Chain) closeNode() error {
+	if c.client != nil {
+		c.client.Close()
+	}
+	if c.rpc != nil {
+		c.rpc.Stop()
+	}
+	if c.node == nil {
+		return nil
+	}
+	return c.node.Close()
+}
+
+// ethConfig returns the node's configuration.
+func (c *Chain) ethConfig() *ethconfig.Config {
+	rules := *params.AllDevChainProtocolChanges
+	rules.ChainID = bigInt(c.cfg.ChainID)
+	rules.BogotaTime = nil // not on any live chain yet
+	if c.cfg.Amsterdam {
+		rules.AmsterdamTime = new(uint64)
+	}
+
+	alloc := core.SystemContractAllocs()
+	maps.Copy(alloc, types.GenesisAlloc{
+		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
+		common.Address(c.burner.Address):     {Balance: ether(burnerGas)},
+		burnTarget:                           {Balance: new(big.Int), Code: burnCode},
+		common.Address(disburser.Deployer()): {Balance: new(big.Int), Code: disburser.DeployerCode()},
+	})
+	for a, code := range c.cfg.Contracts {
+		alloc[common.Address(a)] = types.Account{Balance: new(big.Int), Code: code}
+	}
+	for _, w := range c.wallets {
+		alloc[common.Address(w.Address)] = types.Account{Balance: ether(walletGas)}
+	}
+
+	conf := ethconfig.Defaults
+	conf.Genesis = &core.Genesis{
+		Config:    &rules,
+		GasLimit:  gasLimit,
+		Timestamp: uint64(c.cfg.Now().Unix()) - 1,
+		Alloc:     alloc,
+	}
+	conf.SyncMode = ethconfig.FullSync
+	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
+	conf.Miner.GasCeil = gasLimit
+	conf.Miner.Recommit = time.Hour // after which a block is closed with what it has: on a slow machine 2 s, the default, leave payments out
+	conf.RPCTxFeeCap = 0            // no cap
+	conf.TxPool.NoLocals = true
+	conf.TxPool.AccountSlots = poolPerAccount
+	conf.TxPool.AccountQueue = poolPerAccount
+	conf.TxPool.GlobalSlots = poolTotal
+	conf.TxPool.GlobalQueue = poolTotal
+	conf.TxPool.Lifetime = 24 * time.Hour
+	conf.NoPrefetch = true // the database is in memory: to execute a block's transactions beforehand takes what it is to save
+
+	// Megabytes. The database is in memory already: caches before it only double it.
+	conf.DatabaseCache = 16
+	conf.TrieCleanCache = 16
+	conf.TrieDirtyCache = 64
+	conf.SnapshotCache = 16
+	return &conf
+}
+
+func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
+
+// ether returns n ether in wei.
+func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }

@@ -1,0 +1,77 @@
+package devnet
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Balances at the start.
+const (
+	walletTokens = 1_000_000_000_000 // 1,000,000 USDC
+	walletGas    = 1_000             // ether
+	ownerGas     = 1_000_000         // ether
+	burnerGas    = 1_000_000_000_000 // ether
+)
+
+// A Wallet is an account whose key is public: the key of wallet n is
+// keccak256("<seed>/wallet/<n>"), n from 0. Never send anything of value to one,
+// on any chain.
+type Wallet struct {
+	Address token.Address
+	Key     [32]byte // secp256k1 private key
+}
+
+// PrivateKey returns the key as "0x" and 64 hex digits, the form that other
+// tools import.
+func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
+
+// sign returns tx signed by w.
+func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
+	key, err := crypto.ToECDSA(w.Key[:])
+	if err != nil {
+		return nil, err
+	}
+	return types.SignNewTx(key, types.LatestSignerForChainID(bigInt(chainID)), tx)
+}
+
+// derive returns the account of the key keccak256("<seed>/<role>").
+func derive(seed, role string) (Wallet, error) {
+	var w Wallet
+	h := keccak.NewLegacyKeccak256()
+	h.Write([]byte(seed + "/" + role))
+	h.Sum(w.Key[:0])
+	key, err := crypto.ToECDSA(w.Key[:])
+	if err != nil {
+		return Wallet{}, fmt.Errorf("seed %q gives no key for %s: %w", seed, role, err)
+	}
+	w.Address = token.Address(crypto.PubkeyToAddress(key.PublicKey))
+	return w, nil
+}
+
+// makeKeys derives every account of the chain and the token's address.
+func (c *Chain) makeKeys() error {
+	var err error
+	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {
+		return err
+	}
+	if c.burner, err = derive(c.cfg.Seed, "burner"); err != nil {
+		return err
+	}
+	for n := range c.cfg.Wallets {
+		w, err := derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n))
+		if err != nil {
+			return err
+		}
+		c.wallets = append(c.wallets, w)
+	}
+	contract := crypto.CreateAddress(common.Address(c.owner.Address), 0)
+	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
+	return nil
+}

@@ -1,0 +1,83 @@
+// Package fault holds the misbehaviour of everything around Remit, once: nodes with
+// habits, services behind a bad network, and processes that end between two calls
+// of their ports. The acceptance runs of bench and the page of `remit local` play
+// it. It decides nothing about when.
+package fault
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+)
+
+// ErrEnded is the answer of every port to a process that has ended. No line that
+// reads it has an effect: all effects go through the ports.
+var ErrEnded = errors.New("the process has ended")
+
+// A Process is the process that serves one request. It ends at its Cut: from then
+// on no call of its ports reaches a table, a node or a queue, as after SIGKILL.
+type Process struct {
+	Cut   Cut
+	Ended chan struct{} // closed at the end
+	once  sync.Once
+}
+
+// A Cut is the place at which a process ends: just before or just after it makes a
+// call of this name. The zero Cut is none.
+type Cut struct {
+	Op     string // as of interpose.Call: "Commit"
+	Before bool
+}
+
+// NewProcess returns a process that ends at cut.
+func NewProcess(cut Cut) *Process { return &Process{Cut: cut, Ended: make(chan struct{})} }
+
+type key struct{}
+
+// With returns a context whose calls of ports are those of p.
+func (p *Process) With(ctx context.Context) context.Context {
+	return context.WithValue(ctx, key{}, p)
+}
+
+// HasEnded reports whether the process of ctx has ended. Contexts without a process
+// belong to one that never does.
+func HasEnded(ctx context.Context) bool {
+	p, ok := ctx.Value(key{}).(*Process)
+	if !ok {
+		return false
+	}
+	select {
+	case <-p.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Around makes a call of a port for the process of ctx, or ends the process there. It
+// implements interpose.Around. What is under way at that moment may still arrive.
+func Around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+	p, ok := ctx.Value(key{}).(*Process)
+	if !ok {
+		apply(ctx)
+		return nil
+	}
+	here := p.Cut.Op == c.Op
+	if here && p.Cut.Before {
+		p.end()
+	}
+	if HasEnded(ctx) {
+		return ErrEnded
+	}
+	if apply(ctx); here {
+		p.end()
+	}
+	if HasEnded(ctx) {
+		return ErrEnded
+	}
+	return nil
+}
+
+func (p *Process) end() { p.once.Do(func() { close(p.Ended) }) }

@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A day is a UTC day of a merchant in one mode, or of one of its keys.
+type day struct {
+	merchant, mode, key string
+	number              int64 // days since 1970-01-01
+}
+
+func dayOf(c store.Charge, key string) day {
+	return day{c.Merchant, c.Mode, key, c.At.Unix() / int64(24*time.Hour/time.Second)}
+}
+
+// A tally is what was spent in a day.
+type tally struct {
+	amount token.Amount
+	count  uint64
+}
+
+// Charge implements store.DailyLimits.
+func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
+	return s.locked(ctx, func() error {
+		if !s.counts(c) {
+			return store.ErrDayKeys
+		}
+		for _, l := range c.Limits {
+			spent, most := s.spent[dayOf(c, l.Key)], wallet.Spendable(l.Amount)
+			if !most.IsZero() && (most.Less(c.Amount) || most.Sub(c.Amount).Less(spent.amount)) || l.Count > 0 && l.Count < c.Count+spent.count {
+				return store.ErrDailyLimit
+			}
+		}
+		for _, l := range c.Limits {
+			spent := s.spent[dayOf(c, l.Key)]
+			if !l.Amount.IsZero() {
+				spent.amount, _ = spent.amount.Add(c.Amount) // at most the limit
+			}
+			if l.Count > 0 {
+				spent.count += c.Count
+			}
+			s.spent[dayOf(c, l.Key)] = spent
+		}
+		return nil
+	}, store.Within("limits", len(c.Limits), store.MaxLimits))
+}
+
+// counts reports whether the day of c counts its key, or has room for it.
+func (s *Payments) counts(c store.Charge) bool {
+	keys, fresh := 0, false
+	for _, l := range c.Limits {
+		_, counted := s.spent[dayOf(c, l.Key)]
+		fresh = fresh || l.Key != "" && !counted
+	}
+	for d := range s.spent {
+		if d == dayOf(c, d.key) && d.key != "" {
+			keys++
+		}
+	}
+	return !fresh || keys < store.MaxDayKeys
+}
+
+// Refund implements store.DailyLimits.
+func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
+	return s.locked(ctx, func() error {
+		for _, l := range c.Limits {
+			if spent := s.spent[dayOf(c, l.Key)]; !l.Amount.IsZero() && spent.amount.Less(c.Amount) || l.Count > 0 && spent.count < c.Count {
+				return nil
+			}
+		}
+		for _, l := range c.Limits {
+			spent := s.spent[dayOf(c, l.Key)]
+			spent.amount, spent.count = spent.amount.Sub(c.Amount), spent.count-min(spent.count, c.Count)
+			s.spent[dayOf(c, l.Key)] = spent
+		}
+		return nil
+	}, store.Within("limits", len(c.Limits), store.MaxLimits))
+}

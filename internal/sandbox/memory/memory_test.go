@@ -1,0 +1,32 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/storetest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+func TestPayments(t *testing.T) {
+	storetest.AuditLog(t, memory.NewPayments())
+	storetest.Places(t, memory.NewPayments())
+	storetest.Payments(t, func(*testing.T) storetest.Protocol {
+		s := memory.NewPayments()
+		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet,
+			SpoilRegistration: s.SpoilRegistration,
+			SpoilSettings:     func() { s.SpoilSettings(settings.ErrDamaged) }}
+	})
+}
+
+func TestWebhooks(t *testing.T) {
+	storetest.Webhooks(t, func(*testing.T) webhook.Store { return memory.NewWebhooks() })
+}
+
+func TestAPIKeys(t *testing.T) {
+	storetest.Recipients(t, func(*testing.T) recipient.Store { return new(memory.APIKeys) })
+	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
+	storetest.KeySettings(t, new(memory.APIKeys))
+}

@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Create implements store.Payments.
+func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
+	err = s.locked(ctx, func() error {
+		if there := s.payments[p.ID]; there != nil {
+			stored, err = there.read()
+			return err
+		}
+		s.payments[p.ID] = &record{p: p}
+		stored, created = p, true
+		return nil
+	}, store.FitsPayment(p))
+	return stored, created, err
+}
+
+// Payment implements store.Payments.
+func (s *Payments) Payment(ctx context.Context, id payment.ID) (p payment.Payment, err error) {
+	err = s.locked(ctx, func() error {
+		p, err = s.payment(id)
+		return err
+	})
+	return p, err
+}
+
+func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
+	there := s.payments[id]
+	if there == nil {
+		return payment.Payment{}, store.ErrNotFound
+	}
+	return there.read()
+}
+
+// PaymentByHash implements store.Payments.
+func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (p payment.Payment, err error) {
+	err = s.locked(ctx, func() error {
+		p, err = s.payment(s.hashes[hash])
+		return err
+	})
+	return p, err
+}
+
+// Reassign implements store.Payments.
+func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.State != payment.Prepared || (there.p.Revision != old && there.p.Revision != p.Revision) {
+			return store.ErrChanged
+		}
+		there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// Discard implements store.Payments.
+func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		if !s.prepared(p) {
+			return store.ErrChanged
+		}
+		delete(s.payments, p.ID)
+		return nil
+	})
+}
+
+// prepared reports whether the stored payment is Prepared with p's revision.
+func (s *Payments) prepared(p payment.Payment) bool {
+	there := s.payments[p.ID]
+	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
+}
+
+// Adopt implements store.Payments.
+func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.Merchant != "" || there.p.State == payment.Prepared {
+			return store.ErrChanged
+		}
+		own := &there.p
+		own.Merchant, own.Mode, own.IdempotencyKey, own.Fingerprint = p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint
+		own.Reference, own.Metadata, own.Entries = p.Reference, p.Metadata, p.Entries
+		s.enlist(there)
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// Redact implements store.Payments.
+func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || !there.p.State.Final() {
+			return store.ErrChanged
+		}
+		there.p.Reference, there.p.Metadata, there.p.Entries, there.p.Event = "", nil, p.Entries, p.Event
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// Finish implements store.Payments.
+func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.State != payment.Committed {
+			return store.ErrChanged
+		}
+		end := &there.p
+		end.State, end.Onchain, end.Block, end.Fee, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Fee, p.Failure, p.Event
+		end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// Append implements store.AuditLog.
+func (s *Payments) Append(ctx context.Context, e store.Act) error {
+	return s.locked(ctx, func() error {
+		if !slices.Contains(s.audit, e) {
+			s.audit = append(s.audit, e)
+		}
+		return nil
+	})
+}
+
+// Acts implements store.AuditLog.
+func (s *Payments) Acts(ctx context.Context, since time.Time) (all []store.Act, err error) {
+	err = s.locked(ctx, func() error {
+		for _, e := range s.audit {
+			if !e.At.Before(since) {
+				all = append(all, e)
+			}
+		}
+		return nil
+	})
+	return all, err
+}

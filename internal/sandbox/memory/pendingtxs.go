@@ -1,0 +1,161 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A pendingTx is a stored pending transaction. Its Hashes are replaced, never
+// changed in place.
+type pendingTx struct {
+	wallet.PendingTx
+	spoiled bool
+}
+
+// Commit implements store.PendingTxs.
+func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		if !s.prepared(p) {
+			return store.ErrChanged
+		}
+		if !s.put(store.PendingTxOf(p)) {
+			return store.ErrNonceTaken
+		}
+		there := s.payments[p.ID]
+		committed := &there.p
+		committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
+		committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
+		if p.Merchant != "" {
+			s.enlist(there)
+		}
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// AddAttempt implements store.PendingTxs.
+func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there, newer := s.payments[p.ID], store.PendingTxOf(p)
+		earlier := newer.Hashes[:len(newer.Hashes)-1]
+		if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
+			return store.ErrChanged
+		}
+		there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
+		return nil
+	}, store.FitsPayment(p))
+}
+
+// bare returns attempts without the bytes, which the pending transaction has.
+func bare(attempts []payment.Attempt) []payment.Attempt {
+	attempts = slices.Clone(attempts)
+	for i := range attempts {
+		attempts[i].Raw = nil
+	}
+	return attempts
+}
+
+// PutNoop implements store.PendingTxs.
+func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.locked(ctx, func() error {
+		if !s.put(tx) {
+			return store.ErrNonceTaken
+		}
+		return nil
+	}, store.FitsTx(tx))
+}
+
+// BumpNoop implements store.PendingTxs.
+func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.locked(ctx, func() error {
+		if !s.bump(tx) {
+			return store.ErrChanged
+		}
+		return nil
+	}, store.FitsTx(tx))
+}
+
+// PendingTxs implements store.PendingTxs.
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
+	err = s.locked(ctx, func() error {
+		i, _ := s.find(id, from)
+		txs = make([]wallet.PendingTx, 0, len(s.txs[id])-i)
+		for _, tx := range s.txs[id][i:] {
+			if tx.spoiled {
+				unreadable++
+				continue
+			}
+			txs = append(txs, tx.PendingTx)
+		}
+		return nil
+	})
+	return txs, unreadable, err
+}
+
+// PendingTx implements store.PendingTxs.
+func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (tx wallet.PendingTx, err error) {
+	err = s.locked(ctx, func() error {
+		i, found := s.find(id, nonce)
+		switch {
+		case !found:
+			return wallet.ErrUnknown
+		case s.txs[id][i].spoiled:
+			return store.ErrUnreadable
+		default:
+			tx = s.txs[id][i].PendingTx
+			return nil
+		}
+	})
+	return tx, err
+}
+
+// DeletePendingTx implements store.PendingTxs.
+func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	return s.locked(ctx, func() error {
+		if i, found := s.find(id, nonce); found {
+			s.txs[id] = slices.Delete(s.txs[id], i, i+1)
+		}
+		return nil
+	})
+}
+
+// put stores a pending transaction and its hash, and reports whether it did: a
+// nonce takes one only.
+func (s *Payments) put(tx wallet.PendingTx) bool {
+	i, found := s.find(tx.ID, tx.Nonce)
+	if found {
+		return false
+	}
+	s.txs[tx.ID] = slices.Insert(s.txs[tx.ID], i, &pendingTx{PendingTx: tx})
+	s.hashes[tx.Hash()] = tx.Payment
+	return true
+}
+
+// bump stores the newest attempt of tx and its hash, and reports whether it
+// did: the stored attempts must be exactly those before it.
+func (s *Payments) bump(tx wallet.PendingTx) bool {
+	i, found := s.find(tx.ID, tx.Nonce)
+	if !found {
+		return false
+	}
+	there := &s.txs[tx.ID][i].PendingTx
+	if there.Payment != tx.Payment || !slices.Equal(there.Hashes, tx.Hashes[:len(tx.Hashes)-1]) {
+		return false
+	}
+	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
+	there.Raw, there.Fees, there.At, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Gas
+	s.hashes[tx.Hash()] = tx.Payment
+	return true
+}
+
+// find returns the index of a nonce's pending transaction in s.txs[id], or the
+// index where it would be, and whether there is one.
+func (s *Payments) find(id wallet.ID, nonce uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.txs[id], nonce, func(tx *pendingTx, nonce uint64) int {
+		return cmp.Compare(tx.Nonce, nonce)
+	})
+}

@@ -1,0 +1,122 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// versions are the versions of settings, oldest first.
+type versions[T any] struct {
+	all      []T
+	last     uint64
+	unusable error // of the newest
+}
+
+// set adds v as the next version if the newest is v's.
+func (h *versions[T]) set(t settings.Table[T], v T) error {
+	if err := t.Validate(v); err != nil {
+		return err
+	}
+	if t.Stamp(&v).Version != h.last {
+		return store.ErrChanged
+	}
+	h.last++
+	t.Stamp(&v).Version, t.Stamp(&v).At = h.last, t.Stamp(&v).At.UTC()
+	h.all, h.unusable = append(slices.Clip(h.all[max(0, len(h.all)+1-settings.Kept):]), v), nil
+	return nil
+}
+
+// newest returns the newest version, or why it cannot be obeyed.
+func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
+	switch {
+	case h.unusable != nil:
+		err = h.unusable
+	case len(h.all) == 0:
+		err = settings.ErrMissing
+	default:
+		v = h.all[len(h.all)-1]
+		if _, err = t.Decode(*t.Stamp(&v), t.Encode(v)); err == nil {
+			return v, nil
+		}
+	}
+	var none T
+	t.Stamp(&none).Version = h.last
+	return none, err
+}
+
+// newestFirst returns a copy.
+func (h *versions[T]) newestFirst() []T {
+	all := slices.Clone(h.all)
+	slices.Reverse(all)
+	return all
+}
+
+// Rules implements store.Settings.
+func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
+	if r.Denied, err = s.Denied(ctx); err != nil {
+		return r, err
+	}
+	err = s.locked(ctx, func() error {
+		r.Settings, r.Unusable = s.settings.newest(settings.Payments)
+		r.Coin = s.coin
+		return nil
+	})
+	return r, err
+}
+
+// Bind implements store.Settings.
+func (s *Payments) Bind(ctx context.Context, c store.Coin, _ time.Time) error {
+	return s.locked(ctx, func() error {
+		if s.coin != (store.Coin{}) && s.coin != c {
+			return store.ErrOtherCoin
+		}
+		s.coin = c
+		return nil
+	})
+}
+
+// SetSettings implements store.Settings.
+func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
+	return s.locked(ctx, func() error { return s.settings.set(settings.Payments, v) })
+}
+
+// SettingsHistory implements store.Settings.
+func (s *Payments) SettingsHistory(ctx context.Context) (all []settings.Settings, err error) {
+	err = s.locked(ctx, func() error {
+		all = s.settings.newestFirst()
+		return nil
+	})
+	return all, err
+}
+
+// SpoilSettings makes the current settings unusable until others are set.
+func (s *Payments) SpoilSettings(unusable error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settings.unusable = unusable
+}
+
+// KeySettings implements settings.KeyStore.
+func (s *APIKeys) KeySettings(context.Context) (settings.Keys, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.settings.newest(settings.APIKeys)
+}
+
+// SetKeySettings implements settings.KeyStore.
+func (s *APIKeys) SetKeySettings(_ context.Context, k settings.Keys) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings.set(settings.APIKeys, k)
+}
+
+// KeySettingsHistory implements settings.KeyStore.
+func (s *APIKeys) KeySettingsHistory(context.Context) ([]settings.Keys, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.settings.newestFirst(), nil
+}

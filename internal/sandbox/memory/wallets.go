@@ -1,0 +1,216 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A purse is a stored wallet and the run that claims it.
+type purse struct {
+	w  wallet.Wallet
+	by string
+}
+
+// read returns the wallet with copies of its maps.
+func (p *purse) read() wallet.Wallet {
+	w := p.w
+	w.Reservations, w.PerMerchant = maps.Clone(w.Reservations), maps.Clone(w.PerMerchant)
+	return w
+}
+
+// Register implements store.Wallets.
+func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
+	return s.locked(ctx, func() error {
+		if _, registered := s.registry[r.ID]; !registered {
+			r.Since, r.Opened = r.Since.UTC(), false
+			s.registry[r.ID] = r
+		}
+		return nil
+	})
+}
+
+// SetState implements store.Wallets.
+func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
+	return s.locked(ctx, func() error { return s.setState(id, from, to, at) })
+}
+
+func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) error {
+	r, registered := s.registry[id]
+	switch {
+	case !registered:
+		return wallet.ErrUnknown
+	case r.State == to:
+		return nil
+	case r.State != from:
+		return store.ErrChanged
+	}
+	r.State, r.Since = to, at.UTC()
+	s.registry[id] = r
+	return nil
+}
+
+// Retire implements store.Wallets.
+func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
+	return s.change(ctx, w.ID, func(p *purse) error {
+		if s.registry[w.ID].State == wallet.Retired {
+			return nil
+		}
+		if p.w.NextNonce != w.NextNonce || p.w.Paused != w.Paused || len(p.w.Reservations) > 0 {
+			return store.ErrChanged
+		}
+		err := s.setState(w.ID, wallet.Draining, wallet.Retired, at)
+		if err == nil {
+			p.w.Paused = wallet.RetiredReason
+		}
+		return err
+	})
+}
+
+// Open implements store.Wallets.
+func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+	return s.locked(ctx, func() error {
+		if s.wallets[w.ID] != nil {
+			return nil
+		}
+		w.Balance, w.Gas = wallet.Spendable(w.Balance), wallet.Spendable(w.Gas)
+		reservations := map[payment.ID]wallet.Reservation{}
+		maps.Copy(reservations, w.Reservations)
+		w.Reservations, w.PerMerchant = reservations, map[string]uint64{}
+		s.wallets[w.ID] = &purse{w: w}
+		r, registered := s.registry[w.ID]
+		if !registered {
+			r = wallet.Registration{ID: w.ID, State: wallet.Draining, Key: wallet.InSecret}
+		}
+		r.Opened = true
+		s.registry[w.ID] = r
+		return nil
+	}, store.Within("reservations", len(w.Reservations), wallet.MaxInFlight))
+}
+
+// Wallet implements store.Wallets.
+func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, err error) {
+	err = s.change(ctx, id, func(p *purse) error {
+		w = p.read()
+		return nil
+	})
+	return w, err
+}
+
+// Wallets implements store.Wallets.
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (registry wallet.Registry, err error) {
+	err = s.locked(ctx, func() error {
+		for id, r := range s.registry {
+			if id.ChainID == chainID {
+				registry = append(registry, r)
+			}
+		}
+		slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		return nil
+	})
+	return registry, err
+}
+
+// SetCompared implements store.Wallets.
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		if s.compared[chainID].Revision != c.Revision {
+			return store.ErrChanged
+		}
+		c.At, c.Seen, c.Silent, c.Revision = c.At.UTC(), c.Seen.UTC(), maps.Clone(c.Silent), c.Revision+1
+		s.compared[chainID] = c
+		return nil
+	})
+}
+
+// Compared implements store.Wallets.
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (c store.Comparison, err error) {
+	err = s.locked(ctx, func() error {
+		c = s.compared[chainID]
+		c.Silent = maps.Clone(c.Silent)
+		return nil
+	})
+	return c, err
+}
+
+// Claim implements store.Wallets.
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error) {
+	err = s.change(ctx, id, func(p *purse) error {
+		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
+			p.by, p.w.ClaimedUntil = by, until.UTC()
+		}
+		return nil
+	})
+	return held, err
+}
+
+// Reconcile implements store.Wallets.
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+		return err
+	}
+	return s.change(ctx, w.ID, func(p *purse) error {
+		if p.w.NextNonce != w.NextNonce || p.w.Returned != w.Returned {
+			return store.ErrChanged
+		}
+		p.w.Balance, p.w.Gas, p.w.Damaged = wallet.Spendable(balance), wallet.Spendable(gas), ""
+		if perMerchant != nil {
+			p.w.PerMerchant = maps.Clone(perMerchant)
+		}
+		return nil
+	})
+}
+
+// Advance implements store.Wallets.
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if p.w.NextNonce <= next {
+			p.w.NextNonce, p.w.NoopsBelow = next, noopsBelow
+		}
+		return nil
+	})
+}
+
+// Pause implements store.Wallets.
+func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		p.w.Paused = cmp.Or(reason, unexplained)
+		return nil
+	})
+}
+
+// unexplained stands for an empty reason, which would read as not paused.
+const unexplained = "unexplained"
+
+// Repause implements store.Wallets.
+func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if p.w.Paused != from && p.w.Paused != to {
+			return store.ErrChanged
+		}
+		p.w.Paused = to
+		return nil
+	})
+}
+
+// change calls f with a stored wallet, or returns wallet.ErrUnknown.
+func (s *Payments) change(ctx context.Context, id wallet.ID, f func(*purse) error) error {
+	return s.locked(ctx, func() error {
+		p := s.wallets[id]
+		if p == nil {
+			return wallet.ErrUnknown
+		}
+		return f(p)
+	})
+}
