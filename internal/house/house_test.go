@@ -58,9 +58,29 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
 			}
 		}
-		if filepath.Dir(path) == "docs" && !bytes.Contains(all["README.md"], []byte("]("+path+")")) {
-			t.Errorf("README.md does not link %s", path)
+		if name := filepath.Base(path); filepath.Dir(path) == "docs" && name != "README.md" &&
+			!bytes.Contains(all["docs/README.md"], []byte("]("+name+")")) {
+			t.Errorf("docs/README.md does not link %s", name)
 		}
+	}
+}
+
+// TestNumbersOfREADME: docs/performance.md, which has its figures from bench/results,
+// has each number of the table in README.md. A thousand payments cost a thousandth of
+// what it says of a million at that rate.
+func TestNumbersOfREADME(t *testing.T) {
+	all := files(t)
+	_, table, _ := bytes.Cut(all["README.md"], []byte("\n## Five measured numbers\n"))
+	table, _, _ = bytes.Cut(table, []byte("\n["))
+	results := strings.ReplaceAll(string(all["docs/performance.md"]), "| 24755.77 |", "| 24.76 |")
+	numbers := regexp.MustCompile(`\b\d[\d,]*(\.\d+)?\b`).FindAllString(string(table), -1)
+	for _, n := range numbers {
+		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(n, ",", "")) + `\b`).MatchString(strings.ReplaceAll(results, ",", "")) {
+			t.Errorf("docs/performance.md does not have README.md's %s", n)
+		}
+	}
+	if len(numbers) < 12 {
+		t.Errorf("README.md's table has the numbers %v: has its form changed?", numbers)
 	}
 }
 

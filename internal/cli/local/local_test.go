@@ -263,16 +263,37 @@ func TestWelcome(t *testing.T) {
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
 	url := strings.Fields(out.Await(t, "API"))[1]
 	var script strings.Builder
-	for _, name := range []string{"KEY=", "TX=", "sleep 4"} {
+	for _, name := range []string{"KEY=", "/send-payment", " -d ", "sleep 4"} {
 		line := strings.TrimSpace(out.Await(t, name))
-		if shown := strings.ReplaceAll(line, url, "http://127.0.0.1:8080"); !strings.Contains(string(readme), "\n"+shown+"\n") {
+		shown := strings.ReplaceAll(line, url, "http://127.0.0.1:8080")
+		if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(shown) + `$`).Match(readme) {
 			t.Errorf("README.md does not show %s", shown)
 		}
-		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "sleep 1", 1))
+		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "echo; sleep 1", 1))
 	}
 	printed := guidetest.Run(t, script.String())
-	if !regexp.MustCompile(`^remit_test_\w+\n\{"tx_hash":"(0x\w+)".*"pending".*\n\{"tx_hash":"0x\w+"`).MatchString(printed) {
+	if !regexp.MustCompile(`^\{"tx_hash":"(0x\w+)","status":"pending".*\n\{"data":\[\{"tx_hash":"0x\w+"`).MatchString(printed) {
 		t.Errorf("the lines print %s", printed)
+	}
+}
+
+// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no
+// other stack.
+func TestReadyKey(t *testing.T) {
+	dynamotest.Clear(t)
+	for flag, want := range map[string]int{
+		"--key-creation=public": 201, "--key-creation=operator": 401, "--dynamodb=" + dynamotest.Start(t): 401,
+	} {
+		out, stop := localtest.Start(t, &local.Command{}, flag, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")
+		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1], Key: local.ReadyKey}
+		answer, err := api.Call(t.Context(), "POST", "/send-payment", `{"to":"0x2222222222222222222222222222222222222222","amount":1}`)
+		if err != nil || answer.Status != want {
+			t.Errorf("%s: answered %d %s %v, want %d", flag, answer.Status, answer.Body, err, want)
+		}
+		if shown := strings.Contains(out.Await(t, "export KEY="), local.ReadyKey); shown != (want == 201) {
+			t.Errorf("%s: the welcome prints the key: %v", flag, shown)
+		}
+		stop()
 	}
 }
 

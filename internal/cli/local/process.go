@@ -85,6 +85,9 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if err := s.write(ctx, s.tables, log); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the settings: %w", err), s.chain.close())
 	}
+	if err := s.storeReadyKey(ctx); err != nil {
+		return nil, errors.Join(err, s.chain.close())
+	}
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)
 	book := recipient.NewBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)

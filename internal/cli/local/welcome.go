@@ -43,16 +43,20 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// curls are the lines that README shows. Where strangers get no key, an operator makes it.
+// curls are the lines that README shows. A stack without the ready-made key begins with
+// one of its own, which an operator makes where strangers get none.
 func (s *process) curls() string {
-	join := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
-	if s.KeyCreation != "public" {
-		join = fmt.Sprintf(".cache/bin/remit keys create Acme --yes --stack %s", s.url)
+	key := "export KEY=" + ReadyKey
+	if !s.hasReadyKey() {
+		create := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
+		if s.KeyCreation != "public" {
+			create = fmt.Sprintf(".cache/bin/remit keys create Acme --yes --stack %s", s.url)
+		}
+		key = fmt.Sprintf("export KEY=$(%s | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*')", create)
 	}
-	return fmt.Sprintf(`  KEY=$(%[3]s | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY
-
-  PAID=$(curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' -d '{"to":"%[2]s","amount":1000000,"reference":"inv-2041"}'); echo "$PAID"; TX=$(echo "$PAID" | grep -o '"tx_hash":"[^"]*' | cut -d'"' -f4)
-
-  sleep 4; curl -s %[1]s/transaction/$TX -H "x-api-key: $KEY"
-`, s.url, sample, join)
+	return fmt.Sprintf(`  %[3]s
+  curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' \
+    -d '{"to":"%[2]s","amount":1000000}'
+  sleep 4; curl -s "%[1]s/transactions?idempotency_key=inv-2041" -H "x-api-key: $KEY"
+`, s.url, sample, key)
 }

@@ -57,7 +57,7 @@ func TestSchedule(t *testing.T) {
 	text, err := os.ReadFile(page)
 	must(t, err)
 	var all []time.Duration
-	for _, row := range regexp.MustCompile(`(?m)^\| \d+ \| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(`\| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
 		wait, err := time.ParseDuration(row[1] + row[2])
 		must(t, err)
 		all = append(all, wait)
