@@ -83,7 +83,8 @@ func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
 		}
 		err = fmt.Errorf("only remains of %s are there (%s)", f.stack, s.StackStatus)
 		if kept != "" {
-			err = fmt.Errorf("%w; %s has items and stays: name it in the parameter Existing…Table of its kind (docs/disasters.md#a-deleted-stack)", err, kept)
+			err = fmt.Errorf("%w; %s has items and stays: name it in the parameter Existing…Table of its kind "+
+				"(docs/disasters.md#a-deleted-stack)", err, kept)
 		}
 		return tables + do("delete-stack") + do("wait stack-delete-complete"), err
 	case types.StackStatusUpdateRollbackFailed:

@@ -106,7 +106,8 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
 		e.check(ctx, "audit log", e.auditLogIsCopied,
 			"find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what); without a log group, deploy this version")
-		e.check(ctx, "tables", e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; a table with the keys of another is in the wrong parameter")
+		e.check(ctx, "tables", e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; a table with the "+
+			"keys of another is in the wrong parameter")
 		if d.Account.Parameters["ReplicaRegion"] != "" {
 			e.check(ctx, "replicas of the secrets", e.secretsAreReplicated,
 				"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)")
