@@ -88,11 +88,11 @@ var calls = []struct {
 	name string
 	drop func(*plan.Consumption)
 }{
-	{"the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
-	{"the lookup of a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
-	{"the lookup of a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"without the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"without the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"without the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
+	{"without the lookup of a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"without the lookup of a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
 }
 
 // consumption counts what a payment uses, from the results of Store or of Batches.
@@ -159,7 +159,6 @@ func (r results) bills() string {
 	for _, l := range levers {
 		add(l.name, func(b basis) float64 { return million(b, l) - million(b) })
 	}
-	table("without")
 	least := p
 	for _, c := range calls {
 		fewer := p
