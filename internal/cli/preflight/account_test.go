@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,7 +173,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *account) fly() (found map[string]string, commands []string, err error) {
 	a.Helper()
 	var out bytes.Buffer
-	err = (&preflight.Command{Stack: "remit-prod", Template: filepath.Join("..", "..", "template.yaml"),
+	err = (&preflight.Command{Stack: "remit-prod", Template: "../../../template.yaml",
 		Parameters: strings.Fields(a.samconfig)}).Run(a.Context(), &out)
 	found = map[string]string{}
 	for line := range strings.Lines(out.String()) {

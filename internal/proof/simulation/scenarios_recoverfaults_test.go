@@ -159,8 +159,13 @@ var errBroken = errors.New("broken")
 // tables are of another coin, the wallets are paused.
 func TestRecoveryWithoutAnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*simulation.Scenario, *recovery.Recovery){
-		"nodes without transactions": func(s *simulation.Scenario, r *recovery.Recovery) {
-			r.Nodes = chain.Nodes{missing{s.Chain.Nodes[0]}, missing{s.Chain.Nodes[1]}}
+		"nodes without transactions": func(_ *simulation.Scenario, r *recovery.Recovery) {
+			nodes, _ := r.Nodes.Nodes(t.Context())
+			nodes = slices.Clone(nodes)
+			for i, n := range nodes {
+				nodes[i] = missing{n}
+			}
+			r.Nodes = nodes
 		},
 		"tables that cannot be read": func(_ *simulation.Scenario, r *recovery.Recovery) { r.Store = broken{r.Store} },
 		"no nodes":                   func(_ *simulation.Scenario, r *recovery.Recovery) { r.Nodes = nowhere{} },

@@ -46,7 +46,7 @@ func lists(found map[string]bool, name string, v reflect.Type) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Field(i)
-			if f.IsExported() && v.PkgPath() != "time" && strings.HasPrefix(v.PkgPath(), "remit/") {
+			if f.IsExported() && v.PkgPath() != "time" && strings.HasPrefix(v.PkgPath(), "github.com/remit-payouts/remit/") {
 				lists(found, v.String()+"."+f.Name, f.Type)
 			}
 		}
