@@ -68,14 +68,14 @@ type lever struct {
 
 var levers = []lever{
 	{"no traces", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
-	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself",
+	{"one request per second traced and a twentieth of the rest, X-Ray's default",
 		func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
 	{"check-receipts with 256 MB", func(s *plan.Deployment) { s.SettleGB = 0.25 }, false},
 	{"send-payment with 256 MB", func(s *plan.Deployment) { s.PostGB = 0.25 }, false},
 	{"send-payment with 1,024 MB, the small functions with 512 MB",
 		func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
-	{"webhooks gathered for a second, which delays them beyond the contract", func(s *plan.Deployment) { s.Gather = 1 }, false},
-	{"looking half as often", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
+	{"webhooks gathered for a second, which breaks the contract's delay", func(s *plan.Deployment) { s.Gather = 1 }, false},
+	{"half as many rounds", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
 	{"log level WARN, which loses the metrics", func(s *plan.Deployment) { s.LogBytes = 700 }, false},
 	{"authorizer cache of 300 s", func(s *plan.Deployment) { s.CacheSeconds = 300 }, true},
 	{"no authorizer cache", func(s *plan.Deployment) { s.CacheSeconds = 0 }, false},
@@ -88,11 +88,11 @@ var calls = []struct {
 	name string
 	drop func(*plan.Consumption)
 }{
-	{"the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
-	{"the question for a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
-	{"the question for a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"without the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"without the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"without the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
+	{"without the lookup of a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"without the lookup of a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
 }
 
 // consumption counts what a payment uses, from the results of Store or of Batches.
@@ -159,7 +159,6 @@ func (r results) bills() string {
 	for _, l := range levers {
 		add(l.name, func(b basis) float64 { return million(b, l) - million(b) })
 	}
-	table("without")
 	least := p
 	for _, c := range calls {
 		fewer := p
@@ -178,9 +177,9 @@ func (r results) bills() string {
 		return s.PerMillion(n/100, batch) / 100
 	})
 	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
-	add("the same with every lever that gives nothing up", func(b basis) float64 { return million(b, safe...) })
+	add("with every lever that gives nothing up", func(b basis) float64 { return million(b, safe...) })
 	small := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !strings.HasSuffix(l.name, " with 256 MB") })
-	add("the same without these calls, in 256 MB", func(b basis) float64 { return priced(b, least, small...) })
+	add("without these calls, in 256 MB", func(b basis) float64 { return priced(b, least, small...) })
 	return text
 }
 

@@ -53,7 +53,7 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 }
 
 // TestGasOfTheMemo: a payment's id after its transfer costs the least that call data
-// can: 16 gas a byte (EIP-2028), and nothing in the token. docs/performance.md says so.
+// can: 16 gas a byte (EIP-2028), and nothing in the token (docs/decisions/0011-id-on-the-chain.md).
 func TestGasOfTheMemo(t *testing.T) {
 	r := startRig(t)
 	first := r.account(chain.ConfirmationRule{}).Mined
