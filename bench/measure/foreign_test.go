@@ -158,7 +158,7 @@ func rewind(n *testNode) error {
 // deploy puts the test token and the deterministic deployer on the chain and funds new
 // wallets.
 func (n *testNode) deploy(ctx context.Context, wallets int) error {
-	text, err := os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", "TestToken.json"))
+	text, err := os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", "TestToken.json"))
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func BenchmarkGas(b *testing.B) {
 		Bytecode hexutil.Bytes
 	}
 	for name, into := range map[string]any{"TestProxy.json": &proxy, "TestToken.json": &behind} {
-		check(b, json.Unmarshal(must(os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", name)))(b), into))
+		check(b, json.Unmarshal(must(os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", name)))(b), into))
 	}
 	owner := [32]byte(crypto.Keccak256([]byte("gas/owner"))) // as package devnet derives it
 	args := must(proxy.ABI.Pack("", common.Address(c.Token().Contract)))(b)
