@@ -125,11 +125,11 @@ func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reserv
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
-		return busy, fmt.Errorf("ending the claim: %w", err)
+		return true, fmt.Errorf("ending the claim: %w", err)
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID)
 	if err != nil {
-		return busy, fmt.Errorf("reading the wallet again: %w", err)
+		return true, fmt.Errorf("reading the wallet again: %w", err)
 	}
 	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Reservations) > 0, nil
 }

@@ -23,9 +23,9 @@ const reconcileTries = 6
 // that are tied up, counts each merchant's nonces, and moves its ceiling. Count and
 // balances are of one block of one node, the one that leaves the least, and the write
 // holds only if no nonce was reserved or returned since the wallet was read, so no amount
-// is counted twice or not at all. A crash leaves less to spend than there is, counts that are too
-// high, or the old ceiling, until the next round. While what is tied up is not known in
-// full, nothing is stored.
+// is counted twice or not at all. A crash leaves less to spend than there is, counts that
+// are too high, or the old ceiling, until the next round. While the sum of what is tied up
+// is uncertain, nothing is stored.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	ceilingErr := p.bound(ctx, leading.Mined)
@@ -159,7 +159,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		coin, overflow := sum.coin.Add(owner.coin)
 		gas, overflows := sum.gas.Add(owner.gas)
 		sum.coin, sum.gas, err = coin, gas, cmp.Or(err, overflow, overflows)
-		if p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator {
+		capped := p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator
+		if capped && (sum.perMerchant[owner.merchant] > 0 || len(sum.perMerchant) < wallet.MaxInFlight) {
 			sum.perMerchant[owner.merchant]++
 		}
 	}

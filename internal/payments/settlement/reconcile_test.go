@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // topUp has the tables know less of the wallet than its node, and a merchant that has nothing
@@ -53,6 +54,31 @@ func TestReconciling(t *testing.T) {
 	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.did("Reconcile#7") || w.did("RaiseCeiling#1") ||
 		w.did("LowerCeiling#1") {
 		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.calls)
+	}
+}
+
+// TestMoreMerchantsThanAreCounted: of more merchants in flight than a wallet counts, some
+// are left out, and the round ends without an error.
+func TestMoreMerchantsThanAreCounted(t *testing.T) {
+	w := newWorld(t, script{})
+	w.settler.Own.Window = 2 * wallet.MaxInFlight
+	w.set(1) // of 2048
+	w.must(w.tables.RaiseCeiling(t.Context(), id, w.settler.Own.Window))
+	for n := range wallet.MaxInFlight + 1 {
+		if n == wallet.MaxInFlight { // a merchant more than a reservation counts
+			w.must(w.tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}))
+		}
+		p := w.prepareFor(fmt.Sprint("mer_", n), fmt.Sprint(n), 0)
+		_, err := w.tables.Reserve(t.Context(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.now,
+			Merchant: p.Merchant, Share: 2})
+		w.must(err)
+		p = w.unreleased(p, 0)
+		w.must(w.tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))
+	}
+	_, err := w.round()
+	w.must(err)
+	if n := len(w.record().PerMerchant); n != wallet.MaxInFlight {
+		t.Errorf("%d merchants are counted, want %d", n, wallet.MaxInFlight)
 	}
 }
 

@@ -336,6 +336,10 @@ func situations() []situation {
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a reservation before the claim ended", paid, script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }},
 			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a claim that may not have ended", paid, breaks("Claim#2"),
+			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
+		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"),
+			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
 		{"a paused wallet", func(w *world) { sent(w); w.must(w.tables.Pause(context.Background(), id, "by hand")) }, script{},
 			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
 	}
