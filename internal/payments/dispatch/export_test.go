@@ -1,6 +1,20 @@
 package dispatch
 
-import "github.com/remit-payouts/remit/internal/evm/settings"
+import (
+	"strconv"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/settings"
+)
 
 // Forget has the process read the rules again.
 func (d *Dispatcher) Forget() { d.rules = settings.Cached[ruling]{} }
+
+// Crowded adds n merchants to a crowd, and returns how many it holds then.
+func Crowded(n int) int {
+	var c crowd
+	for i := range n {
+		c.add(strconv.Itoa(i), time.Time{})
+	}
+	return len(c.seen)
+}
