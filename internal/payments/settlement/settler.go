@@ -68,7 +68,7 @@ type Parts struct {
 	Keys   wallet.Keys
 	Nodes  chain.Provider
 	Events Events
-	// Refiller is of Refill alone.
+	// Refiller starts refills. Only Refill uses it; a round does not.
 	Refiller Refiller
 	Log      *slog.Logger
 	Now      func() time.Time
