@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -74,9 +73,6 @@ func (f *flight) coin(rules store.Rules) error {
 	if rules.Coin == (store.Coin{}) {
 		return nil
 	}
-	p := f.parameters
-	id, err := strconv.ParseUint(p["ChainId"], 10, 64)
-	own, _ := chains.Of(id)
-	asset, _, unknown := own.Asset(p["Network"], p["TokenAddress"], p["TokenSymbol"], p["TokenDecimals"])
-	return cmp.Or(err, unknown, rules.Are(store.Coin{ChainID: id, Token: asset.Contract}))
+	config, err := chains.Read(f.parameters)
+	return cmp.Or(err, rules.Are(store.Coin{ChainID: config.ChainID, Token: config.Token.Contract}))
 }
