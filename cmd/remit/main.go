@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
@@ -45,9 +44,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
-	cli.Local.Operate = func(address string, stack local.Parts) (io.Closer, error) {
-		return operator.Serve(address, deployed.Local(stack))
-	}
+	cli.Local.Operate = operator.Serve
 	parser := kong.Parse(&cli,
 		kong.Name("remit"),
 		kong.Description("Remit pays out stablecoins, each payment at most once."),
