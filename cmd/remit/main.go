@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
@@ -50,9 +49,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
-	cli.Local.Operate = func(address string, stack local.Parts) (io.Closer, error) {
-		return operator.Serve(address, deployed.Local(stack))
-	}
+	cli.Local.Operate = operator.Serve
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {
 		complete(os.Stdout, parser.Model.Node, line)
