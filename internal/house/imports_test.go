@@ -97,7 +97,7 @@ var mayImport = map[string]string{
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
-	"operator/doctor": "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
+	"operator/doctor":   "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
@@ -115,6 +115,7 @@ var mayImport = map[string]string{
 	"local/localtest":     "client local",
 	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
+	"porttest": "chain interpose memory settings wallet",
 	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",
