@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -31,16 +28,11 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 		return errNobody
 	}
 	others := 0
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("pk = :denied"),
-		ProjectionExpression:      aws.String("sk"),
-		ExpressionAttributeValues: attributes{":denied": text(deniedPK)},
-		ConsistentRead:            aws.Bool(true),
-	}) {
+	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
 		if err != nil {
-			return fmt.Errorf("reading the deny list: %w", err)
+			return err
 		}
-		to, _ := item["sk"].(*types.AttributeValueMemberS) // settings and the coin are no denials
+		to, _ := item[attrSK].(*types.AttributeValueMemberS) // settings and the coin are no denials
 		if to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() && to.Value != coinAddress.String() {
 			others++
 		}
@@ -50,8 +42,7 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	}
 	item := denialKey(d.To)
 	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item})
-	return outcome(err, nil, "denying "+d.To.String())
+	return outcome(s.replace(ctx, item, "", nil), nil, "denying "+d.To.String())
 }
 
 // Allow implements store.Denials.
@@ -59,8 +50,7 @@ func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	if to.IsZero() || to.IsPrecompile() {
 		return errNobody
 	}
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.name, Key: denialKey(to)})
-	return outcome(err, nil, "allowing "+to.String())
+	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
 }
 
 // Denied implements store.Denials.
@@ -73,13 +63,9 @@ func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
 // that does not decode is an error: a payment could go to its recipient.
 func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
 	rules := store.Rules{Unusable: settings.ErrMissing}
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("pk = :denied"),
-		ExpressionAttributeValues: attributes{":denied": text(deniedPK)},
-		ConsistentRead:            aws.Bool(true),
-	}) {
+	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
 		if err != nil {
-			return store.Rules{}, fmt.Errorf("reading the deny list: %w", err)
+			return store.Rules{}, err
 		}
 		var it struct {
 			To     string `dynamodbav:"sk"`

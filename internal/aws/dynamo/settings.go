@@ -3,11 +3,8 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -26,11 +23,8 @@ func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	item := denialKey(coinAddress)
 	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
 	item["reason"] = text("no denial: the chain and the token of this table's payments")
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND " +
-			"token_contract = :token"),
-		ExpressionAttributeValues: attributes{":chain": item["chain_id"], ":token": item["token_contract"]},
-	})
+	err := s.replace(ctx, item, "attribute_not_exists(chain_id) OR chain_id = :chain AND token_contract = :token",
+		attributes{":chain": item["chain_id"], ":token": item["token_contract"]})
 	return outcome(err, store.ErrOtherCoin, "storing the coin")
 }
 
@@ -47,9 +41,9 @@ func settingsKey(version uint64) primaryKey {
 
 func keySettingsKey(version uint64) primaryKey {
 	if version == 0 {
-		return primaryKey{attrKeyHash: text("settings")}
+		return hashKey("settings")
 	}
-	return primaryKey{attrKeyHash: text(fmt.Sprintf("settings#%020d", version))}
+	return hashKey(fmt.Sprintf("settings#%020d", version))
 }
 
 // settingsItem is a version of settings.
@@ -95,23 +89,17 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 	}
 	under := func(k primaryKey) attributes {
 		item := encode(it)
-		for name, part := range k {
-			item[name] = part
-		}
+		maps.Copy(item, k)
 		return item
 	}
-	current := write{types.TransactWriteItem{Put: &types.Put{
-		TableName: &table.name, Item: under(key(0)),
-		ConditionExpression: aws.String("version = :version"), ExpressionAttributeValues: attributes{":version": number(stamp.Version)},
-	}}, is(store.ErrChanged)}
+	when, version := "version = :version", number(stamp.Version)
 	if stamp.Version == 0 {
-		current.Put.ConditionExpression = aws.String("attribute_not_exists(version) OR NOT attribute_type(version, :version)")
-		current.Put.ExpressionAttributeValues[":version"] = text("N")
+		when, version = "attribute_not_exists(version) OR NOT attribute_type(version, :version)", text("N")
 	}
-	writes := []write{current, table.put(under(key(it.Version)))}
+	writes := []write{table.put(under(key(0)), when, attributes{":version": version}, is(store.ErrChanged)),
+		table.put(under(key(it.Version)), "", nil, nil)}
 	if it.Version > settings.Kept {
-		writes = append(writes, write{types.TransactWriteItem{Delete: &types.Delete{TableName: &table.name,
-			Key: key(it.Version - settings.Kept)}}, nil})
+		writes = append(writes, table.without(change{key: key(it.Version - settings.Kept)}, nil))
 	}
 	return table.transact(ctx, "storing settings", writes...)
 }
