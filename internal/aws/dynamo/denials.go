@@ -53,12 +53,6 @@ func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
 }
 
-// Denied implements store.Denials.
-func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
-	rules, err := s.Rules(ctx)
-	return rules.Denied, err
-}
-
 // Rules implements store.Settings with one strongly consistent query. A denial or a coin
 // that does not decode is an error: a payment could go to its recipient.
 func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Denials keeps the recipients that the operator of the stack pays under no
-// circumstances.
+// circumstances. Rules has them, sorted by recipient.
 type Denials interface {
 	// Deny stores d over any other denial of its recipient. It takes MaxDenied of
 	// MaxReason each. Nobody can pay the zero address and precompiled contracts: a denial
@@ -17,9 +17,6 @@ type Denials interface {
 
 	// Allow removes the denial of a recipient. One that is not denied is no error.
 	Allow(ctx context.Context, to token.Address) error
-
-	// Denied returns every denial, sorted by recipient.
-	Denied(ctx context.Context) ([]Denial, error)
 }
 
 // A Denial is one recipient and why it is not paid.

@@ -1,11 +1,8 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -41,13 +38,4 @@ func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 		delete(s.denied, to)
 		return nil
 	})
-}
-
-// Denied implements store.Denials.
-func (s *Payments) Denied(ctx context.Context) (all []store.Denial, err error) {
-	err = s.locked(ctx, func() error {
-		all = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
-		return nil
-	})
-	return all, err
 }

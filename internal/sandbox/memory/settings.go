@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,10 +59,8 @@ func (h *versions[T]) newestFirst() []T {
 
 // Rules implements store.Settings.
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
-	if r.Denied, err = s.Denied(ctx); err != nil {
-		return r, err
-	}
 	err = s.locked(ctx, func() error {
+		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
 		r.Settings, r.Unusable = s.settings.newest(settings.Payments)
 		r.Coin = s.coin
 		return nil
