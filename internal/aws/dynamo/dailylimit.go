@@ -107,9 +107,9 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			values[":count"] = number(c.Count)
 		}
 	}
-	_, err := s.update(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
-		when: strings.Join(conditions, " AND "), names: names, values: values}, once)
-	return outcome(err, nil, "refunding the day of "+c.Merchant) // a charge of another day, or none, stays
+	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
+		when: strings.Join(conditions, " AND "), names: names, values: values,
+	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }
 
 // spentAttr and countAttr name the attributes of a day's item that hold the sum

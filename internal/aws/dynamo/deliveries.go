@@ -199,7 +199,6 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 // Unpark implements webhook.DueStore. It removes the shard, and with it the item
 // from the due index.
 func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
-	_, err := s.update(ctx, change{key: deliveryKey(d.Ref), do: "REMOVE #shard", when: "attribute_exists(#shard) AND next_attempt_at = :at",
-		values: attributes{":at": text(instant(d.At))}})
-	return outcome(err, nil, "unparking "+d.Delivery)
+	return s.make(ctx, change{key: deliveryKey(d.Ref), do: "REMOVE #shard", when: "attribute_exists(#shard) AND next_attempt_at = :at",
+		values: attributes{":at": text(instant(d.At))}}, nil, "unparking "+d.Delivery)
 }

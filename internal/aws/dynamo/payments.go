@@ -88,7 +88,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	_, err := s.update(ctx, change{
+	return s.make(ctx, change{
 		key: paymentKey(p.ID),
 		do: "SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision",
@@ -99,8 +99,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},
-	})
-	return outcome(err, store.ErrChanged, "reassigning "+string(p.ID))
+	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
 
 // Discard implements store.Payments. When the SDK repeats it after a lost answer
@@ -138,8 +137,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	if p.Entries != nil {
 		c.set("references", encodeReferences(p.Entries))
 	}
-	_, err := s.update(ctx, c)
-	return outcome(err, store.ErrChanged, "adopting "+string(p.ID))
+	return s.make(ctx, c, store.ErrChanged, "adopting "+string(p.ID))
 }
 
 // Redact implements store.Payments. The list reads the same item.
@@ -155,8 +153,7 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}
 	c.set("reference", nil)
 	c.set("metadata", nil)
-	_, err := s.update(ctx, c)
-	return outcome(err, store.ErrChanged, "redacting "+string(p.ID))
+	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
 }
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
@@ -184,6 +181,5 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		c.set("event_type", text(p.Event.Type))
 		c.set("event_body", binary(p.Event.Body))
 	}
-	_, err := s.update(ctx, c)
-	return outcome(err, store.ErrChanged, "finishing "+string(p.ID))
+	return s.make(ctx, c, store.ErrChanged, "finishing "+string(p.ID))
 }

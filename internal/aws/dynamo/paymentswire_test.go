@@ -149,30 +149,6 @@ func (s *stage) reserve() {
 	s.must("reserving", err)
 }
 
-func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
-	s := newStage(t)
-	p := s.draft()
-	_, created, err := s.Create(t.Context(), p)
-	if err != nil || !created {
-		t.Fatalf("created %v, error %v", created, err)
-	}
-	n := s.need()
-	n.Payment = p.ID
-	w, err := s.Reserve(t.Context(), n)
-	s.must("reserving", err)
-	p = s.committing(p, w.Reservations[p.ID].Nonce)
-	s.must("committing", s.Commit(t.Context(), p))
-	s.must("releasing", s.Release(t.Context(), p.ID, store.PendingTxOf(p)))
-	want := []string{"PutItem", "UpdateItem", "TransactWriteItems", "UpdateItem"}
-	if diff := cmp.Diff(want, s.sent()); diff != "" {
-		t.Errorf("calls of a payment (-want +got):\n%s", diff)
-	}
-	s.must("charging", s.Charge(t.Context(), dayOf(1, 100)))
-	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
-		t.Errorf("calls of a charge (-want +got):\n%s", diff)
-	}
-}
-
 // A repeated write is one that DynamoDB has already applied when the SDK sends it
 // a second time.
 type repeated struct {

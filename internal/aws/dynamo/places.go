@@ -45,8 +45,7 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	if err := s.drop(ctx, p, ended...); err != nil {
 		return err
 	}
-	_, err = s.update(ctx, take)
-	return outcome(err, store.ErrFull, "taking a place of "+p.Merchant)
+	return s.make(ctx, take, store.ErrFull, "taking a place of "+p.Merchant)
 }
 
 // Leave implements store.Places.
@@ -56,8 +55,8 @@ func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 
 // drop removes places of a merchant.
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
-	_, err := s.update(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}})
-	return outcome(err, nil, "leaving places of "+of.Merchant)
+	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}},
+		nil, "leaving places of "+of.Merchant)
 }
 
 func placesKey(p store.Place) primaryKey { return pair("places#"+p.Merchant, "places") }

@@ -194,6 +194,13 @@ func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.O
 	return out.Attributes, nil
 }
 
+// make makes a change. It returns refusal if its condition fails; nil stands for a change
+// that was made before.
+func (t table) make(ctx context.Context, c change, refusal error, doing string, options ...func(*dynamodb.Options)) error {
+	_, err := t.update(ctx, c, options...)
+	return outcome(err, refusal, doing)
+}
+
 // insert puts an item if none is stored under its key.
 func (t table) insert(ctx context.Context, item attributes, options ...func(*dynamodb.Options)) error {
 	return t.replace(ctx, item, absent(item), nil, options...)

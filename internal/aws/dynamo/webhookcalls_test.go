@@ -34,66 +34,6 @@ func (taking) Post(context.Context, string, http.Header, []byte) (webhook.Answer
 
 func (taking) Check(context.Context, string) error { return nil }
 
-// TestCallsPerDelivery counts a delivery's whole life on real tables: one read
-// for the event, then one job, one read and one write for each delivery.
-func TestCallsPerDelivery(t *testing.T) {
-	w := &wire{}
-	db := w.client(t)
-	store := dynamo.NewWebhooks(db, tables(t, db).Webhooks)
-	called := func(t *testing.T, want map[string]int) {
-		t.Helper()
-		calls := map[string]int{}
-		for _, op := range w.sent() {
-			calls[op]++
-		}
-		if diff := cmp.Diff(want, calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-	}
-	for _, test := range []struct {
-		endpoints int
-		want      map[string]int
-	}{
-		{0, map[string]int{"Query": 1}},
-		{1, map[string]int{"Query": 1, "BatchGetItem": 1, "UpdateItem": 1}},
-		{2, map[string]int{"Query": 1, "BatchGetItem": 2, "UpdateItem": 2}},
-		{10, map[string]int{"Query": 1, "BatchGetItem": 10, "UpdateItem": 10}},
-	} {
-		t.Run(fmt.Sprint(test.endpoints, " endpoints"), func(t *testing.T) {
-			o := webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"}
-			registry := webhook.NewRegistry(store, taking{}, time.Now, rand.Reader)
-			for range test.endpoints {
-				if _, err := registry.Register(t.Context(), o, webhook.Registration{URL: "https://example.com"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.sent()
-			queue := &sent{}
-			deliverer := webhook.NewDeliverer(store, queue, taking{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
-			event := webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon, Body: []byte("{}")}
-			if err := webhook.NewPublisher(store, queue).Publish(t.Context(), event); err != nil {
-				t.Fatal(err)
-			}
-			if len(queue.jobs) != test.endpoints {
-				t.Errorf("%d jobs", len(queue.jobs))
-			}
-			for _, job := range queue.jobs {
-				if err := deliverer.Deliver(t.Context(), job); err != nil {
-					t.Fatal(err)
-				}
-			}
-			called(t, test.want)
-		})
-	}
-	t.Run("an idle minute costs one query per shard", func(t *testing.T) {
-		n, err := webhook.NewPusher(store, &sent{}, webhook.NoMeter{}).PushDue(t.Context(), time.Now(), 10)
-		if err != nil || n != 0 {
-			t.Errorf("%d pushed, %v", n, err)
-		}
-		called(t, map[string]int{"Query": 4})
-	})
-}
-
 // TestWebhooksExpire: deliveries end 90 days after their creation, however they came to be
 // stored, and a deleted endpoint 90 days after its deletion; nothing else does.
 func TestWebhooksExpire(t *testing.T) {
