@@ -182,11 +182,19 @@ func (c change) condition() *string {
 	return &c.when
 }
 
+// onFailure has a failed condition return the stored item.
+func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
+	if c.when == "" {
+		return ""
+	}
+	return types.ReturnValuesOnConditionCheckFailureAllOld
+}
+
 // update makes a change, and the item if there is none. It returns the attributes that c asks for.
 func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
 	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: allOld,
+		ExpressionAttributeValues: c.values, ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
 	if err != nil {
 		return nil, err
@@ -216,9 +224,10 @@ func absent(item attributes) string {
 
 // replace puts an item over any other under its key, under a condition.
 func (t table) replace(ctx context.Context, item attributes, when string, values attributes, options ...func(*dynamodb.Options)) error {
+	c := change{when: when}
 	_, err := t.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &t.name, Item: item, ConditionExpression: change{when: when}.condition(), ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: allOld,
+		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
 	return err
 }
@@ -231,9 +240,6 @@ func (t table) remove(ctx context.Context, c change) error {
 	}, conflicts)
 	return err
 }
-
-// allOld makes a write whose condition fails return the stored item.
-const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
 // refused reports whether err is the failed condition of a write of one item.
 // It returns the stored item if the write asked for it, nil if there is none.
@@ -270,9 +276,10 @@ func is(err error) func(attributes) error { return func(attributes) error { retu
 
 // put puts an item over any other under its key, under a condition.
 func (t table) put(item attributes, when string, values attributes, refusal func(attributes) error) write {
+	c := change{when: when}
 	return write{types.TransactWriteItem{Put: &types.Put{
-		TableName: &t.name, Item: item, ConditionExpression: change{when: when}.condition(), ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: allOld,
+		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}}, refusal}
 }
 
@@ -285,7 +292,7 @@ func (t table) putAbsent(item attributes, refusal func(attributes) error) write 
 func (t table) with(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Update: &types.Update{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: allOld,
+		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}}, refusal}
 }
 
@@ -293,7 +300,7 @@ func (t table) with(c change, refusal func(attributes) error) write {
 func (t table) without(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: allOld,
+		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}}, refusal}
 }
 
