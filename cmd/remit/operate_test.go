@@ -81,7 +81,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"and resumes", "wallet resume --yes $wallet", "resumed"},
 		{"nothing is done without consent", "wallet create", "say --yes"},
 		{"a new wallet", "wallet create --yes --json", "address"},
-		{"holds nothing", "doctor", "2 of 22 checks"},
+		{"holds nothing", "doctor", "2 of 20 checks"},
 		{"until it is funded", "chain fund $address --token 5 --ether 1 --rpc " + rpc, "was given 5 tokens and 1 ether"},
 		{"and then all is well but for batches", "doctor", "the batch contract may take nothing"},
 		batches[0], batches[1],

@@ -96,16 +96,15 @@ var mayImport = map[string]string{
 	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
-	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment store token wallet webhook",
-	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting plan settings token " +
-		"wallet",
+	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
+	"operator/doctor": "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
 	// What the page shows of the stack on one machine, and what may go wrong around it.
 	"fault":         "interpose",
-	"local/sandbox": "disburser chain client devnet ethrpc interpose fault merchant page payment store token wallet webhook",
+	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

@@ -223,8 +223,7 @@ type Parts struct {
 	Keyed  func() []token.Address // the wallets that have a key in this process
 	Key    func(token.Address) (keyring.Key, error)
 	PutKey func(keyring.Key)
-	Nodes  []string // URLs
-	Health func() []chain.Health
+	Nodes  []string                    // URLs
 	Hint   func(context.Context) error // starts a run of check-receipts soon
 	Config stack.Config
 }
@@ -234,7 +233,7 @@ func (s *process) parts() Parts {
 	return Parts{
 		s.tables.payments, s.tables.payments, deliveries, s.tables.keys, deliveries,
 		s.chain.keyed, s.chain.key, s.chain.put,
-		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
+		s.chain.urls, s.hinted.Hint, s.rules,
 	}
 }
 

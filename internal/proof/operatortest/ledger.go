@@ -175,7 +175,7 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 	return Local(l.Context(), &deployed.Local{
 		Payments: tables, Keys: new(memory.APIKeys), Nodes: l.URLs,
 		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
-		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
+		Keyed:  func() []token.Address { return nil },
 	}, args...)
 }
 

@@ -72,14 +72,13 @@ type KeyStore = interface {
 
 // A Platform is where a stack runs: on AWS, or in this process.
 type Platform interface {
-	Who(ctx context.Context) (string, error)                               // who runs the command
-	Publish(ctx context.Context, subject, text string) error               // to those who hear alarms
-	RPC(ctx context.Context) ([]byte, error)                               // the RPC secret; ErrNoValue if it was never written
-	Keyed(ctx context.Context) (map[token.Address]time.Time, error)        // the wallets that have a key in the secret store, and since when
-	Key(ctx context.Context, wallet token.Address) (keyring.Key, error)    // that remit recover signs with; nothing else reads one
-	PutKey(ctx context.Context, key keyring.Key) error                     // ErrKeyStored if the wallet has one
-	Hint(ctx context.Context) error                                        // starts a run of check-receipts soon, where a command can
-	Health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
+	Who(ctx context.Context) (string, error)                            // who runs the command
+	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
+	RPC(ctx context.Context) ([]byte, error)                            // the RPC secret; ErrNoValue if it was never written
+	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // the wallets that have a key in the secret store, and since when
+	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // that remit recover signs with; nothing else reads one
+	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
+	Hint(ctx context.Context) error                                     // starts a run of check-receipts soon, where a command can
 }
 
 // ErrNoValue reports a secret that was never given one.

@@ -7,7 +7,6 @@ import (
 	"os/user"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -26,8 +25,7 @@ type Local struct {
 	Keyed    func() []token.Address // the wallets that have a key in this process
 	Key      func(token.Address) (keyring.Key, error)
 	PutKey   func(keyring.Key)
-	Nodes    []string // URLs
-	Health   func() []chain.Health
+	Nodes    []string                    // URLs
 	Hint     func(context.Context) error // starts a run of check-receipts soon
 	Config   stack.Config
 }
@@ -67,11 +65,6 @@ func (h here) RPC(context.Context) ([]byte, error) {
 
 // Hint implements Platform.
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
-
-// Health implements Platform.
-func (h here) Health(context.Context, chain.Nodes) ([]chain.Health, error) {
-	return h.Local.Health(), nil
-}
 
 // Keyed implements Platform.
 func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {
