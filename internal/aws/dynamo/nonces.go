@@ -121,8 +121,8 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.Pending
 
 // RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{do: "SET nonce_ceiling = :ceiling", when: "nonce_ceiling < :ceiling",
-		values: attributes{":ceiling": number(ceiling)}}))
+	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{do: "SET nonce_ceiling = :ceiling",
+		when: "nonce_ceiling < :ceiling", values: attributes{":ceiling": number(ceiling)}}))
 }
 
 // LowerCeiling implements store.Nonces. An expression has no maximum, so that the two are

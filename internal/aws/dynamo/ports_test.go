@@ -133,7 +133,8 @@ func TestWebhooksExpire(t *testing.T) {
 	hooks, o := dynamo.NewWebhooks(db, table), webhook.Owner{Merchant: "mer_1", Mode: "test"}
 	stays, gone := webhook.Endpoint{Owner: o, ID: "we_1", CreatedAt: noon}, webhook.Endpoint{Owner: o, ID: "we_2", CreatedAt: noon}
 	added := webhook.Delivery{Ref: webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: "dlv_1"}, CreatedAt: noon, Status: webhook.Pending}
-	err := errors.Join(hooks.AddEndpoint(t.Context(), stays, 9), hooks.AddEndpoint(t.Context(), gone, 9), hooks.AddDelivery(t.Context(), added))
+	err := errors.Join(hooks.AddEndpoint(t.Context(), stays, 9), hooks.AddEndpoint(t.Context(), gone, 9),
+		hooks.AddDelivery(t.Context(), added))
 	gone.Status, gone.DeletedAt = webhook.Deleted, noon
 	_, saveErr := hooks.SaveEndpoint(t.Context(), gone)
 	ended := added

@@ -95,8 +95,10 @@ func (t table) query(ctx context.Context, reading string, in *dynamodb.QueryInpu
 
 // scan yields the items of the whole table that a filter keeps, strongly consistent.
 func (t table) scan(ctx context.Context, filter string, values attributes) iter.Seq2[attributes, error] {
-	in := &dynamodb.ScanInput{TableName: &t.name, FilterExpression: &filter, ExpressionAttributeValues: values, ConsistentRead: aws.Bool(true)}
-	return paged(ctx, "reading table "+t.name, dynamodb.NewScanPaginator(t.db, in), func(p *dynamodb.ScanOutput) []attributes { return p.Items })
+	pages := dynamodb.NewScanPaginator(t.db, &dynamodb.ScanInput{
+		TableName: &t.name, FilterExpression: &filter, ExpressionAttributeValues: values, ConsistentRead: aws.Bool(true),
+	})
+	return paged(ctx, "reading table "+t.name, pages, func(p *dynamodb.ScanOutput) []attributes { return p.Items })
 }
 
 // partition yields the items of a partition in the order of their sort keys, strongly
@@ -139,7 +141,8 @@ type change struct {
 	returns  types.ReturnValue // the zero value: none
 }
 
-// set has c, which does nothing but set attributes, set one more, or remove it if value is nil.
+// set has c, which does nothing but set attributes, set one more, or remove it if value is
+// nil.
 func (c *change) set(name string, value types.AttributeValue) {
 	if value == nil {
 		c.unset = append(c.unset, "#"+name)
@@ -193,8 +196,8 @@ func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
 // update makes a change, and the item if there is none. It returns the attributes that c asks for.
 func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
 	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: c.onFailure(),
+		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
+		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
 	if err != nil {
 		return nil, err
@@ -291,8 +294,8 @@ func (t table) putAbsent(item attributes, refusal func(attributes) error) write 
 // with makes a change.
 func (t table) with(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Update: &types.Update{
-		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
+		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
+		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}}, refusal}
 }
 
