@@ -197,7 +197,8 @@ func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
 func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
 	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
-		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: c.onFailure(),
+		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
 	if err != nil {
 		return nil, err
