@@ -100,7 +100,7 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	if err := tables.SetSettings(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	return &deployed.Local{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys), Nodes: nodes, Config: config,
+	return &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}, Nodes: nodes, Config: config,
 		Keyed: func() []token.Address { return nil }}
 }
 
