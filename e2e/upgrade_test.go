@@ -169,6 +169,16 @@ func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) 
 	}
 }
 
+// shown returns the settings as remit settings show has them.
+func (o *operator) shown() (all map[string]struct {
+	Version uint64
+	Values  map[string]string
+}) {
+	o.t.Helper()
+	o.ok(&all, "settings", "show")
+	return all
+}
+
 // checkout writes the tree of the version to upgrade from below dir.
 func checkout(t *testing.T, dir string) string {
 	t.Helper()
@@ -205,7 +215,7 @@ func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...str
 		localaws.Architecture); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Install(t.Context(), build, parameters...); err != nil {
+	if err := s.Install(t.Context(), filepath.Join(build, "template.yaml"), parameters...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,7 +38,7 @@ var remit string
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
 
-var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
+var randomly = flag.Float64("random", 15, "seconds of everything at random in TestPageAtRandom")
 
 // A sandbox is the page of a running stack in a browser.
 type sandbox struct {

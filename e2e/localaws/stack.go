@@ -20,6 +20,7 @@ import (
 	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/smithy-go"
@@ -76,8 +77,8 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// Deploy starts a stack, builds and deploys the template there, and stores the
-// secrets that an operator stores: keys and nodes.
+// Deploy starts a stack, builds and deploys the template there with a KMS key of its own,
+// and stores the secrets that an operator stores: keys and nodes.
 func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {
@@ -100,7 +101,11 @@ func (s *Stack) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.Build()); err != nil {
+	key, err := kms.NewFromConfig(s.Administrator()).CreateKey(ctx, &kms.CreateKeyInput{})
+	if err != nil {
+		return err
+	}
+	if err := s.Install(ctx, filepath.Join(s.Build(), "template.yaml"), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
@@ -110,17 +115,17 @@ func (s *Stack) deploy(ctx context.Context) error {
 // functions run as processes.
 var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 
-// Install deploys a build, over the one that is there if there is one.
-func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
+// Install deploys a built or packaged template, over the one that is there if there is one.
+func (s *Stack) Install(ctx context.Context, template string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
+		text, err := os.ReadFile(template)
 		own := s.Parameters()
-		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
+		if strings.Contains(string(text), "\n  BatchContract:") { // of an older version
 			own[slices.Index(own, noTraces)] = "TraceRule=false"
 			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
 			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
 		}
-		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own,
+		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(template), []string{"--parameter-overrides"}, own,
 			parameters)...))
 	})
 	if err != nil {
@@ -130,9 +135,9 @@ func (s *Stack) Install(ctx context.Context, build string, parameters ...string)
 }
 
 // Where returns the flags of sam deploy that samconfig.toml has for a stage.
-func Where(build string) []string {
+func Where(template string) []string {
 	return []string{
-		"--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
+		"--template-file", template, "--stack-name", StackName, "--resolve-s3",
 		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset",
 	}
 }
