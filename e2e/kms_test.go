@@ -109,7 +109,7 @@ func TestKMSWallet(t *testing.T) {
 	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}); err != nil {
 		t.Fatal(err)
 	}
-	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout,
+	if r := o.run("doctor"); !strings.Contains(r.stdout,
 		"may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
 		t.Errorf("doctor does not miss a grant: %s", r.stdout)
 	}
@@ -122,7 +122,7 @@ func TestKMSWallet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout, "role/kms may sign for the active wallet "+made.Address) {
+	if r := o.run("doctor"); !strings.Contains(r.stdout, "role/kms may sign for the active wallet "+made.Address) {
 		t.Errorf("doctor does not name a stranger: %s", r.stdout)
 	}
 	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: eve.GrantId}); err != nil {

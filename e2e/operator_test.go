@@ -221,7 +221,7 @@ func (s *stack) calm(t *testing.T) {
 // ring are not counted: other tests have functions fail, which is heard for minutes.
 func (o *operator) doctor(bad int) (findings []finding) {
 	o.t.Helper()
-	r := o.run("doctor", "--fresh", "--json")
+	r := o.run("doctor", "--json")
 	if err := json.Unmarshal([]byte(r.stdout), &findings); err != nil {
 		o.t.Fatalf("remit doctor ended with %d\n%s%s: %v", r.code, r.stdout, r.stderr, err)
 	}
@@ -248,22 +248,12 @@ func TestFreshDeployment(t *testing.T) {
 	if len(findings) < 8 {
 		t.Errorf("doctor looked at %d things only: %+v", len(findings), findings)
 	}
-	if !slices.ContainsFunc(findings, func(f finding) bool { return f.Check == "closed" }) {
-		t.Error("doctor does not ask whether the stack is closed")
-	}
 	for _, f := range findings {
 		if f.Saw == "" || f.OK != (f.Do == "") {
 			t.Errorf("on a stack that is well: %+v", f)
 		}
 	}
-	t.Log(o.run("doctor", "--fresh").stdout)
-	busy := o.fails("the deployment is not well", "doctor", "--fresh", "--rate", "500").stdout
-	for _, want := range []string{"wallets: remit wallet create, from ", "parameter CheckReceiptsMemory, from 512 to ",
-		"parameter Size, its Api, from 500 to 1,429", "take in 24 hours each"} {
-		if !strings.Contains(busy, want) {
-			t.Errorf("of 500 payments a second doctor does not say %q: %s", want, busy)
-		}
-	}
+	t.Log(o.run("doctor").stdout)
 	var steps []struct {
 		Step, Said string
 		OK         bool

@@ -118,7 +118,7 @@ func (d *drill) variable(name string) string {
 func (d *drill) doctor(arguments string) (bad []string) {
 	d.Helper()
 	var findings []finding
-	printed := guidetest.Run(d, "export REMIT_STACK="+localaws.StackName+"\nremit doctor --fresh --json "+arguments+" || true")
+	printed := guidetest.Run(d, "export REMIT_STACK="+localaws.StackName+"\nremit doctor --json "+arguments+" || true")
 	if err := json.NewDecoder(strings.NewReader(printed)).Decode(&findings); err != nil || len(findings) < 8 {
 		d.Fatalf("doctor: %v, %s", err, printed)
 	}

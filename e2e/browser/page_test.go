@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -37,8 +36,6 @@ import (
 var remit string
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
-
-var randomly = flag.Float64("random", 15, "seconds of everything at random in TestPageAtRandom")
 
 // A sandbox is the page of a running stack in a browser.
 type sandbox struct {
@@ -121,15 +118,6 @@ func (s sandbox) pay(amount string) {
 	s.await("having asked", `document.getElementById("said").textContent.startsWith("Asked for ")`)
 }
 
-// random lets everything go wrong at random for some seconds.
-func (s sandbox) random(seed int, seconds float64) {
-	s.Helper()
-	if !eval[bool](s, `fetch("/page/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, seconds) {
-		s.Fatal("it does not begin")
-	}
-	s.await("its beginning", `document.getElementById("do-random").disabled`)
-}
-
 // settled waits until nothing is broken and all that was asked for, so many payments at
 // least, is paid once, for four blocks in a row: what one block has mined, the next may
 // replace. Then it compares the page's number with the chain's.
@@ -187,48 +175,6 @@ func (s sandbox) paid() int {
 	return len(seen)
 }
 
-// paysLists pays the sample list as a batch, twice, then each row alone, which are paid
-// already, and under another name each row alone while a process ends after its commit.
-// So many payments were made before.
-func (s sandbox) paysLists(before int) {
-	s.Helper()
-	sample, err := os.ReadFile("../../examples/payroll.csv")
-	if err != nil || eval[string](s, `document.getElementById("list").value`) != string(sample) {
-		s.Errorf("the page does not begin with the list of examples/payroll.csv: %v", err)
-	}
-	press := func(button, run, printed string, made int) {
-		s.Helper()
-		eval[bool](s, `document.getElementById("run").value = %q, true`, run)
-		s.click(button)
-		s.await("the command's words", `document.getElementById("list-said").textContent.includes(%q)`, printed)
-		s.settled(before + made)
-		if asked := eval[int](s, `Number(document.getElementById("asked").textContent)`); asked != before+made {
-			s.Errorf("%s of the run %s: %d payments, want %d", button, run, asked, before+made)
-		}
-	}
-	press("#list-batch", "May", "to pay          3 rows, 2230.75 USDC in all, 1250.5 at most in one, in 1 batches", 1)
-	press("#list-batch", "May", "paid before     3 rows", 1)
-	press("#list-alone", "May", "paid before     3 rows", 1)
-	s.click("#rows button")
-	s.do("opening the batch", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
-	if text := eval[string](s, `document.getElementById("story-body").innerText`); !strings.Contains(text, "to 3 recipients") ||
-		!strings.Contains(text, "coffee, Linus") {
-		s.Errorf("the story of the batch is\n%s", text)
-	}
-	s.click("#story form button")
-	s.click(`[data-break="cut-commit"]`)
-	press("#list-alone", "June", "to pay          3 rows", 4)
-	s.click(`[data-break="cut-commit"]`)
-	press("#list-batch", "July", "to pay          3 rows", 5)
-	eval[bool](s, `document.getElementById("list").value = "address,amount\n0x1,2", true`)
-	s.click("#list-alone")
-	s.await("a row that cannot be paid", `/remit: list.csv: 1 rows cannot be paid, so nothing was:\s+line 2: /.test(document.getElementById("list-said").textContent)`)
-	api := client.Client{URL: s.url, Key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
-	if held, err := api.Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
-		s.Errorf("the third recipient of three runs has %s: %v", held, err)
-	}
-}
-
 // inspected holds that axe finds nothing wrong with the page.
 func (s sandbox) inspected(what string) {
 	s.Helper()
@@ -264,7 +210,6 @@ func TestPage(t *testing.T) {
 	s.pay("2.5")
 	s.click("#do-fifty")
 	s.settled(len(buttons) + 1)
-	s.paysLists(len(buttons) + 1)
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
 	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
@@ -290,9 +235,9 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 			s.inspected(fmt.Sprintf("%d pixels, dark %v", width, dark))
 			after()
 			s.click(button)
-			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
+			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#timeline[open] table")))
 			s.inspected(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
-			s.click("#story form button")
+			s.click("#timeline form button")
 		}
 	}
 	if lost := eval[[]string](s, `[...document.querySelectorAll("button, input, select, a, summary")].filter(e => e.checkVisibility() && !e.closest("dialog, .skip")).filter(e => {
@@ -321,8 +266,8 @@ func (m *many) Update() any {
 	return map[string]any{"payments": rows, "lines": lines}
 }
 
-func (*many) Story(context.Context, string, string) (pages.Story, error) {
-	return pages.Story{}, errors.ErrUnsupported
+func (*many) Timeline(context.Context, string, string) (pages.Timeline, error) {
+	return pages.Timeline{}, errors.ErrUnsupported
 }
 
 // TestTenThousandPaymentsOnThePage: the page keeps no more than it lists.
@@ -354,22 +299,5 @@ func TestPageWithoutEvents(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("what was asked for is not paid")
 		}
-	}
-}
-
-// TestPageAtRandom lets everything go wrong at random, with three seeds.
-func TestPageAtRandom(t *testing.T) {
-	for _, seed := range []int{1, 2041, 31337} {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			s := openPage(t, 1280, "")
-			s.random(seed, *randomly)
-			time.Sleep(time.Duration(*randomly * float64(time.Second)))
-			s.settled(int(*randomly) / 2)
-			t.Log(eval[string](s, `document.querySelector(".count dl").innerText.replaceAll("\n", " ")`))
-			if listed := eval[int](s, `document.querySelectorAll("#rows li").length`); listed > 100 {
-				t.Errorf("%d payments are listed", listed)
-			}
-		})
 	}
 }

@@ -53,7 +53,7 @@ In another terminal, in this directory, let the shell read where it is (AWS_ENDP
 
 Then, as an operator (docs/operate.md has every task):
 
-  remit doctor --fresh
+  remit doctor
   remit wallet list
   remit keys create --yes 'Acme GmbH'
   remit chain fund %s

@@ -2,7 +2,6 @@ package house_test
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -87,24 +86,16 @@ func TestOneMerchantCannotStarveTheOthers(t *testing.T) {
 	}
 }
 
-// TestPlanKnowsTheSizes: what remit plan says of a Size is what the template gives it.
-func TestPlanKnowsTheSizes(t *testing.T) {
+// TestPlanKnowsTheSize: what remit plan says of Size=small is what the template gives it.
+func TestPlanKnowsTheSize(t *testing.T) {
 	mappings := at[node](readTemplate(t), "Mappings")
-	for size, numbers := range plan.Sizes {
-		for name, want := range numbers {
-			got := at[any](mappings, "Rates."+size+"."+name)
-			if got == nil {
-				got = at[any](mappings, "Concurrency."+size+"."+name)
-			}
-			if math.IsInf(want, 1) {
-				want = 0 // nothing is reserved, so that nothing is the most
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s: %s is %v in the template, %v in the plan", size, name, got, want)
-			}
+	for name, want := range plan.Small {
+		got := at[any](mappings, "Rates.small."+name)
+		if got == nil {
+			got = at[any](mappings, "Concurrency.small."+name)
 		}
-	}
-	if len(plan.Sizes) != len(at[node](mappings, "Rates")) || len(plan.Sizes) != len(at[node](mappings, "Concurrency")) {
-		t.Error("the template and the plan do not have the same sizes")
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s is %v in the template, %v in the plan", name, got, want)
+		}
 	}
 }

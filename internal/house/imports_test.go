@@ -75,11 +75,12 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
-	// The rooms of the command line, which know nothing of each other.
+	// The rooms of the command line, which know nothing of each other, but local what
+	// operators' commands reach.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
-		"page recipient settings settlement stack store token wallet webhook webhook/guard",
+		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo kms settings store",
+	"preflight": "chains dynamo settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
@@ -95,17 +96,16 @@ var mayImport = map[string]string{
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
-	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
-	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment store token wallet webhook",
-	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting plan settings token " +
-		"wallet",
+	"operator/rollback": "operator/change operator/deployed operator/setting store",
+	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
+	"operator/doctor":   "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
 	// What the page shows of the stack on one machine, and what may go wrong around it.
 	"fault":         "interpose",
-	"local/sandbox": "disburser chain client devnet ethrpc interpose fault merchant page payment store token wallet webhook",
+	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

@@ -10,10 +10,11 @@ import (
 // or unwatched, also where the template's Rules were not asked: it records what
 // chains.Deployment says is open, next to variables that are missing.
 func Closed(env *Env) {
-	env.refuse(chains.Deployment{
+	env.Refuse(chains.Deployment{
 		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"),
 		AlarmTopic: env.Optional("ALARM_TOPIC_ARN", ""),
-	}.Open())
+	}.Open()...)
 }
 
-func (e *Env) refuse(reasons []error) { e.errs = append(e.errs, errors.Join(reasons...)) }
+// Refuse records why a function must not start.
+func (e *Env) Refuse(reasons ...error) { e.errs = append(e.errs, errors.Join(reasons...)) }

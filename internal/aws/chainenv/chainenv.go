@@ -18,17 +18,19 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Asset returns the stack's token and the name of its network (chains.Profile.Asset), from
-// CHAIN_ID, NETWORK, TOKEN_ADDRESS, TOKEN_SYMBOL and TOKEN_DECIMALS.
-func Asset(env *boot.Env) (token.Token, string) {
-	own, _ := chains.Of(env.Uint64("CHAIN_ID"))
-	network, contract := env.Optional("NETWORK", ""), env.Optional("TOKEN_ADDRESS", "")
-	symbol, decimals := env.Optional("TOKEN_SYMBOL", ""), env.Optional("TOKEN_DECIMALS", "")
-	t, name, err := own.Asset(network, contract, symbol, decimals)
-	if err != nil {
-		boot.Parse(env, "CHAIN_ID", func(string) (uint64, error) { return 0, err })
+// coin reads the parameters of the token and its chain.
+func coin(env *boot.Env) map[string]string {
+	return map[string]string{
+		"ChainId": env.String("CHAIN_ID"), "Network": env.Optional("NETWORK", ""), "TokenAddress": env.Optional("TOKEN_ADDRESS", ""),
+		"TokenSymbol": env.Optional("TOKEN_SYMBOL", ""), "TokenDecimals": env.Optional("TOKEN_DECIMALS", ""),
 	}
-	return t, name
+}
+
+// Asset returns the stack's token and the name of its network (chains.Profile.Asset).
+func Asset(env *boot.Env) (token.Token, string) {
+	config, err := chains.Read(coin(env))
+	env.Refuse(err)
+	return config.Token, config.Network
 }
 
 // SilentAfter returns how long a node is silent before payments are confirmed without it
@@ -47,23 +49,17 @@ func SilentAfter(env *boot.Env) time.Duration {
 // and, for each part that is empty there, the chain's own, but in live mode the rule
 // finalized. Of a chain that is not known it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
-	config := stack.Config{ChainID: env.Uint64("CHAIN_ID"), Mode: env.String("MODE")}
-	config.Token, config.Network = Asset(env)
+	parameters := coin(env)
+	parameters["Mode"], parameters["BlockTime"] = env.String("MODE"), env.Optional("BLOCK_TIME", "")
+	parameters["ConfirmationRule"] = env.Optional("CONFIRMATION_RULE", "")
+	config, err := chains.Read(parameters)
+	env.Refuse(err)
 	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
-	config.ConfirmationRule = chains.Chosen(config.Mode)
-	if env.Optional("CONFIRMATION_RULE", "") != "" {
-		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
+	if _, known := chains.Of(config.ChainID); !known && config.ChainID > 0 {
+		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", config.ConfirmationRule.String(),
+			"block_time", config.BlockTime.String(), "fee_limit", config.Own.FeeLimit.String(), "window", config.Own.Window)
 	}
-	if env.Optional("BLOCK_TIME", "") != "" {
-		config.BlockTime = env.Duration("BLOCK_TIME")
-	}
-	own, known := chains.Of(config.ChainID)
-	full := own.Complete(config)
-	if !known && full != config && config.ChainID > 0 {
-		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", full.ConfirmationRule.String(),
-			"block_time", full.BlockTime.String(), "fee_limit", full.Own.FeeLimit.String(), "window", full.Own.Window)
-	}
-	return full
+	return config
 }
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at

@@ -175,7 +175,7 @@ func TestConfig(t *testing.T) {
 	}
 	env := stack(t, new(string), map[string]string{"CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
 	chainenv.Config(env)
-	for _, name := range []string{"CONFIRMATION_RULE", "BLOCK_TIME"} {
+	for _, name := range []string{"ConfirmationRule", "BlockTime"} {
 		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)
 		}

@@ -104,7 +104,7 @@ func everything(t *testing.T) string {
 			{Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
 	}, runreport.Of{Decimals: 6, GasLowGwei: 2})
-	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true, Open: true}, {Node: "b", Missed: 15},
+	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Missed: 15},
 		{Node: "c", Silent: true}})
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		m.Attempted(result, 1500*time.Microsecond)
@@ -123,7 +123,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(got, "_aws")
-	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`,
+	for _, of := range []string{`{"Node":"a","NodeErrors":14,"Stack":"remit-dev",`,
 		`{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
 		`{"PaymentFees":[1.23456789,1.23456789],"Stack":"remit-dev","Wallet":"0xaa00000000000000000000000000000000000000",`,
 		`{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // Command is `remit local`.
@@ -24,7 +26,7 @@ type Command struct {
 
 	// Operate takes operators' commands for the stack that serves at an address,
 	// until its result is closed. Nil takes none.
-	Operate func(address string, stack Parts) (io.Closer, error) `kong:"-"`
+	Operate func(address string, stack deployed.Local) (io.Closer, error) `kong:"-"`
 
 	MakeLevel string `env:"MAKELEVEL" hidden:""` // set by make for the commands that it runs
 }

@@ -14,19 +14,17 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/cli/local/sandbox"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/stack"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
-	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -210,31 +208,13 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	return facts, err
 }
 
-// Parts are the parts of a running stack that an operator's commands reach.
-type Parts struct {
-	Payments store.Store
-	AuditLog store.AuditLog
-	Webhooks webhook.Store
-	Keys     interface {
-		apikey.Store
-		settings.KeyStore
-	}
-	Jobs   webhook.Queue
-	Keyed  func() []token.Address // the wallets that have a key in this process
-	Key    func(token.Address) (keyring.Key, error)
-	PutKey func(keyring.Key)
-	Nodes  []string // URLs
-	Health func() []chain.Health
-	Hint   func(context.Context) error // starts a run of check-receipts soon
-	Config stack.Config
-}
-
-func (s *process) parts() Parts {
+// parts are the parts that an operator's commands reach.
+func (s *process) parts() deployed.Local {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
-	return Parts{
-		s.tables.payments, s.tables.payments, deliveries, s.tables.keys, deliveries,
-		s.chain.keyed, s.chain.key, s.chain.put,
-		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
+	return deployed.Local{
+		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries, Keys: s.tables.keys,
+			Jobs: deliveries},
+		Keyed: s.chain.keyed, Key: s.chain.key, PutKey: s.chain.put, Nodes: s.chain.urls, Hint: s.hinted.Hint, Config: s.rules,
 	}
 }
 

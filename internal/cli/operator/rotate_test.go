@@ -100,19 +100,19 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		kill(killed)
 		return killed
 	}
+	payments := &interpose.Store{Store: tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		apply(ctx)
+		switch c.Op {
+		case "Register", "Open", "Create", "Reserve", "RaiseCeiling", "SetState", "Retire":
+			return after(c.Op + " " + c.Args)
+		}
+		return nil
+	}}
 	local := &deployed.Local{
-		AuditLog: tables, Nodes: []string{embedded.URL()}, Config: config, Hint: func(context.Context) error { return nil },
-		Payments: &interpose.Store{Store: tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			apply(ctx)
-			switch c.Op {
-			case "Register", "Open", "Create", "Reserve", "RaiseCeiling", "SetState", "Retire":
-				return after(c.Op + " " + c.Args)
-			}
-			return nil
-		}},
+		Tables: deployed.Tables{Payments: payments, AuditLog: tables}, Nodes: []string{embedded.URL()}, Config: config, Hint: func(context.Context) error { return nil },
 		Keyed: func() (all []token.Address) {
 			keys.Range(func(a, _ any) bool { all = append(all, a.(token.Address)); return true })
 			return all

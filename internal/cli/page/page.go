@@ -1,10 +1,11 @@
 // Package page is the page that shows a stack to a person at the machine that serves
-// it: its files, who may ask for it, how a browser is told of changes, and the form of
+// it: its files, who may ask for it, how a browser learns of changes, and the form of
 // a payment and of a wallet on it. What it shows is a Source's: the sandbox of a stack in
 // this process, or an operator's console for one on AWS. It knows neither.
 package page
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"embed"
@@ -32,10 +33,9 @@ type Source interface {
 	// lines and arrivals has a number n of its own.
 	Update() any
 
-	// Story returns all that is known of the payment that a person looks for by its
-	// id, a hash, an Idempotency-Key or, where the source can, a reference. The text
-	// of an error is for that person.
-	Story(ctx context.Context, find, merchant string) (Story, error)
+	// Timeline returns all that is known of the payment that a person looks for by its
+	// id, a hash or an Idempotency-Key. The text of an error is for that person.
+	Timeline(ctx context.Context, find, merchant string) (Timeline, error)
 }
 
 //go:embed files
@@ -52,12 +52,12 @@ func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
 	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { Write(w, source.Facts()) })
 	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, _ *http.Request) { events(w, source, done) })
 	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
-		story, err := source.Story(r.Context(), r.URL.Query().Get("find"), r.URL.Query().Get("merchant"))
+		timeline, err := source.Timeline(r.Context(), r.URL.Query().Get("find"), r.URL.Query().Get("merchant"))
 		if err != nil {
 			Refuse(w, http.StatusNotFound, err.Error())
 			return
 		}
-		Write(w, story)
+		Write(w, timeline)
 	})
 }
 
@@ -156,8 +156,8 @@ func Write(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
 }
 
-// events tells of every change until the client goes or done: ten times a second at
-// most, as server-sent events.
+// events sends every update that differs from the one before until the client goes or done:
+// ten times a second at most, as server-sent events.
 func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
 	out := http.NewResponseController(w)
 	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
@@ -167,13 +167,13 @@ func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	told := Told{}
+	var sent []byte
 	for quiet := 0; ; quiet++ {
-		text, err := told.News(source.Update())
+		text, err := json.Marshal(source.Update())
 		switch {
-		case err == nil && text != nil:
+		case err == nil && !bytes.Equal(text, sent):
 			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
-			quiet = 0
+			sent, quiet = text, 0
 		case quiet%20 == 19: // of which the page learns that the stack is there
 			_, err = fmt.Fprint(w, ": quiet\n\n")
 		}

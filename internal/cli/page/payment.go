@@ -24,7 +24,7 @@ const (
 	Sent
 	Mined
 	Final
-	Announced
+	Published
 	Steps // how many there are
 )
 
@@ -34,17 +34,17 @@ const Once = -1
 // NotCounted stands for the transfers of a payment where nobody counts them on the chain.
 const NotCounted = -1
 
-// A Death is what a process leaves that ends at a step, as the table of
-// docs/guarantees.md says it.
-type Death struct {
+// A Crash describes the state left when a process dies at a step, and who repairs it, in the
+// words of docs/guarantees.md.
+type Crash struct {
 	When     string `json:"when"`
 	Left     string `json:"left"`
 	Finished string `json:"finished"`
 }
 
-// Deaths are by the step that the payment has reached last. A process that ends once a
-// payment is mined or announced leaves nothing that was not there before.
-var Deaths = [Steps][]Death{
+// Crashes are by the step that the payment has reached last. A process that dies once a
+// payment is mined or published leaves nothing that was not there before.
+var Crashes = [Steps][]Crash{
 	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay",
 		"the next request under its key, if that could begin it now, or nobody: no money can move"},
 		{"between reserve and commit", "a reservation",
@@ -56,7 +56,7 @@ var Deaths = [Steps][]Death{
 	Mined: {},
 	Final: {{"between the end and its event", "a final payment with its pending transaction",
 		"the next run publishes the same event, then deletes the pending transaction"}},
-	Announced: {},
+	Published: {},
 }
 
 // A Row is a payment as the page shows it.
@@ -81,7 +81,7 @@ type Row struct {
 	At      [Steps]int64  `json:"at"`    // when it reached each step, or Once; 0: not yet
 }
 
-// Learn takes over what the tables say of a payment but for its steps.
+// Learn takes over a stored payment but for its steps.
 func (r *Row) Learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
 	if len(p.Entries) > 1 {
@@ -95,8 +95,8 @@ func (r *Row) Learn(p payment.Payment) {
 	}
 }
 
-// RowOf returns the row of a payment that the tables alone tell of: of what happened
-// between the commit and the end they keep no times.
+// RowOf returns the row of a payment from the tables alone, which keep no times between the
+// commit and the end.
 func RowOf(p payment.Payment) Row {
 	r := Row{N: p.CreatedAt.UnixMilli(), Begun: p.CreatedAt.UnixMilli(), Paid: NotCounted}
 	r.Learn(p)
@@ -134,13 +134,13 @@ type Line struct {
 	Text string `json:"text"`
 }
 
-// A Story is all that tables, nodes and the log of webhooks say of a payment.
-type Story struct {
+// A Timeline is all that tables, nodes and the log of webhooks have of a payment.
+type Timeline struct {
 	Payment    Row         `json:"payment"`
 	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know
 	Entries    any         `json:"entries"` // of a batch, in the API's form; nil: one payment
 	Attempts   []Attempt   `json:"attempts"`
-	Receipts   []Says      `json:"receipts"`
+	Receipts   []NodeView  `json:"receipts"`
 	Deliveries any         `json:"deliveries"` // a list, in the API's form
 	Bytes      string      `json:"bytes"`      // signed; "" before and after they are stored
 	Fee        string      `json:"fee"`        // wei; "" until it is known
@@ -156,21 +156,21 @@ type Attempt struct {
 	Noop bool       `json:"noop"`
 }
 
-// Says is what one node says of a payment.
-type Says struct {
-	Node string   `json:"node"`
-	Says []string `json:"says"`
+// A NodeView is one node's view of a payment.
+type NodeView struct {
+	Node  string   `json:"node"`
+	Lines []string `json:"lines"`
 }
 
-// A pendingTxs is the part of the store that a story reads.
+// A pendingTxs is the part of the store that a timeline reads.
 type pendingTxs interface {
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 }
 
-// Tell returns the story of a payment, from the pending transactions and from every
-// node. The error of a node is in the story.
-func Tell(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Story, error) {
-	s := Story{Payment: row, Attempts: []Attempt{}, Receipts: []Says{}, Deliveries: []any{}}
+// TimelineOf returns the timeline of a payment, from the pending transactions and from every
+// node. It includes the error of a node.
+func TimelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Timeline, error) {
+	s := Timeline{Payment: row, Attempts: []Attempt{}, Receipts: []NodeView{}, Deliveries: []any{}}
 	if p.Entries != nil {
 		s.Entries = p.Public().Payments
 	}
@@ -198,19 +198,19 @@ func Tell(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, no
 }
 
 // receiptsOf asks a node, within two seconds, for the receipts of a payment.
-func receiptsOf(ctx context.Context, i int, node chain.Node, hashes []chain.Hash) Says {
+func receiptsOf(ctx context.Context, i int, node chain.Node, hashes []chain.Hash) NodeView {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	found, err := node.Receipts(ctx, hashes)
-	said := []string{}
+	lines := []string{}
 	for _, r := range found {
-		said = append(said, r.String())
+		lines = append(lines, r.String())
 		for _, l := range r.Logs {
-			said = append(said, fmt.Sprintf("log of %s: topics %v, data %x", l.Contract, l.Topics, l.Data))
+			lines = append(lines, fmt.Sprintf("log of %s: topics %v, data %x", l.Contract, l.Topics, l.Data))
 		}
 	}
 	if err != nil {
-		said = append(said, "no answer: "+err.Error())
+		lines = append(lines, "no answer: "+err.Error())
 	}
-	return Says{"node " + strconv.Itoa(i+1) + ", " + node.String(), said}
+	return NodeView{"node " + strconv.Itoa(i+1) + ", " + node.String(), lines}
 }

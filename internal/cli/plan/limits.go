@@ -3,8 +3,6 @@
 // counted calls, list prices and published limits. It asks no service.
 package plan
 
-import "math"
-
 // Limits that AWS sets, in the regions with its usual defaults.
 const (
 	// PartitionWrites is the write units a second that one partition of a table or of an
@@ -111,15 +109,9 @@ var Measured = Consumption{
 	Stored: 2961, HookStored: 1040, Items: 4, Sends: 0.6675, Post: 0.117, Get: 0.009, Auth: 0.005, Hook: 0.109, Work: WorkSeconds,
 }
 
-// Sizes are the numbers of template.yaml's parameter Size that payments meet: requests a
-// second of a method, and how many of each function may run at once. A test holds the two
-// together. A sandbox reserves nothing, so that only the account's quota bounds it.
-var Sizes = map[string]map[string]float64{
-	"sandbox": {"Api": 500, "WebhookBatches": 20, "Authorizer": math.Inf(1), "SendPayment": math.Inf(1)},
-	"small":   {"Api": 500, "WebhookBatches": 20, "Authorizer": 100, "SendPayment": 200},
-	"medium":  {"Api": 2000, "WebhookBatches": 50, "Authorizer": 300, "SendPayment": 700},
-	"large":   {"Api": 10_000, "WebhookBatches": 200, "Authorizer": 1500, "SendPayment": 3000},
-}
+// Small is what template.yaml's Size=small gives: requests a second of a method, and how many
+// of each function may run at once. A test holds the two together.
+var Small = map[string]float64{"Api": 500, "WebhookBatches": 20, "Authorizer": 100, "SendPayment": 200}
 
 // Default is the deployment of template.yaml by its defaults, without traffic; a test
 // holds the two together.

@@ -14,14 +14,10 @@ import (
 type Load struct {
 	Rate      float64 // payments a second
 	Merchants float64 // that share them evenly; zero: one
-	Endpoints float64 // of each merchant, among which its events are shared; zero: one
 	Chain     Chain
 	Wallets   float64 // that pay
 	KMS       bool    // every wallet's key is in KMS
-	Window    uint64  // payments of a wallet in flight; zero: Chain.Window
-	Pause     float64 // seconds between two rounds of settling; zero: the chain's own
 	Stack     Deployment
-	Limits    map[string]float64 // as a stack has them, by what raises them; others are AWS's own, or the template's defaults
 }
 
 // A Wall is a limit, and how much of it a payment a second takes.
@@ -57,7 +53,7 @@ func (w Wall) Needed(rate float64) float64 {
 // times returns the seconds between two rounds of settling, and between two blocks.
 func (l Load) times() (pause, block float64) {
 	p, _ := chains.Of(l.Chain.ID)
-	return cmp.Or(l.Pause, p.Complete(stack.Config{}).BlockTime.Seconds()), p.BlockTime.Seconds()
+	return p.Complete(stack.Config{}).BlockTime.Seconds(), p.BlockTime.Seconds()
 }
 
 // Window returns the payments that a wallet should have in flight: the chain's own window,
@@ -82,14 +78,11 @@ func (l Load) looks() float64 {
 	return Looks(l.Chain.FinalSeconds, l.Chain.EpochSeconds, pause+roundSeconds)
 }
 
-// window returns the payments of a wallet in flight that the chain's nodes hold.
-func (l Load) window() float64 { return float64(min(cmp.Or(l.Window, l.Chain.Window()), l.Chain.Pool)) }
-
 // PerWallet returns the payments a second of one wallet: its window, once in the time
 // that a round takes to see a block.
 func (l Load) PerWallet() float64 {
 	_, block := l.times()
-	return l.window() / max(l.Round(), block+roundSeconds)
+	return float64(l.Chain.Window()) / max(l.Round(), block+roundSeconds)
 }
 
 // Planned returns the load with the memory of check-receipts and the wallets that it
@@ -112,13 +105,7 @@ func (l Load) Calls() float64 {
 	return 4*l.Rate + (2+busy*(CallsOfARound+waiting))/l.Round()
 }
 
-// What raises limits that a stack may be asked for.
 const (
-	// Concurrency raises the account's concurrency.
-	Concurrency = `quota "Concurrent executions" of Lambda`
-	// WarmThroughput raises what a table on demand takes at once.
-	WarmThroughput = "the table's warm throughput; it doubles by itself each half hour"
-
 	settling = "parameter CheckReceiptsMemory"
 	creating = "wallets: remit wallet create"
 	windows  = "the wallets' window"
@@ -134,31 +121,24 @@ func (l Load) Walls() []Wall {
 		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
 		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
 		{"one merchant's share of the windows, in percent", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
-		{"the API's own rate", 500, requests, "parameter Size, its Api", 0},
+		{"the API's own rate", Small["Api"], requests, "parameter Size, its Api", 0},
 		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
-		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch, Concurrency, 0},
-		{"the concurrency reserved for send-payment", 200, m.Post, "parameter Size, its SendPayment", 0},
-		{"the concurrency reserved for the authorizer", 100, requests * m.Auth, "parameter Size, its Authorizer", 0},
+		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch,
+			`quota "Concurrent executions" of Lambda`, 0},
+		{"the concurrency reserved for send-payment", Small["SendPayment"], m.Post, "parameter Size, its SendPayment", 0},
+		{"the concurrency reserved for the authorizer", Small["Authorizer"], requests * m.Auth, "parameter Size, its Authorizer", 0},
 		{"the processor and the memory of check-receipts, in MB", memory, max((SettleSeconds+l.looks()*PendingSeconds)*CoreGB*1024, holds),
 			settling, mostGB * 1024},
-		{"batches of webhooks at once", 20, m.Hook / WebhookBatch, "parameter Size, its WebhookBatches", 0},
-		{"write units of a table that is new", NewTableWrites, own, WarmThroughput, 0},
+		{"batches of webhooks at once", Small["WebhookBatches"], m.Hook / WebhookBatch, "parameter Size, its WebhookBatches", 0},
+		{"write units of a table that is new", NewTableWrites, own, "the table's warm throughput; it doubles by itself each half hour", 0},
 		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
 		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
 		{"one merchant's list", ListBuckets * PartitionWrites * merchants, ListWrites, "", 0},
-		{"the log of one endpoint's webhooks", PartitionWrites * merchants * cmp.Or(l.Endpoints, 1), EndpointWrites, "", 0},
+		{"the log of one endpoint's webhooks", PartitionWrites * merchants, EndpointWrites, "", 0},
 		{"the gas of the chain's blocks", l.Chain.BlockGas / block, PaymentGas, "", 0},
-	}
-	if l.Stack.Provisioned {
-		all = append(all, Wall{"units that the table scales to", 4000, max(own, reads), "parameter PaymentsCapacityMaximum", 0})
 	}
 	if l.KMS {
 		all = append(all, Wall{"signatures of keys in KMS", Signatures, 1, `quota "Cryptographic operations (ECC) request rate" of KMS`, 0})
-	}
-	for i, w := range all {
-		if found, ok := l.Limits[w.Raise]; ok {
-			all[i].Limit = found
-		}
 	}
 	slices.SortStableFunc(all, func(a, b Wall) int { return cmp.Compare(a.At(), b.At()) })
 	return all
@@ -182,25 +162,6 @@ func (l Load) Short() []Wall {
 	return slices.DeleteFunc(walls, func(w Wall) bool {
 		return w.Holds(l.Rate) || w.Raise == creating && w.Name != windows
 	})
-}
-
-// Good returns the most payments a second that every wall holds, and the wall behind them.
-func (l Load) Good() (rate float64, behind Wall) {
-	for low, high := 0.0, 1e6; high-low > 1e-9*high; {
-		l.Rate = (low + high) / 2
-		stops := slices.IndexFunc(l.Walls(), func(w Wall) bool { return !w.Holds(l.Rate) })
-		if stops < 0 {
-			low, rate = l.Rate, l.Rate
-		} else {
-			high, behind = l.Rate, l.Walls()[stops]
-		}
-	}
-	return rate, behind
-}
-
-// Limits names the wall, and says where it stands.
-func (w Wall) Limits() string {
-	return fmt.Sprintf("%s: no more than %s a second", w.Name, Human(w.At()))
 }
 
 // Advice says what raises the limit, from what to what, for a rate.
@@ -236,5 +197,5 @@ func (l Load) Month() (payments float64, s Deployment) {
 // chain.QuoteFees).
 func (l Load) Ether(n float64) (burnt, tied float64) {
 	each := PaymentGas * l.Chain.Price / 1e9
-	return n * each, l.window() * each * 1.2 * 2
+	return n * each, float64(l.Chain.Window()) * each * 1.2 * 2
 }

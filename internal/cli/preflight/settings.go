@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -62,8 +61,7 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 			warning("the tables that are taken over have none: every payment is refused until they are set, which the command does after " +
 				"the deployment")
 	case errors.Is(err, settings.ErrMissing):
-		return remit("import"), errors.New("limits and rules are in the tables from this version on, and none are stored there: every " +
-			"payment would be refused")
+		return remit("set AmountMinimum=… AmountMaximum=… DailyLimit=…"), errors.New("none are stored: every payment would be refused")
 	case errors.Is(err, settings.ErrDamaged):
 		return remit("history") + remit("apply FILE"), err
 	}
@@ -75,9 +73,6 @@ func (f *flight) coin(rules store.Rules) error {
 	if rules.Coin == (store.Coin{}) {
 		return nil
 	}
-	p := f.parameters
-	id, err := strconv.ParseUint(p["ChainId"], 10, 64)
-	own, _ := chains.Of(id)
-	asset, _, unknown := own.Asset(p["Network"], p["TokenAddress"], p["TokenSymbol"], p["TokenDecimals"])
-	return cmp.Or(err, unknown, rules.Are(store.Coin{ChainID: id, Token: asset.Contract}))
+	config, err := chains.Read(f.parameters)
+	return cmp.Or(err, rules.Are(store.Coin{ChainID: config.ChainID, Token: config.Token.Contract}))
 }

@@ -155,7 +155,6 @@ type Health struct {
 	Node   string
 	Missed int  // requests that it left unanswered since Health was last called
 	Silent bool // the last request was one of them
-	Open   bool // its circuit breaker is
 	// Slowest is how long its slowest good answer took since Health was last called; zero:
 	// there was none.
 	Slowest time.Duration
@@ -166,9 +165,8 @@ func (n Nodes) Health() []Health {
 	var all []Health
 	for _, node := range n {
 		if b := breakerOf(node); b != nil {
-			open := b.open()
 			b.mu.Lock()
-			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Open: open, Slowest: b.slow})
+			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Slowest: b.slow})
 			b.total, b.slow = 0, 0
 			b.mu.Unlock()
 		}

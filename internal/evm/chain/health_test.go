@@ -281,7 +281,7 @@ func TestBreaker(t *testing.T) {
 		for range 3 {
 			views("b", nil)
 		}
-		health(chain.Health{Node: "a", Missed: 3, Silent: true, Open: true}, chain.Health{Node: "b"})
+		health(chain.Health{Node: "a", Missed: 3, Silent: true}, chain.Health{Node: "b"})
 		a.down, a.asked = false, 0
 		views("b", nil) // at once, without a word of a
 		b.reverts = true
@@ -316,7 +316,7 @@ func TestBreaker(t *testing.T) {
 		}
 		a.down = false
 		views("a", nil) // where every breaker is open, all are asked
-		health(chain.Health{Node: "a", Missed: 3}, chain.Health{Node: "b", Missed: 4, Silent: true, Open: true})
+		health(chain.Health{Node: "a", Missed: 3}, chain.Health{Node: "b", Missed: 4, Silent: true})
 	})
 }
 

@@ -2,9 +2,13 @@ package chains
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
 )
 
 // A Deployment is the parameters of a stack that decide whether it may move real money.
@@ -42,12 +46,28 @@ func (d Deployment) Open() (open []error) {
 	return open
 }
 
-// Chosen returns the rule of a stack whose ConfirmationRule is empty: in live mode
-// finalized, on whatever chain, and otherwise none, which Complete takes from the
-// chain's profile.
-func Chosen(mode string) chain.ConfirmationRule {
-	if mode == "live" {
-		return finalized
+// Read returns the configuration of a stack with these values of template.yaml's parameters.
+// Where one is empty the chain's own value holds, and in live mode the rule finalized.
+func Read(parameters map[string]string) (c stack.Config, err error) {
+	c.Mode = parameters["Mode"]
+	if c.Mode == "live" {
+		c.ConfirmationRule = finalized
 	}
-	return chain.ConfirmationRule{}
+	var id, asset, rule, block error
+	if c.ChainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64); id != nil {
+		id = fmt.Errorf("ChainId: %w", id)
+	}
+	own, _ := Of(c.ChainID)
+	c.Token, c.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"], parameters["TokenDecimals"])
+	if text := parameters["ConfirmationRule"]; text != "" {
+		if c.ConfirmationRule, rule = chain.ParseConfirmationRule(text); rule != nil {
+			rule = fmt.Errorf("ConfirmationRule: %w", rule)
+		}
+	}
+	if text := parameters["BlockTime"]; text != "" {
+		if c.BlockTime, block = time.ParseDuration(text); block != nil {
+			block = fmt.Errorf("BlockTime: %w", block)
+		}
+	}
+	return own.Complete(c), errors.Join(id, asset, rule, block)
 }

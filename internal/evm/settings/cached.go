@@ -59,7 +59,7 @@ func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logge
 const ReadLine = "settings read"
 
 // Note logs the version of the settings of payments or keys that was read, or why none
-// can be obeyed. doctor and an alarm read these lines.
+// can be obeyed. An alarm reads the latter.
 func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
 	if err != nil {
 		log.ErrorContext(ctx, "settings unusable", "settings", of, "err", err)

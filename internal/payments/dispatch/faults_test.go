@@ -33,7 +33,7 @@ func replace(p *process) error {
 	other.Amount = token.Units(101)
 	stored := p.stored()
 	p.must(p.tables.Discard(context.Background(), stored))
-	_, _, err := p.tables.Create(context.Background(), payment.New(stored.ID, other, token.Token{}, "", p.now).AssignedTo(first, stored.Tx))
+	_, _, err := p.tables.Create(context.Background(), payment.New(stored.ID, other, token.Token{}, "", p.now()).AssignedTo(first, stored.Tx))
 	p.must(err)
 	return errBroken
 }
@@ -41,9 +41,9 @@ func replace(p *process) error {
 // overtake is a faster process: it commits the payment at its reserved nonce.
 func overtake(p *process) error {
 	stored := p.stored()
-	w, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
+	w, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now()))
 	p.must(err)
-	_, err = store.Commit(context.Background(), p.tables, quietly(p), stored, w.Reservations[stored.ID].Nonce, p.now)
+	_, err = store.Commit(context.Background(), p.tables, quietly(p), stored, w.Reservations[stored.ID].Nonce, p.now())
 	p.must(err)
 	return nil
 }
@@ -69,7 +69,7 @@ func crowded(p *process) error {
 // full is crowded with none mined.
 func full(p *process) error {
 	for n := range 4 {
-		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now})
+		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now()})
 		p.must(err)
 	}
 	return nil
@@ -80,7 +80,7 @@ func full(p *process) error {
 func fill(p *process) error {
 	tx := chain.Noop(1, first, chain.Fees{})
 	p.must(p.tables.PutNoop(context.Background(),
-		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now)))
+		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now())))
 	return nil
 }
 
@@ -92,7 +92,7 @@ func day(amount uint64, at time.Time) store.Charge {
 
 // exhaust charges what asked has left of the merchant's day.
 func exhaust(p *process) {
-	p.must(p.tables.Charge(context.Background(), day(4900, p.now)))
+	p.must(p.tables.Charge(context.Background(), day(4900, p.now())))
 }
 
 // TestEveryFailureIsAnswered: whichever call of a request fails, its answer is
@@ -117,7 +117,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
 		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").with("Estimate#1", func(p *process) error {
-			p.now = p.now.Add(time.Minute)
+			p.pass(time.Minute)
 			return nil
 		}), unavailable},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
@@ -162,7 +162,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
 		{"and the registry cannot be read", breaks("Wallets#3").with("Reserve#1", func(p *process) error {
-			p.now = p.now.Add(dispatch.RegistryAge)
+			p.pass(dispatch.RegistryAge)
 			return pause(first)(p)
 		}), inProgress},
 		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace},
@@ -173,7 +173,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.script)
-			began := p.now
+			began := p.now()
 			result, err := p.pay()
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
@@ -207,11 +207,11 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
-				if p.stored().ID != "" && p.holdsNothing() && p.now.Equal(began) { // under a daily limit another handler may be charging it for a while
+				if p.stored().ID != "" && p.holdsNothing() && p.now().Equal(began) { // under a daily limit another handler may be charging it for a while
 					if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 						t.Errorf("sent again at once: %v", err)
 					}
-					p.now = p.now.Add(time.Minute)
+					p.pass(time.Minute)
 				}
 				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
 					t.Errorf("sent again: %+v, %v", result, err)
@@ -315,7 +315,7 @@ func TestWithoutAKey(t *testing.T) {
 func TestTimeForAPayment(t *testing.T) {
 	for left, enough := range map[time.Duration]bool{6*time.Second - 1: false, 6 * time.Second: true} {
 		p := newProcess(t, script{})
-		ctx, cancel := context.WithDeadline(t.Context(), p.now.Add(left))
+		ctx, cancel := context.WithDeadline(t.Context(), p.now().Add(left))
 		defer cancel()
 		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough && !errors.Is(err, dispatch.ErrUnavailable) {
 			t.Errorf("with %v left: %v", left, err)
@@ -324,7 +324,7 @@ func TestTimeForAPayment(t *testing.T) {
 			t.Errorf("with %v left: %v", left, p.calls)
 		}
 		if !enough {
-			p.must(p.tables.Charge(t.Context(), day(5000, p.now))) // it has given back what it took
+			p.must(p.tables.Charge(t.Context(), day(5000, p.now()))) // it has given back what it took
 		}
 		p = newProcess(t, breaks("Sign#1"))
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
@@ -381,7 +381,7 @@ func TestTakenUp(t *testing.T) {
 			}
 			// A charge of this payment that is repeated finds the day full.
 			test.before(p)
-			p.now = p.now.Add(time.Minute) // the first handler is no longer alive
+			p.pass(time.Minute) // the first handler is no longer alive
 			p.script = test.then
 			result, err := p.pay()
 			if !errors.Is(err, test.want) {
@@ -539,7 +539,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 			t.Errorf("%s: %v, stored is %+v", name, err, p.stored())
 		}
 		// The day is as it was: all of it can be charged.
-		p.must(p.tables.Charge(t.Context(), day(5000, p.now)))
+		p.must(p.tables.Charge(t.Context(), day(5000, p.now())))
 	}
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
 	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
@@ -638,7 +638,7 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
 	p := newProcess(t, script{"Account#1": func(p *process) error {
 		p.mined = 1
-		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.now})
+		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.now()})
 		return err
 	}})
 	p.keys = p.keys[:1]
@@ -656,7 +656,7 @@ func TestQuotesAreKept(t *testing.T) {
 		pass  time.Duration
 		asked bool
 	}{{0, true}, {time.Minute - 1, false}, {1, true}, {dispatch.RegistryAge - time.Minute - 1, true}, {1, false}} {
-		p.now = p.now.Add(step.pass)
+		p.pass(step.pass)
 		before, read := p.times["Fees"], p.times["Wallets"]
 		if _, err := p.send(fmt.Sprint(n)); err != nil || p.times["Fees"] > before != step.asked || p.times["Wallets"] > read != (n%4 == 0) {
 			t.Errorf("request %d: %v, asked for the price %v, after %v", n, err, p.times["Fees"] > before, p.calls)
@@ -673,12 +673,12 @@ func TestQuotesAreKept(t *testing.T) {
 func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
-		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.now)
-		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.now}, 1, token.Token{}, "")
+		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.now())
+		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.now()}, 1, token.Token{}, "")
 		_, _, err := p.tables.Create(t.Context(), stored)
 		p.must(err)
 		if commit {
-			committed, err := stored.Commit(chain.Signed{Nonce: 7, Hash: chain.Hash{7}, Raw: []byte{}}, p.now)
+			committed, err := stored.Commit(chain.Signed{Nonce: 7, Hash: chain.Hash{7}, Raw: []byte{}}, p.now())
 			p.must(err)
 			p.must(p.tables.Commit(t.Context(), committed))
 		}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ type process struct {
 	t      *testing.T
 	tables *memory.Payments
 	script script
-	now    time.Time
+	passed atomic.Int64    // nanoseconds since it began
 	mined  uint64          // the count of every wallet
 	holds  token.Amount    // of the token, of every wallet
 	poor   token.Address   // the wallet that has none of it
@@ -97,13 +98,13 @@ func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPay
 // start returns a process with two wallets and with the tables of another.
 func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p := &process{
-		t: t, tables: tables, script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
+		t: t, tables: tables, script: s,
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 		times: map[string]int{},
 	}
 	p.d = dispatch.New(stack.Config{ChainID: 1, BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
-		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
+		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.now, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 		After: func(d time.Duration) <-chan time.Time {
 			p.must(p.call("After " + d.String()))
@@ -115,6 +116,13 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 	})
 	return p
 }
+
+func (p *process) now() time.Time {
+	return time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(p.passed.Load()))
+}
+
+// pass lets time go by.
+func (p *process) pass(d time.Duration) { p.passed.Add(int64(d)) }
 
 // set changes the settings as an operator does, and lets the process read them again.
 func (p *process) set(change func(*settings.Settings)) {
@@ -229,7 +237,7 @@ func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Regist
 			to = wallet.Funding
 		}
 		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
-		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now))
+		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now()))
 	}
 	return r.Store.Wallets(ctx, chainID)
 }

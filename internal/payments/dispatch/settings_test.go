@@ -33,7 +33,7 @@ func TestSettingsTakeEffect(t *testing.T) {
 		later time.Duration
 		want  error
 	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
-		p.now = p.now.Add(step.later)
+		p.pass(step.later)
 		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
 			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
 		}
@@ -72,7 +72,7 @@ func TestUnusableSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.spoil(p)
-			p.now = p.now.Add(settings.MaxAge)
+			p.pass(settings.MaxAge)
 			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Create#2") {
 				t.Errorf("a new payment: %v, after %v", err, p.calls)
 			}
@@ -142,7 +142,7 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {
 			t.Errorf("a repetition: %+v, %v", again, err)
 		}
-		q.now = p.now.Add(handlerLife)
+		q.pass(handlerLife)
 		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
 			t.Errorf("one that was left: %v", err)
 		}

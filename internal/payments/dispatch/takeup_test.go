@@ -27,7 +27,7 @@ func left(t *testing.T, since time.Duration, calls ...string) *process {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared {
 		t.Fatalf("the first request: %v, stored is %+v", err, p.stored())
 	}
-	p.now = p.now.Add(since)
+	p.pass(since)
 	return p
 }
 
@@ -47,7 +47,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 			if _, err := p.pay(); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 {
 				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.calls)
 			}
-			p.now = p.now.Add(1)
+			p.pass(1)
 			result, err := p.pay()
 			made := result.Payment
 			want, _ := p.send("fresh")
@@ -71,7 +71,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 		move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
 		p = newProcess(t, breaks("Reserve#1"))
 		_, err := p.d.Move(t.Context(), move)
-		p.now = p.now.Add(handlerLife)
+		p.pass(handlerLife)
 		p.set(func(s *settings.Settings) { change(p, s) })
 		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
 			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
@@ -104,7 +104,7 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 			if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
 				t.Fatal(err)
 			}
-			p.now = p.now.Add(handlerLife)
+			p.pass(handlerLife)
 			test.change(p)
 			return p
 		}
@@ -133,7 +133,7 @@ func TestATransferThatFindsTheCeiling(t *testing.T) {
 		s = s.with(fmt.Sprint("Reserve#", n+1), func(p *process) error {
 			for i := 0; ; i++ {
 				if _, err := p.tables.Reserve(t.Context(),
-					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now}); err != nil {
+					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now()}); err != nil {
 					p.mined++
 					return nil
 				}
@@ -146,7 +146,7 @@ func TestATransferThatFindsTheCeiling(t *testing.T) {
 		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.times["Reserve"] != 8*(n+1) {
 			t.Errorf("%v, after %v", err, p.calls)
 		}
-		p.now = p.now.Add(handlerLife)
+		p.pass(handlerLife)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, dispatch.ErrInProgress) {
 				t.Fatal(err)
 			}
-			p.now = p.now.Add(handlerLife)
+			p.pass(handlerLife)
 			test.before(p)
 			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) ||
 				(test.want == nil) == p.holdsNothing() || p.did("Create#2") {
@@ -181,7 +181,7 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 			}
 			if test.want == nil {
 				p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To}))
-				p.now = p.now.Add(time.Minute)
+				p.pass(time.Minute)
 				if made, err := p.d.Move(t.Context(), order); err != nil || made.State != payment.Prepared || p.holdsNothing() {
 					t.Errorf("with a nonce: %+v, %v", made, err)
 				}
@@ -202,10 +202,10 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.did("Refund#1") {
 			t.Errorf("%s: %v, after %v", name, err, p.calls)
 		}
-		p.must(p.tables.Charge(t.Context(), day(4900, p.now))) // all but what the first request took
+		p.must(p.tables.Charge(t.Context(), day(4900, p.now()))) // all but what the first request took
 	}
 	p := left(t, handlerLife, unreserved...)
-	ctx, cancel := context.WithDeadline(t.Context(), p.now.Add(6*time.Second-1))
+	ctx, cancel := context.WithDeadline(t.Context(), p.now().Add(6*time.Second-1))
 	defer cancel()
 	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.did("Refund#1") {
 		t.Errorf("without time: %v, after %v", err, p.calls)
@@ -221,7 +221,7 @@ func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().Wallet != first {
 		t.Fatal(err)
 	}
-	p.now = p.now.Add(handlerLife)
+	p.pass(handlerLife)
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.did("Charge#2") {
 		t.Errorf("%+v, %v, after %v", result, err, p.calls)
 	}
@@ -239,7 +239,7 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 		after time.Duration
 		asks  bool
 	}{{0, true}, {time.Second - 1, false}, {1, true}, {-time.Second, true}} {
-		p.now = p.now.Add(step.after)
+		p.pass(step.after)
 		before := p.times["Estimate"]
 		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.times["Estimate"] > before != step.asks {
 			t.Errorf("request %d: %v, asked a node %t", n, err, p.times["Estimate"] > before)
@@ -255,7 +255,7 @@ func TestADuplicateWaits(t *testing.T) {
 	}
 	reserve := func(p *process) error {
 		stored := p.stored()
-		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
+		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now()))
 		return err
 	}
 	for name, test := range map[string]struct {

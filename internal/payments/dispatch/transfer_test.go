@@ -68,7 +68,7 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 				(err != nil && p.nonces() > 0 || errors.Is(err, dispatch.ErrUnavailable) && p.did("Create#1") && !p.did("Discard#1")) {
 				t.Errorf("%s: %s fails: %v, after %v", name, call, err, p.calls)
 			}
-			p.now = p.now.Add(handlerLife)
+			p.pass(handlerLife)
 			if err := order(p); err != nil || p.nonces() != 1 {
 				t.Errorf("%s: after %s failed: %v, %d nonces, after %v", name, call, err, p.nonces(), p.calls)
 			}
@@ -101,7 +101,8 @@ func TestTransferFromANewWallet(t *testing.T) {
 	p := newProcess(t, script{})
 	_, err := p.pay()
 	p.must(err)
-	p.keys, p.now = append(p.keys, token.Address{3}), p.now.Add(time.Minute)
+	p.keys = append(p.keys, token.Address{3})
+	p.pass(time.Minute)
 	move := dispatch.Transfer{Key: "k", Mode: "test", From: token.Address{3}, To: asked.To, Amount: token.Units(50)}
 	if made, err := p.d.Move(t.Context(), move); err != nil || p.record(token.Address{3}).NextNonce != 1 || p.did("Charge#2") {
 		t.Errorf("%+v, %v", made, err)
@@ -156,18 +157,18 @@ func TestRefill(t *testing.T) {
 		{"it holds a nonce", time.Hour, func() {}, 9, 1},
 		{"it is sent", 0, func() {
 			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
-			committed, err := number("", "1").Commit(signed, p.now)
+			committed, err := number("", "1").Commit(signed, p.now())
 			p.must(err)
 			p.must(p.tables.Commit(t.Context(), committed))
 		}, 9, 1},
 		{"it arrived later", 0, func() {
-			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.now)
+			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.now())
 			p.must(err)
 			p.must(p.tables.Finish(t.Context(), made))
 		}, 8, 1},
 		{"it arrived before", 0, func() {}, 9, 2},
 	} {
-		p.now = p.now.Add(step.after)
+		p.pass(step.after)
 		step.before()
 		if err := refill(step.seen); err != nil || p.nonces() != step.nonces {
 			t.Errorf("%s: %v, %d nonces, want %d; after %v", step.why, err, p.nonces(), step.nonces, p.calls)

@@ -58,7 +58,7 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 				t.Errorf("%s: payment %d: %v", name, minute, err)
 			}
 			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(second), p.record(second).NextNonce+4))
-			p.now = p.now.Add(time.Minute)
+			p.pass(time.Minute)
 		}
 		if got := p.record(first).Paused; got != test.want {
 			t.Errorf("%s: paused for %q, want %q", name, got, test.want)
@@ -186,7 +186,8 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 	if p.times["Account"] != 3 { // of the startup check, and before the first payment moved to the second wallet
 		t.Errorf("%d looks at two wallets within a minute", p.times["Account"])
 	}
-	p.foreign, p.now = token.Address{}, p.now.Add(time.Minute)
+	p.foreign = token.Address{}
+	p.pass(time.Minute)
 	if result, err := p.send("later"); err != nil || result.Payment.Wallet != first {
 		t.Errorf("once it is free: wallet %v, %v", result.Payment.Wallet, err)
 	}
@@ -229,7 +230,7 @@ func TestColdProcess(t *testing.T) {
 			p := start(t, tables, script{})
 			p.keys = keys
 			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now.Add(read - test.age)}))
+			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now().Add(read - test.age)}))
 			p.delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
 				p.delays[op] = time.Second
@@ -241,7 +242,7 @@ func TestColdProcess(t *testing.T) {
 			var log bytes.Buffer
 			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			began := time.Now()
-			p.d.Now = func() time.Time { return p.now.Add(time.Since(began)) }
+			p.d.Now = func() time.Time { return p.now().Add(time.Since(began)) }
 			_, err := p.pay()
 			if phases := "ms.simulate=1000 ms.store=1 ms.reserve=1 ms.commit=1 ms.broadcast=1000"; test.believed &&
 				!strings.Contains(log.String(), phases) {

@@ -45,7 +45,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 	} {
-		p.now = p.now.Add(step.after)
+		p.pass(step.after)
 		p.executed, p.mined = nil, uint64(i)
 		if step.cost > 0 {
 			p.costs[stranger], p.refuses = step.cost, nil

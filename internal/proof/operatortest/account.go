@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/stack"
@@ -101,8 +100,8 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	if err := tables.SetSettings(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	return &deployed.Local{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys), Nodes: nodes, Config: config,
-		Keyed: func() []token.Address { return nil }, Health: func() []chain.Health { return nil }}
+	return &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}, Nodes: nodes, Config: config,
+		Keyed: func() []token.Address { return nil }}
 }
 
 // Local runs a command line for a stack in this process, as remit local does, and returns

@@ -173,9 +173,9 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 	l.Fill(tables, all)
 	l.Must(tables.SetSettings(l.Context(), settings.Default()))
 	return Local(l.Context(), &deployed.Local{
-		Payments: tables, Keys: new(memory.APIKeys), Nodes: l.URLs,
+		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: l.URLs,
 		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
-		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
+		Keyed:  func() []token.Address { return nil },
 	}, args...)
 }
 

@@ -89,10 +89,11 @@ func TestSeeds(t *testing.T) {
 }
 
 // TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
-// TestSeeds: silence taken for a blocked wallet, and bumps that cost more ether than the
-// wallet has.
+// TestSeeds: silence taken for a blocked wallet, bumps that cost more ether than the
+// wallet has, a balance of a fork promised again, and an oracle that judged a transfer by
+// the gas of an attempt that the tables had lost.
 func TestSeedsThatFailed(t *testing.T) {
-	for _, s := range []uint64{465176, 597881} {
+	for _, s := range []uint64{465176, 597881, 100045933, 200071164} {
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)
 		}

@@ -99,9 +99,6 @@ func AddNodes(m *emf.Meter, nodes []chain.Health) {
 		if n.Slowest > 0 {
 			m.AddOf("Node", n.Node, "NodeLatency", emf.Milliseconds, float64(n.Slowest.Milliseconds()))
 		}
-		if n.Open {
-			m.AddOf("Node", n.Node, "NodeBreakerOpen", emf.Count, 1)
-		}
 	}
 	if missed > 0 {
 		m.Add("NodeErrors", emf.Count, float64(missed))

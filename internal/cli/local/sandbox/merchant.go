@@ -1,28 +1,20 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/remit-payouts/remit/internal/cli/client"
-	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
@@ -175,44 +167,11 @@ func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 	}
 }
 
-// list pays a list as `remit pay` does, and returns what the command prints and the
-// results that it writes. It does not wait for the payments' ends, which the page shows.
-func (s *Sandbox) list(text, run string, batch bool) (string, error) {
-	dir, err := os.MkdirTemp("", "remit-list-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "list.csv")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return "", err
-	}
-	pay := merchant.Pay{File: file, URL: s.URL, Key: s.api.Key, Name: run, Batch: batch, Yes: true, Concurrency: 16,
-		Patience: 20 * time.Second, Quiet: true}
-	var out bytes.Buffer
-	if err = pay.Run(s.ctx, &out); err != nil {
-		fmt.Fprintln(&out, "remit:", err)
-	}
-	results, _ := os.ReadFile(file + ".results.csv") // there are none of a list that cannot be paid
-	return strings.ReplaceAll(out.String(), dir+"/", "") + string(results), nil
-}
-
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// mendAll ends everything at random, or else mends what a person broke.
-func (s *Sandbox) mendAll() error {
-	s.mu.Lock()
-	stop := s.random.stop
-	s.mu.Unlock()
-	if stop != nil {
-		return stop()
-	}
-	return s.heal()
 }
 
 // heal ends every breakage, asks again for every payment of the page that has no
@@ -236,69 +195,6 @@ func (s *Sandbox) heal() (err error) {
 		}
 	}
 	return errors.Join(err, s.Hint(s.ctx))
-}
-
-// atRandom pays and breaks at random for some time, as the seed decides, and then
-// mends all. Only what a promise covers is played: no re-organisation is deeper than
-// the confirmation rule. The effect of the decisions depends on the machine.
-func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
-	if length <= 0 || length > time.Minute {
-		return fmt.Errorf("%s: everything at random lasts up to a minute", length)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.random.stop != nil {
-		return errors.New("everything is at random already: mend all first")
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, length)
-	mended := make(chan error, 1)
-	s.random.Seed, s.random.On = seed, true
-	s.random.stop = sync.OnceValue(func() error { cancel(); return <-mended })
-	s.say("fault", "Everything at random for %s, seed %d.", length, seed)
-	s.running.Go(func() {
-		var nemesis sync.WaitGroup
-		nemesis.Go(func() { s.rage(ctx, rand.New(rand.NewPCG(seed, 1))) }) //nolint:gosec // from a seed that replays
-		draw := rand.New(rand.NewPCG(seed, 2))                             //nolint:gosec // from a seed that replays
-		for n := 1; ctx.Err() == nil; n++ {
-			o := order{fmt.Sprintf("0x%040x", 0x2222+draw.IntN(9)), fmt.Sprint(10_000 + draw.IntN(5_000_000)), fmt.Sprintf("random-%d-%d", seed, n)}
-			if draw.IntN(10) == 0 {
-				o.To = devnet.ReorgRecipient.String()
-			}
-			if id, err := s.pay(o, 1+draw.IntN(2)); err == nil && draw.IntN(4) > 0 { // one client in four asks no more, until all is mended
-				s.running.Go(func() { sleep(ctx, 500*time.Millisecond); s.pursue(s.ctx, id, o) })
-			}
-			sleep(ctx, time.Duration(draw.IntN(700))*time.Millisecond)
-		}
-		nemesis.Wait()
-		err := s.heal()
-		if err != nil {
-			s.log.Error("mending", "err", err)
-		}
-		s.mu.Lock()
-		s.random.On, s.random.stop = false, nil
-		s.mu.Unlock()
-		cancel()
-		mended <- err
-	})
-	return nil
-}
-
-// rage breaks and mends until ctx ends.
-func (s *Sandbox) rage(ctx context.Context, draw *rand.Rand) {
-	for sleep(ctx, 500*time.Millisecond); ctx.Err() == nil; sleep(ctx, time.Duration(300+draw.IntN(1500))*time.Millisecond) {
-		b := breakages[draw.IntN(len(breakages))]
-		if draw.IntN(3) == 0 { // so that things get better too
-			broken := slices.DeleteFunc(slices.Clone(breakages), func(b breakage) bool { return !s.isBroken(b.ID) })
-			if len(broken) > 0 {
-				b = broken[draw.IntN(len(broken))]
-			}
-		}
-		if err := s.breakIt(ctx, b.ID, 1+draw.IntN(int(max(1, min(s.Rule.Depth, 5))))); err != nil && ctx.Err() == nil {
-			s.mu.Lock()
-			s.say("fault", "%s could not be broken: %v", b.Label, err)
-			s.mu.Unlock()
-		}
-	}
 }
 
 // serve has the API answer a request for a payment, in a process that may end on the

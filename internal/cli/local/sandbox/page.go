@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -49,22 +48,17 @@ func (s *Sandbox) Facts() any {
 	return map[string]any{"name": "sandbox", "parts": []string{"count", "chain", "broken", "controls", "steps", "log", "wallets", "hooks"},
 		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
 		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "deaths": page.Deaths, "listed": page.Listed}
+		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
 }
 
 // do carries out what a button asks for.
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
-		Do      string     `json:"do"`
-		ID      payment.ID `json:"id"`    // again
-		Times   int        `json:"times"` // pay, again: 1 to 50
-		Fault   string     `json:"fault"` // break
-		Depth   int        `json:"depth"` // break reorg
-		Seed    uint64     `json:"seed"`  // random
-		Seconds float64    `json:"seconds"`
-		List    string     `json:"list"` // list: the text of a file
-		Run     string     `json:"run"`
-		Batch   bool       `json:"batch"`
+		Do    string     `json:"do"`
+		ID    payment.ID `json:"id"`    // again
+		Times int        `json:"times"` // pay, again: 1 to 50
+		Fault string     `json:"fault"` // break
+		Depth int        `json:"depth"` // break reorg
 		order
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -72,7 +66,6 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	err := decoder.Decode(&asked)
 	times := cmp.Or(asked.Times, 1)
 	var id payment.ID
-	printed := ""
 	switch {
 	case err != nil:
 	case times < 1 || times > 50:
@@ -81,31 +74,27 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		id, err = s.pay(asked.order, times)
 	case asked.Do == "again":
 		id, err = asked.ID, s.again(asked.ID, times)
-	case asked.Do == "list":
-		printed, err = s.list(asked.List, asked.Run, asked.Batch)
 	case asked.Do == "break":
 		err = s.breakIt(s.ctx, asked.Fault, asked.Depth)
 	case asked.Do == "mend":
-		err = s.mendAll()
+		err = s.heal()
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
-	case asked.Do == "random":
-		err = s.atRandom(asked.Seed, time.Duration(cmp.Or(asked.Seconds, 60)*float64(time.Second)))
 	default:
-		err = fmt.Errorf("do %q: want pay, again, list, break, mend, settle or random", asked.Do)
+		err = fmt.Errorf("do %q: want pay, again, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	page.Write(w, map[string]any{"id": id, "printed": printed})
+	page.Write(w, map[string]any{"id": id})
 }
 
 // errUnknown is for a person who looks for a payment that is none.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
-// Story implements page.Source.
-func (s *Sandbox) Story(ctx context.Context, find, _ string) (page.Story, error) {
+// Timeline implements page.Source.
+func (s *Sandbox) Timeline(ctx context.Context, find, _ string) (page.Timeline, error) {
 	s.mu.Lock()
 	id := cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))
 	if s.rows[id] == nil {
@@ -120,17 +109,17 @@ func (s *Sandbox) Story(ctx context.Context, find, _ string) (page.Story, error)
 	}
 	s.mu.Unlock()
 	if known == nil {
-		return page.Story{}, errUnknown
+		return page.Timeline{}, errUnknown
 	}
 	p, err := s.Store.Payment(ctx, id)
 	if err != nil { // not stored yet, or discarded
 		p = payment.Payment{}
 	}
-	story, err := page.Tell(ctx, shown, p, s.Store, s.Nodes())
+	timeline, err := page.TimelineOf(ctx, shown, p, s.Store, s.Nodes())
 	if err == nil && p.Event != nil {
-		story.Deliveries = s.deliveries(ctx, p.Event.ID)
+		timeline.Deliveries = s.deliveries(ctx, p.Event.ID)
 	}
-	return story, err
+	return timeline, err
 }
 
 // deliveries returns the deliveries of an event to the page's endpoint, as the API

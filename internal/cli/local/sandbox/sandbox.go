@@ -74,11 +74,6 @@ type Sandbox struct {
 	mu     sync.Mutex
 	cut    fault.Cut // for the next request
 	broken map[string]time.Time
-	random struct {
-		Seed uint64 `json:"seed"`
-		On   bool   `json:"on"` // until all is mended
-		stop func() error
-	}
 	view
 }
 

@@ -22,7 +22,7 @@ import (
 
 // Bounds of what the page lists. All payments are counted.
 const (
-	told    = 200 // lines of the log
+	logged  = 200 // lines of the log
 	shown   = 30  // blocks and webhooks
 	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
 )
@@ -98,7 +98,7 @@ func paymentOf(c interpose.Call) payment.ID {
 func (s *Sandbox) say(kind, format string, args ...any) {
 	s.said++
 	s.lines = append(s.lines, page.Line{N: s.said, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
-	s.lines = s.lines[max(0, len(s.lines)-told):]
+	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
 // rowOf returns the row of a payment, a new one if it has none. The caller holds the
@@ -120,7 +120,7 @@ var stepWords = [page.Steps]string{
 	"is sent: a node holds its bytes",
 	"is mined in block %d",
 	"is final: %s, and that does not change",
-	"is announced: its event is published",
+	"is published: its event is stored for every endpoint",
 }
 
 // reached notes that a payment has reached a step, -1 for none, and has it read from
@@ -151,16 +151,16 @@ func name(r *page.Row) string {
 
 // published notes that a payment's event is stored for every endpoint.
 func (s *Sandbox) published(e webhook.Event) {
-	var told struct {
+	var about struct {
 		Data struct {
 			Hash string `json:"tx_hash"`
 		}
 	}
-	_ = json.Unmarshal(e.Body, &told) // other events tell of no payment
+	_ = json.Unmarshal(e.Body, &about) // other events are about no payment
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[told.Data.Hash]]; r != nil && r.At[page.Announced] == 0 {
-		r.At[page.Announced] = s.now().UnixMilli()
+	if r := s.rows[s.byHash[about.Data.Hash]]; r != nil && r.At[page.Published] == 0 {
+		r.At[page.Published] = s.now().UnixMilli()
 	}
 }
 
@@ -387,7 +387,7 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 	return nil
 }
 
-// An update is what a browser is told at once.
+// An update is all that changes on the page.
 type update struct {
 	Chain    any              `json:"chain"`
 	Blocks   []block          `json:"blocks"`
@@ -398,7 +398,6 @@ type update struct {
 	Arrivals []arrival        `json:"arrivals"`
 	Lines    []page.Line      `json:"lines"`
 	Broken   map[string]int64 `json:"broken"`
-	Random   any              `json:"random"`
 }
 
 // Update implements page.Source. What it returns is read without the lock.
@@ -406,7 +405,7 @@ func (s *Sandbox) Update() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals,
-		s.lines, map[string]int64{}, s.random}
+		s.lines, map[string]int64{}}
 	for _, r := range s.order[max(0, len(s.order)-page.Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}

@@ -21,16 +21,8 @@ import (
 type budget struct {
 	most int
 
-	mu    sync.Mutex
-	made  []time.Time // the calls of the last minute, oldest first
-	count int         // of all calls
-}
-
-// total returns how many calls were made in all.
-func (b *budget) total() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.count
+	mu   sync.Mutex
+	made []time.Time // the calls of the last minute, oldest first
 }
 
 // An errSpent reports a call that was not made, since it would exceed the budget.
@@ -58,7 +50,7 @@ func (b *budget) take() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.used() < b.most {
-		b.made, b.count = append(b.made, time.Now()), b.count+1
+		b.made = append(b.made, time.Now())
 		return nil
 	}
 	wait := time.Minute
@@ -87,7 +79,7 @@ func (b *budget) room(ctx context.Context, n int) error {
 // reads are the operations of AWS that a console may call. None writes.
 var reads = []string{
 	"CloudFormation ListStackResources", "CloudWatch DescribeAlarms", "Secrets Manager GetSecretValue",
-	"DynamoDB BatchGetItem", "DynamoDB GetItem", "DynamoDB Query", "DynamoDB Scan",
+	"DynamoDB BatchGetItem", "DynamoDB GetItem", "DynamoDB Query",
 }
 
 // errNoRead reports a call of AWS that was not made, since it is none of reads.

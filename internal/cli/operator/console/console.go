@@ -3,19 +3,16 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +22,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
@@ -33,16 +29,15 @@ import (
 type Command struct {
 	deployed.Target
 	Listen string `default:"127.0.0.1:8430" help:"Where the page is served: on loopback, and nowhere else."`
-	Calls  int    `default:"60" help:"The most calls of AWS and of nodes in any minute. At 60 the table of payments is read at most 20 megabytes a minute."`
+	Calls  int    `default:"60" help:"The most calls of AWS and of nodes in any minute. Retries count."`
 }
 
-// Bounds of a console. One that may not make the calls of a single story is of no use.
+// Bounds of a console. One that may not make the calls of a single timeline is of no use.
 const (
 	leastCalls = 20
 	findWithin = 15 * time.Second // how long it looks into a payment
 	breather   = 5 * time.Second  // between rounds, at least
 	refresh    = 5 * time.Minute  // how long nodes and the stack's resources are taken to be the same
-	remembered = 200_000          // references by which payments are found
 	overdue    = 5                // payments under way that are named
 )
 
@@ -55,7 +50,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer, d *deployed.Deployment
 	case err != nil || !page.Loopback(host):
 		return fmt.Errorf("--listen %s: the console is served on loopback only, 127.0.0.1:8430 say", c.Listen)
 	case c.Calls < leastCalls:
-		return fmt.Errorf("--calls %d: a payment's story alone may take %d", c.Calls, leastCalls)
+		return fmt.Errorf("--calls %d: a payment's timeline alone may take %d", c.Calls, leastCalls)
 	}
 	calls := &budget{most: c.Calls}
 	if err := calls.take(); err != nil { // which has found the stack
@@ -64,8 +59,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer, d *deployed.Deployment
 	if d, err = d.Over(calls.reading(d.Account.AWS), counted{calls, ethrpc.NewTransport()}); err != nil {
 		return err
 	}
-	k := &console{Deployment: d, budget: calls, merchants: map[string]bool{}, failing: map[string][]failing{}, endpoints: map[string]int{}}
-	k.view.Wallets, k.view.Nodes, k.view.Alarms.All, k.view.Endpoints.Failing = []page.Wallet{}, []nodeHealth{}, []alarm{}, []failing{}
+	k := &console{Deployment: d, budget: calls}
+	k.view.pending, k.view.Wallets, k.view.Nodes, k.view.Alarms.All = []pendingPayment{}, []page.Wallet{}, []nodeHealth{}, []alarm{}
 	k.conclude()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -97,14 +92,9 @@ type console struct {
 	budget *budget
 
 	// Of the loop that follows the stack alone.
-	opened    time.Time // when the nodes and the names of alarms were read
-	open      chain.Nodes
-	declared  map[string]bool
-	sweep     *sweep
-	merchants map[string]bool // seen in the table of payments
-	due       []string        // merchants whose endpoints are read next
-	failing   map[string][]failing
-	endpoints map[string]int
+	opened   time.Time // when the nodes and the names of alarms were read
+	open     chain.Nodes
+	declared map[string]bool
 
 	mu   sync.Mutex
 	view consoleView
@@ -112,18 +102,10 @@ type console struct {
 
 // A consoleView is what the page of a console shows. Every part is replaced whole.
 type consoleView struct {
-	books     books
-	pending   []pendingPayment
-	pendingAt int64               // when the reading of pending began
-	announced map[payment.ID]bool // of the newest, those whose end is announced
-	States    struct {
-		States  []stateCount     `json:"states"`
-		Ages    []ageCount       `json:"ages"` // of what is under way
-		Oldest  []pendingPayment `json:"oldest"`
-		Swept   int64            `json:"swept"` // when the table of payments was read; 0: not yet
-		Read    int              `json:"read"`
-		Reading int              `json:"reading"` // so far, this time
-		At      int64            `json:"at"`
+	pending []pendingPayment
+	States  struct {
+		Ages   []ageCount       `json:"ages"` // of what is under way
+		Oldest []pendingPayment `json:"oldest"`
 	} `json:"states"`
 	Payments []page.Row    `json:"payments"`
 	Wallets  []page.Wallet `json:"wallets"`
@@ -132,11 +114,6 @@ type consoleView struct {
 		All []alarm `json:"all"`
 		At  int64   `json:"at"`
 	} `json:"alarms"`
-	Endpoints struct {
-		Failing   []failing `json:"failing"`
-		Endpoints int       `json:"endpoints"`
-		Merchants int       `json:"merchants"`
-	} `json:"endpoints"`
 	Lines []page.Line `json:"lines"`
 	Calls struct {
 		Used int `json:"used"`
@@ -144,18 +121,12 @@ type consoleView struct {
 	} `json:"calls"`
 }
 
-type stateCount struct {
-	State  payment.State `json:"state"`
-	Count  int           `json:"count"`
-	Oldest int64         `json:"oldest"` // when the oldest was created; 0: none, or of an end
-}
-
 type ageCount struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 }
 
-// A pendingPayment has a pending transaction: it is under way, or its end is not announced yet.
+// A pendingPayment has a pending transaction: it is under way, or its end is not published yet.
 type pendingPayment struct {
 	ID     payment.ID    `json:"id"`
 	Since  int64         `json:"since"`
@@ -179,24 +150,12 @@ type alarm struct {
 	Why   string `json:"why"`
 }
 
-// A failing is an endpoint that is disabled, or had no success since a failure.
-type failing struct {
-	Merchant string         `json:"merchant"`
-	ID       string         `json:"id"`
-	URL      string         `json:"url"`
-	Status   webhook.Status `json:"status"`
-	Quiet    int64          `json:"quiet"` // the last success before; 0: none known
-	Failed   int            `json:"failed"`
-	Pending  int            `json:"pending"`
-	Last     string         `json:"last"` // error of an attempt
-}
-
 // Facts implements page.Source.
 func (k *console) Facts() any {
 	return map[string]any{"name": "console of " + k.Stack,
-		"parts":  []string{"states", "nodes", "alarms", "wallets", "endpoints", "log", "calls", "merchant"},
+		"parts":  []string{"states", "nodes", "alarms", "wallets", "log", "calls", "merchant"},
 		"symbol": k.Asset.Symbol, "decimals": k.Asset.Decimals, "token": k.Asset.Contract, "rule": k.Config.ConfirmationRule.String(),
-		"deaths": page.Deaths, "listed": page.Listed}
+		"crashes": page.Crashes, "listed": page.Listed}
 }
 
 // Update implements page.Source.
@@ -219,8 +178,7 @@ func (k *console) follow(ctx context.Context) {
 			name string
 			do   func(context.Context) error
 		}{
-			{"nodes", k.readNodes}, {"wallets", k.readWallets}, {"payments", k.readPayments}, {"alarms", k.readAlarms},
-			{"webhooks", k.readEndpoints},
+			{"nodes", k.readNodes}, {"wallets", k.readWallets}, {"alarms", k.readAlarms},
 		} {
 			text := ""
 			if err := step.do(ctx); err != nil && ctx.Err() == nil {
@@ -246,74 +204,54 @@ func lastLine(lines []page.Line) int {
 	return lines[len(lines)-1].N
 }
 
-// conclude draws conclusions from what was read. The caller holds the lock.
+// conclude sorts the payments under way by age. The caller holds the lock.
 func (k *console) conclude() {
 	now, s := time.Now(), &k.view.States
-	s.At, s.Swept, s.Read, s.Reading = now.UnixMilli(), k.view.books.at, k.view.books.read, k.sweep.soFar()
-	s.States = []stateCount{}
-	for _, state := range []payment.State{payment.Prepared, payment.Committed, payment.Confirmed, payment.Failed} {
-		s.States = append(s.States, cmp.Or(k.view.books.states[state], stateCount{State: state}))
-	}
 	s.Ages = []ageCount{{"under a minute", 0}, {"1 to 5 minutes", 0}, {"5 minutes to an hour", 0}, {"over an hour", 0}}
-	rows, announced := map[payment.ID]page.Row{}, map[payment.ID]bool{}
-	for _, r := range k.view.books.newest {
-		// A pending transaction that was gone once the payment had ended was deleted after the event was published.
-		announced[r.ID] = k.view.announced[r.ID] || r.State.Final() && k.view.pendingAt > k.view.books.at &&
-			!slices.ContainsFunc(k.view.pending, func(p pendingPayment) bool { return p.ID == r.ID })
-		if announced[r.ID] {
-			r.At[page.Announced] = page.Once
-		}
-		rows[r.ID] = r
-	}
-	k.view.announced = announced
+	k.view.Payments = []page.Row{}
 	for _, p := range k.view.pending {
-		age := now.Sub(time.UnixMilli(p.Since))
 		i := 0
 		for _, bound := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour} {
-			if age >= bound {
+			if now.Sub(time.UnixMilli(p.Since)) >= bound {
 				i++
 			}
 		}
 		s.Ages[i].Count++
-		if r, known := rows[p.ID]; !known || r.State == payment.Prepared {
-			rows[p.ID] = p.row
-		}
+		k.view.Payments = append(k.view.Payments, p.row)
 	}
 	s.Oldest = slices.Clone(k.view.pending[:min(len(k.view.pending), overdue)])
-	k.view.Payments = slices.SortedFunc(maps.Values(rows),
-		func(a, b page.Row) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.ID, b.ID)) })
 	k.view.Payments = k.view.Payments[max(0, len(k.view.Payments)-page.Listed):]
 }
 
-// Story implements page.Source.
-func (k *console) Story(ctx context.Context, find, merchant string) (page.Story, error) {
+// Timeline implements page.Source.
+func (k *console) Timeline(ctx context.Context, find, merchant string) (page.Timeline, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
-	p, err := k.find(ctx, find, merchant)
+	p, err := dossier.Find(ctx, k.Deployment, find, merchant)
 	if err != nil {
-		return page.Story{}, err
+		return page.Timeline{}, err
 	}
 	nodes, _, err := k.Nodes(ctx)
 	if err != nil {
-		return page.Story{}, err
+		return page.Timeline{}, err
 	}
-	story, err := page.Tell(ctx, page.RowOf(p), p, k.Payments, nodes)
+	timeline, err := page.TimelineOf(ctx, page.RowOf(p), p, k.Payments, nodes)
 	if err != nil {
-		return page.Story{}, err
+		return page.Timeline{}, err
 	}
 	known, err := dossier.Of(ctx, k.Deployment, p)
 	if err != nil {
-		return page.Story{}, err
+		return page.Timeline{}, err
 	}
 	if len(known.Deliveries) > 0 {
-		story.Deliveries = known.Deliveries
+		timeline.Deliveries = known.Deliveries
 	}
 	if p.State.Final() && !known.PendingTx {
-		story.Payment.At[page.Announced] = page.Once
+		timeline.Payment.At[page.Published] = page.Once
 	}
 	note := func(name, value string) {
 		if value != "" {
-			story.Notes = append(story.Notes, [2]string{name, value})
+			timeline.Notes = append(timeline.Notes, [2]string{name, value})
 		}
 	}
 	note("Merchant", p.Merchant)
@@ -324,24 +262,6 @@ func (k *console) Story(ctx context.Context, find, merchant string) (page.Story,
 	if known.Reserve != nil {
 		note("Reservation", fmt.Sprintf("nonce %d since %s", known.Reserve.Nonce, known.Reserve.At))
 	}
-	note("Pending transaction", map[bool]string{true: "stored: it is sent until it is mined and announced"}[known.PendingTx])
-	return story, nil
-}
-
-// errNoKey is for a person who looks for a payment that no reference leads to.
-var errNoKey = errors.New("no payment that was read has that reference; an Idempotency-Key belongs to a merchant: say whose it is")
-
-// find finds a payment as `remit payment show` does, or by its reference.
-func (k *console) find(ctx context.Context, name, merchant string) (payment.Payment, error) {
-	k.mu.Lock()
-	id, referenced := k.view.books.references[name]
-	read := k.view.books.read
-	k.mu.Unlock()
-	switch {
-	case referenced && merchant == "":
-		return k.Payments.Payment(ctx, id)
-	case merchant == "" && !strings.HasPrefix(name, "pay_") && !strings.HasPrefix(name, "0x"):
-		return payment.Payment{}, fmt.Errorf("%w (%d were read)", errNoKey, read)
-	}
-	return dossier.Find(ctx, k.Deployment, name, merchant)
+	note("Pending transaction", map[bool]string{true: "stored: it is sent until it is mined and published"}[known.PendingTx])
+	return timeline, nil
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -191,42 +190,6 @@ func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error
 		}
 	}
 	return keyed, nil
-}
-
-// Health returns what check-receipts has seen of nodes in the last ten minutes. A
-// breaker is open if it was in the last two.
-func (a *Account) Health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) {
-	var all []chain.Health
-	for _, n := range nodes {
-		missed, err := a.Sum(ctx, 10*time.Minute, "Remit", "NodeErrors", "Stack", a.Stack, "Node", n.String())
-		open, openErr := a.Sum(ctx, 2*time.Minute, "Remit", "NodeBreakerOpen", "Stack", a.Stack, "Node", n.String())
-		if err := errors.Join(err, openErr); err != nil {
-			return nil, err
-		}
-		all = append(all, chain.Health{Node: n.String(), Missed: int(missed), Open: open > 0})
-	}
-	return all, nil
-}
-
-// Sum returns the sum of a metric's values in the last time. dimensions are names
-// and values in turn.
-func (a *Account) Sum(ctx context.Context, last time.Duration, namespace, metric string, dimensions ...string) (sum float64, err error) {
-	end := time.Now()
-	in := &cloudwatch.GetMetricStatisticsInput{
-		Namespace: &namespace, MetricName: &metric, Period: aws.Int32(60), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
-		StartTime: aws.Time(end.Add(-last)), EndTime: &end,
-	}
-	for d := range slices.Chunk(dimensions, 2) {
-		in.Dimensions = append(in.Dimensions, cwtypes.Dimension{Name: &d[0], Value: &d[1]})
-	}
-	stats, err := cloudwatch.NewFromConfig(a.AWS).GetMetricStatistics(ctx, in)
-	if err != nil {
-		return 0, fmt.Errorf("reading the metric %s: %w", metric, err)
-	}
-	for _, point := range stats.Datapoints {
-		sum += aws.ToFloat64(point.Sum)
-	}
-	return sum, nil
 }
 
 // A Resource is one of the stack's.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -72,14 +71,13 @@ type KeyStore = interface {
 
 // A Platform is where a stack runs: on AWS, or in this process.
 type Platform interface {
-	Who(ctx context.Context) (string, error)                               // who runs the command
-	Publish(ctx context.Context, subject, text string) error               // to those who hear alarms
-	RPC(ctx context.Context) ([]byte, error)                               // the RPC secret; ErrNoValue if it was never written
-	Keyed(ctx context.Context) (map[token.Address]time.Time, error)        // the wallets that have a key in the secret store, and since when
-	Key(ctx context.Context, wallet token.Address) (keyring.Key, error)    // that remit recover signs with; nothing else reads one
-	PutKey(ctx context.Context, key keyring.Key) error                     // ErrKeyStored if the wallet has one
-	Hint(ctx context.Context) error                                        // starts a run of check-receipts soon, where a command can
-	Health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
+	Who(ctx context.Context) (string, error)                            // who runs the command
+	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
+	RPC(ctx context.Context) ([]byte, error)                            // the RPC secret; ErrNoValue if it was never written
+	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // the wallets that have a key in the secret store, and since when
+	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // that remit recover signs with; nothing else reads one
+	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
+	Hint(ctx context.Context) error                                     // starts a run of check-receipts soon, where a command can
 }
 
 // ErrNoValue reports a secret that was never given one.
@@ -131,17 +129,13 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
 	p := a.Parameters
 	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
-	var id, rules, asset, tables error
-	d.ChainID, id = strconv.ParseUint(p["ChainId"], 10, 64)
-	own, _ := chains.Of(d.ChainID)
-	d.Config, rules = configOf(d.ChainID, p)
-	d.Asset, d.Config.Network, asset = own.Asset(p["Network"], p["TokenAddress"], p["TokenSymbol"], p["TokenDecimals"])
-	d.Config.Token = d.Asset
-	if err := errors.Join(id, asset, rules); err != nil {
+	var err error
+	if d.Config, err = chains.Read(p); err != nil {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
-	d.Tables, tables = a.tables()
-	return d, tables
+	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
+	d.Tables, err = a.tables()
+	return d, err
 }
 
 // Over returns the deployment of a stack on AWS with calls of AWS by config and requests
@@ -152,22 +146,6 @@ func (d *Deployment) Over(config aws.Config, transport http.RoundTripper) (*Depl
 	tables, err := a.tables()
 	other.Account, other.Platform, other.Tables, other.Transport = &a, &a, tables, transport
 	return &other, err
-}
-
-// configOf reads the parameters that have the chain's own values if they are empty
-// or 0, as package chainenv does from a function's environment.
-func configOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
-	c := stack.Config{ChainID: chainID, Mode: parameters["Mode"]}
-	var rule, blocks error
-	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
-	if text := parameters["ConfirmationRule"]; text != "" {
-		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
-	}
-	if text := parameters["BlockTime"]; text != "" {
-		c.BlockTime, blocks = time.ParseDuration(text)
-	}
-	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks)
 }
 
 // Rules returns the rules by the settings that are stored, or why there are none.

@@ -7,29 +7,21 @@ import (
 	"os/user"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
-	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // Local is the parts of a stack that this process runs with its data in memory.
 type Local struct {
-	Payments store.Store
-	AuditLog store.AuditLog
-	Webhooks webhook.Store
-	Keys     KeyStore
-	Jobs     webhook.Queue
-	Keyed    func() []token.Address // the wallets that have a key in this process
-	Key      func(token.Address) (keyring.Key, error)
-	PutKey   func(keyring.Key)
-	Nodes    []string // URLs
-	Health   func() []chain.Health
-	Hint     func(context.Context) error // starts a run of check-receipts soon
-	Config   stack.Config
+	Tables
+	Keyed  func() []token.Address // the wallets that have a key in this process
+	Key    func(token.Address) (keyring.Key, error)
+	PutKey func(keyring.Key)
+	Nodes  []string                    // URLs
+	Hint   func(context.Context) error // starts a run of check-receipts soon
+	Config stack.Config
 }
 
 // localKey is the key of a context's Local.
@@ -41,7 +33,7 @@ func (l *Local) Context(ctx context.Context) context.Context {
 }
 
 func (l *Local) deployment(t Target, out io.Writer) *Deployment {
-	return &Deployment{Target: t, Tables: Tables{l.Payments, l.AuditLog, l.Webhooks, l.Keys, l.Jobs}, Platform: here{l},
+	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l},
 		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out}
 }
 
@@ -67,11 +59,6 @@ func (h here) RPC(context.Context) ([]byte, error) {
 
 // Hint implements Platform.
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
-
-// Health implements Platform.
-func (h here) Health(context.Context, chain.Nodes) ([]chain.Health, error) {
-	return h.Local.Health(), nil
-}
 
 // Keyed implements Platform.
 func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {

@@ -3,7 +3,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
-	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -43,10 +41,6 @@ const calls = 100
 type Command struct {
 	deployed.Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
-	Fresh      bool   `help:"The stack has just been deployed: do not ask for the schedule's heartbeat."`
-
-	Rate float64 `help:"Payments a second, at the busiest, for which remit plan says what a stack takes: report what this one has less of. Without it, say for how many it is good."`
-	plan.Traffic
 }
 
 // A finding is the result of one check.
@@ -62,29 +56,16 @@ var errFindings = errors.New("the deployment is not well")
 
 // Run makes all checks, and gives advice on each that found something wrong.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
-	if err := c.Check(cmp.Or(c.Rate, 1)); err != nil {
-		return err
-	}
 	onAWS := d.Account != nil
-	if c.Rate > 0 && !onAWS {
-		return errors.New("--rate is for a stack on AWS: one process has none of its limits")
-	}
 	e := &examination{Deployment: d}
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
 	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
-	e.check(ctx, "api keys", e.keysAreWhole, "replace each with these commands (docs/operate.md#give-a-merchant-another-key)")
 	if onAWS {
-		e.holdsTheRate(ctx, c)
-		e.check(ctx, "closed", e.isClosed, "deploy with these parameters (docs/parameters.md)")
 		e.check(ctx, "reserved concurrency", e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
 	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
-	if !onAWS || !c.Fresh {
-		e.check(ctx, "circuit breakers", e.breakersAreClosed,
-			"replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
-	}
 	e.check(ctx, "providers", e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail, and are wrong, together")
 	e.check(ctx, "finality", e.everyNode(e.blocksBecomeFinal),
 		"choose a ConfirmationRule that every node has (docs/chains.md), or a node that keeps the state of final blocks")
@@ -96,11 +77,6 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
-		if !c.Fresh {
-			e.check(ctx, "schedule", e.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
-		}
-		e.check(ctx, "settings in use", e.settingsInUse,
-			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", e.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "keys in KMS", e.grantsFit,
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
@@ -112,8 +88,6 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 			e.check(ctx, "replicas of the secrets", e.secretsAreReplicated,
 				"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)")
 		}
-		e.check(ctx, "WebhookDeadLetterQueue", e.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
-		e.check(ctx, "CheckReceiptsDeadLetterQueue", e.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
 		e.check(ctx, "alarms", e.alarmsExist, "docs/alarms has a page for each")
 	}
 	var b strings.Builder
@@ -139,9 +113,6 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 type examination struct {
 	*deployed.Deployment
 	findings []finding
-
-	tokens, gas token.Amount // that each wallet should hold for the rate; zero without one
-	until       string       // what that is for
 }
 
 // check makes one check. examine returns what it found, or an error, which is shown with
@@ -219,23 +190,6 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		result += "; payments end while both answer: of three that share no backend, one may be gone"
 	}
 	return result, err
-}
-
-// breakersAreClosed shows how often nodes left the stack without an answer.
-func (e *examination) breakersAreClosed(ctx context.Context) (string, error) {
-	nodes, _, err := e.Nodes(ctx)
-	if err != nil {
-		return "", err
-	}
-	health, err := e.Health(ctx, nodes)
-	result := make([]string, len(health))
-	for i, h := range health {
-		result[i] = fmt.Sprintf("%s left %d requests unanswered", h.Node, h.Missed)
-		if h.Open {
-			err = errors.Join(err, fmt.Errorf("the circuit breaker of %s is open", h.Node))
-		}
-	}
-	return strings.Join(result, ", "), err
 }
 
 // chainIsKnown tells what the stack works by. It finds nothing wrong.
@@ -396,9 +350,6 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			err = errors.New("holds no " + symbol)
 		case r.State == wallet.Active && v.Gas.Less(least):
 			err = errors.New("holds " + gas)
-		case r.State == wallet.Active && (v.Balance.Less(e.tokens) || v.Gas.Less(e.gas)):
-			err = fmt.Errorf("holds %s %s and %s: %s each %s %s and %s ether", v.Balance.Tokens(e.Asset.Decimals), symbol, gas, e.until,
-				e.tokens.Tokens(e.Asset.Decimals), symbol, e.gas.Tokens(18))
 		}
 		e.found(name, v.Balance.Tokens(e.Asset.Decimals)+" "+symbol+", "+gas, err, advice)
 	}

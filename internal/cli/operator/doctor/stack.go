@@ -5,34 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
-
-// isClosed finds the parameters that leave a stack with real money open.
-func (e *examination) isClosed(context.Context) (string, error) {
-	p := e.Account.Parameters
-	id, _ := strconv.ParseUint(p["ChainId"], 10, 64)
-	err := errors.Join(chains.Deployment{
-		Environment: p["Environment"], Mode: p["Mode"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
-	}.Open()...)
-	return fmt.Sprintf("%s, %s mode", p["Environment"], p["Mode"]), err
-}
 
 // isReserved finds a stack in production whose functions share all concurrency.
 func (e *examination) isReserved(context.Context) (string, error) {
@@ -84,40 +69,6 @@ func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) 
 		}
 	}
 	return fmt.Sprintf("%d in %s", len(ids), region), nil
-}
-
-// scheduleIsAlive looks for a run of check-receipts in the last minutes.
-func (e *examination) scheduleIsAlive(ctx context.Context) (string, error) {
-	name, err := e.Account.Output("CheckReceiptsFunctionName")
-	if err != nil {
-		return "", err
-	}
-	runs, err := e.Account.Sum(ctx, 10*time.Minute, "AWS/Lambda", "Invocations", "FunctionName", name)
-	if err == nil && runs == 0 {
-		err = errors.New("check-receipts did not run in the last 10 minutes")
-	}
-	return fmt.Sprintf("%.0f runs in 10 minutes", runs), err
-}
-
-// empty returns the check that the queue which an output names holds no message.
-func (e *examination) empty(output string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		url, err := e.Account.Output(output)
-		if err != nil {
-			return "", err
-		}
-		got, err := sqs.NewFromConfig(e.Account.AWS).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-			QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
-		})
-		if err != nil {
-			return "", err
-		}
-		count := got.Attributes["ApproximateNumberOfMessages"]
-		if n, err := strconv.Atoi(count); err != nil || n > 0 {
-			return "", fmt.Errorf("%s messages", count)
-		}
-		return "empty", nil
-	}
 }
 
 // alarmsExist holds the template's alarms against CloudWatch's.

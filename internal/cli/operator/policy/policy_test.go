@@ -26,13 +26,11 @@ func TestPolicies(t *testing.T) {
 		"ApiKeysTableName": "remit-keys", "PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks",
 		"RpcSecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:rpc-AbCdEf", "WalletSecrets": "remit/wallets/",
 		"AuditLogGroupName": "remit-audit",
-		"WebhookQueueUrl":   "https://sqs/123456789012/webhooks", "WebhookDeadLetterQueueUrl": "https://sqs/123456789012/dead",
-		"SettleQueueUrl": "https://sqs/123456789012/settle", "CheckReceiptsDeadLetterQueueUrl": "https://sqs/123456789012/runs",
+		"WebhookQueueUrl":   "https://sqs/123456789012/webhooks",
 	}}
 	a.AWS.Region = "eu-west-1"
 	list := []deployed.Resource{{ID: "App", Name: "remit-App", Kind: "AWS::CodeDeploy::Application"},
-		{ID: "Group", Name: "remit-Group", Kind: "AWS::CodeDeploy::DeploymentGroup"},
-		{ID: "AuditLogGroup", Name: "remit-audit", Kind: "AWS::Logs::LogGroup"}}
+		{ID: "Group", Name: "remit-Group", Kind: "AWS::CodeDeploy::DeploymentGroup"}}
 	for i, role := range kms.SigningRoles() {
 		list = append(list, deployed.Resource{ID: role, Name: "remit-" + role + "-x", Kind: "AWS::IAM::Role"},
 			deployed.Resource{ID: "F", Name: fmt.Sprintf("remit-function-%d", i), Kind: "AWS::Lambda::Function"})

@@ -13,9 +13,7 @@ const cells = (all) => make("tr", "", all.map((text, i) => (i ? make("td", "", t
 const list = (id, items, none) => $(id).replaceChildren(...(items.length ? items : [make("li", "small", none)]));
 
 export function drawStates(s, open) {
-  $("states").replaceChildren(...s.states.map((r) => cells([r.state, count(r.count), r.oldest ? since(r.oldest) : "–"])));
   $("ages").replaceChildren(...s.ages.map((r) => cells([r.name, count(r.count)])));
-  put($("swept"), s.swept ? `as the table was at ${clock(s.swept)}, ${count(s.read)} read` : `reading the table: ${count(s.reading)} so far`);
   const ids = s.oldest.map((p) => p.id).join(" ");
   if ($("oldest").dataset.ids !== ids) { // a button that has the focus keeps it
     $("oldest").replaceChildren(s.oldest.length ? "Longest under way: " : "Nothing is under way.", ...s.oldest.map((p) => {
@@ -39,10 +37,4 @@ export function drawAlarms(a) {
   const loud = a.all.filter((x) => x.state !== "OK");
   list("alarms", [...loud.map((x) => make("li", "", [make("span", kinds[x.state] ?? "", x.state), ` ${x.name}, since ${since(x.since)}`, make("br"), make("small", "", x.why)])),
     ...(a.all.length ? [make("li", "small", `${a.all.length - loud.length} of ${a.all.length} are OK, asked at ${clock(a.at)}.`)] : [])], a.at ? "The stack has no alarms." : "Not asked yet.");
-}
-
-export function drawEndpoints(e) {
-  list("endpoints", e.failing.map((x) => make("li", "", [make("span", x.status === "enabled" ? "warned" : "wrong", x.status), ` ${x.url}`, make("br"),
-    make("small", "", `${x.id} of ${x.merchant}: ${x.failed} given up in 24 h, ${x.pending} under way${x.quiet ? `, no success since ${new Date(x.quiet).toISOString().slice(0, 16)}` : ""}${x.last ? `, last: ${x.last}` : ""}`)])),
-    `None, of ${e.endpoints} endpoints of ${e.merchants} merchants.`);
 }

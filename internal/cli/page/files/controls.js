@@ -58,24 +58,6 @@ export function wire(facts) {
   $("do-fifty").addEventListener("click", () => again(50));
   $("copy").addEventListener("click", async () => { await navigator.clipboard.writeText($("curl").textContent); said("Copied."); });
 
-  // The lines with which a terminal pays the list, by a file of their own if it is not the sample.
-  function listLines(batch) {
-    const [file, list] = [$("list"), $("list").value.replace(/\n?$/, "\n")];
-    const name = file.value === file.defaultValue ? "examples/payroll.csv" : "list.csv";
-    const save = name === "list.csv" ? `cat > list.csv <<'EOF'\n${list}EOF\n` : "";
-    put($("list-lines"), `KEY=${facts.key}\n${save}go run ./cmd/remit pay ${name} --url ${facts.url} --key $KEY --run ${$("run").value} --yes --wait${batch}\ncat ${name}.results.csv`);
-  }
-  listLines(" --batch");
-  $("pay-list").addEventListener("input", () => listLines(" --batch"));
-  $("pay-list").addEventListener("submit", async (e) => {
-    e.preventDefault();
-    const batch = e.submitter.value;
-    listLines(batch && ` ${batch}`);
-    put($("list-said"), "paying …");
-    const told = await act({ do: "list", list: $("list").value, run: $("run").value, batch: batch !== "" });
-    put($("list-said"), told ? told.printed : "");
-  });
-  $("random").addEventListener("submit", (e) => { e.preventDefault(); act({ do: "random", seed: Number($("seed").value) }); });
   for (const id of ["mend", "mend-now"]) $(id).addEventListener("click", () => act({ do: "mend" }));
   $("settle").addEventListener("click", () => act({ do: "settle" }));
 
@@ -94,14 +76,12 @@ export function wire(facts) {
     }
   }
 
-  return (broken, random) => {
+  return (broken) => {
     for (const [id, b] of buttons) b.setAttribute("aria-pressed", String(id in broken));
     const now = facts.breakages.filter((b) => b.id in broken);
     const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does]));
-    if (random.on) items.unshift(make("li", "", `Everything at random, seed ${random.seed}.`));
     $("now").classList.toggle("calm", items.length === 0);
     if (items.length === 0) items.push(make("li", "", "Nothing."));
     if ($("broken").textContent !== items.map((i) => i.textContent).join("")) $("broken").replaceChildren(...items);
-    $("do-random").disabled = random.on;
   };
 }

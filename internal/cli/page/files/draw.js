@@ -1,5 +1,5 @@
 // What the page shows of the stack. Text is set as text, never as HTML.
-export const steps = ["prepared", "committed", "sent", "mined", "final", "announced"];
+export const steps = ["prepared", "committed", "sent", "mined", "final", "published"];
 
 export const $ = (id) => document.getElementById(id);
 

@@ -1,7 +1,7 @@
 // The page of a stack. All state is in the stack: this only asks and draws.
 import { $, make, put, clear, clock, drawCount, drawChain, drawWallets, drawSteps, drawPayments, drawLines } from "./draw.js";
-import { drawStates, drawNodes, drawAlarms, drawEndpoints } from "./console.js";
-import { tell } from "./story.js";
+import { drawStates, drawNodes, drawAlarms } from "./console.js";
+import { show } from "./timeline.js";
 
 const facts = await (await fetch("/page/facts")).json();
 for (const panel of document.querySelectorAll("[data-part]")) panel.hidden = !facts.parts.includes(panel.dataset.part);
@@ -13,16 +13,16 @@ function found(text) {
   $("found").className = text ? "bad" : "";
 }
 
-// open shows a payment's story.
+// open shows a payment's timeline.
 function open(find, merchant = "") {
   found("");
-  return tell(find, merchant, facts, found).catch(() => found("The stack does not answer."));
+  return show(find, merchant, facts, found).catch(() => found("The stack does not answer."));
 }
 $("search").addEventListener("submit", (e) => { e.preventDefault(); if ($("find").value) open($("find").value.trim(), $("merchant").value.trim()); });
 
 const drawBroken = facts.parts.includes("controls") ? (await import("./controls.js")).wire(facts) : () => {};
 
-// draw draws what has changed: an update has no other parts.
+// Each part draws itself.
 const parts = {
   count(c) {
     drawCount(c);
@@ -40,25 +40,25 @@ const parts = {
   states: (s) => drawStates(s, open),
   nodes: drawNodes,
   alarms: drawAlarms,
-  endpoints: drawEndpoints,
   calls: (c) => put($("calls"), `${c.used} of ${c.most} calls this minute`),
 };
-const now = {};
+let drawn = {}; // the text of each part
+let waiting = null;
 
-const waiting = [];
-
-// later draws news with the next frame, so that a page that is busy draws less often.
+// later draws an update with the next frame, so that a page that is busy draws less often.
 // One that is hidden has no frames.
-function later(news) {
-  if (waiting.push(news) === 1 && !document.hidden) requestAnimationFrame(() => waiting.splice(0).forEach(draw));
-  else if (document.hidden) waiting.splice(0).forEach(draw);
+function later(update) {
+  if (!waiting && !document.hidden) requestAnimationFrame(() => { draw(waiting); waiting = null; });
+  if (document.hidden) draw(update);
+  else waiting = update;
 }
 
-function draw(news) {
-  Object.assign(now, news);
-  for (const [name, part] of Object.entries(news)) parts[name]?.(part);
-  if (news.chain || news.blocks) drawChain(now.chain, now.blocks ?? []);
-  if (news.broken || news.random) drawBroken(now.broken, now.random);
+// draw draws the parts that have changed.
+function draw(update) {
+  const changed = (name) => drawn[name] !== (drawn[name] = JSON.stringify(update[name]));
+  for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name]);
+  if ("chain" in update && [changed("chain"), changed("blocks")].includes(true)) drawChain(update.chain, update.blocks ?? []);
+  if ("broken" in update && changed("broken")) drawBroken(update.broken);
 }
 
 function live(text, kind) {
@@ -70,6 +70,7 @@ if ("EventSource" in window) {
   const events = new EventSource("/page/events");
   events.addEventListener("open", () => {
     clear();
+    drawn = {};
     live("live", "on");
   });
   events.addEventListener("error", () => live("the stack does not answer; trying again", "off"));

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -279,8 +278,9 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
 		}
 		_, blocked := o.Chain.Blocked[p.Wallet]
-		starved := slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { // L1 data became dear
-			return a.Hash == p.Onchain && receipt.GasUsed == cmp.Or(a.Gas, p.Tx.Gas)
+		var starved bool // L1 data became dear; the tables may have forgotten the attempt, the chain has not
+		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
+			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 		})
 		if pays && !blocked && !starved && p.Source.IsZero() && !o.Stolen() { // a source's owner promises nothing
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)

@@ -1,4 +1,4 @@
-// A payment's story: all that the tables, the nodes and the receiver say of it.
+// A payment's timeline: all that the tables, the nodes and the receiver have of it.
 import { $, make, clock, after, steps, decimal, ending } from "./draw.js";
 
 const table = (head, lines) => make("table", "", [
@@ -8,33 +8,33 @@ const table = (head, lines) => make("table", "", [
 const part = (title, content) => [make("h3", "", title), content];
 const none = (text) => make("p", "none", text);
 
-// tell opens the story of the payment with that id, hash, reference, or key of the merchant.
-export async function tell(find, merchant, facts, said) {
+// show opens the timeline of the payment with that id, hash, or key of the merchant.
+export async function show(find, merchant, facts, refuse) {
   const answer = await fetch(`/page/payment?${new URLSearchParams({ find, merchant })}`);
   const t = await answer.json();
-  if (!answer.ok) return said(t.detail, true);
+  if (!answer.ok) return refuse(t.detail, true);
   const p = t.payment;
-  $("story-title").textContent = `${p.key || p.id}: ${ending(p)[1]}`;
-  $("story-body").replaceChildren(
+  $("timeline-title").textContent = `${p.key || p.id}: ${ending(p)[1]}`;
+  $("timeline-body").replaceChildren(
     make("p", "", `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
     make("p", "mono", p.id),
     ...(t.entries ? part("Entries: all are paid by one transaction, or none is", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
     ...part("Steps, and what a process that dies there leaves", table(["step", "at", "had the process died here", "finished by"], steps.flatMap((name, i) => {
       const at = p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet";
-      const deaths = facts.deaths?.[i].length ? facts.deaths[i] : [{ when: "nothing new is left", finished: "the next run of check-receipts, which looks again" }];
-      return deaths.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
+      const crashes = facts.crashes?.[i].length ? facts.crashes[i] : [{ when: "nothing new is left", finished: "the next run of check-receipts, which looks again" }];
+      return crashes.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
     }))),
     ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
-    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client asked for it, or a list.")) : []),
+    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client asked for it.")) : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
       ? table(["hash", "signed", "at most, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
       : none("No bytes are signed yet.")),
-    ...part("Receipts and logs, as each node says", t.receipts.length ? table(["node", "says"], t.receipts.map((r) => [r.node, r.says.join("; ") || "no receipt"])) : none("No node is asked before the commit.")),
+    ...part("Receipts and logs, as each node has them", t.receipts.length ? table(["node", "receipts"], t.receipts.map((r) => [r.node, r.lines.join("; ") || "no receipt"])) : none("No node is asked before the commit.")),
     ...part("Deliveries of its event", t.deliveries.length
       ? table(["delivery", "status", "attempts"], t.deliveries.map((d) => [d.id, d.status, (d.attempts ?? []).map((a) => a.status_code || a.error).join(", ")]))
       : none("None yet.")),
     ...part("Gas paid", make("p", "", t.fee ? `${decimal(t.fee, 18, 0)} ETH` : "Known once it is final.")),
-    ...part("The bytes", t.bytes ? make("pre", "", t.bytes, { tabindex: "0" }) : none("Kept until the payment is final and announced.")),
+    ...part("The bytes", t.bytes ? make("pre", "", t.bytes, { tabindex: "0" }) : none("Kept until the payment is final and published.")),
   );
-  $("story").showModal();
+  $("timeline").showModal();
 }
