@@ -33,7 +33,8 @@ func TestOperatorsPages(t *testing.T) {
 	o.retireEmpty()
 	defer o.retireEmpty() // those that the pages make
 	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
-		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet, "0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
+		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
+		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
 	for _, block := range []struct{ page, start, prints string }{
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
 		{"docs/operate.md", "remit policies", `"Id": "RemitKeys"`},
