@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -48,10 +47,7 @@ func newDrill(t *testing.T) *drill {
 	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
 		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
-	packaged := filepath.Join(d.s.Dir, "packaged.yaml") // so that later deployments make no archives
-	d.ok(started.Run(t.Context(), "sam", "package", "--template-file", filepath.Join(build, "template.yaml"), "--resolve-s3",
-		"--output-template-file", packaged))
-	d.ok(started.Install(t.Context(), packaged, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
+	d.ok(started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
 	d.ok(started.FillSecrets(t.Context()))
 	d.ok(started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
 
@@ -73,7 +69,7 @@ exec "`+program+`" "$@" --yes 2>&1
 	}
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
-		"--config-env prod", strings.Join(localaws.Where(packaged), " "),
+		"--config-env prod", strings.Join(localaws.Where(build), " "),
 		"$(parameters)", "Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " "),
 		"tools/restore.sh", filepath.Dir(tools) + "/tools/restore.sh",
 	}
@@ -257,7 +253,7 @@ func TestRestorePage(t *testing.T) {
 		t.Errorf("with replicas: %v", bad)
 	}
 	outputs := d.s.Outputs
-	d.delete()
+	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	found := d.follow("aws dynamodb list-tables")
 	replaces := []string{}
 	for name, output := range map[string]string{
@@ -290,7 +286,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	later := d.paid(m, "since-the-export")
 	// The region is lost: what stands for it here is a stack that was deleted there.
-	d.delete()
+	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	d.s.Region = "us-west-2"
 	t.Setenv("AWS_REGION", d.s.Region)
 	t.Setenv("AWS_DEFAULT_REGION", d.s.Region)
@@ -314,18 +310,6 @@ func TestRestorePage(t *testing.T) {
 	unused.call("GET", "/transactions", nil).want(t, 401)
 	m.key = regexp.MustCompile(`(?m)^remit_(test|live)_\w+$`).FindString(issued)
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
-}
-
-// delete deletes the stack, and not the archives of its functions as sam delete does.
-func (d *drill) delete() {
-	d.Helper()
-	client, name := cloudformation.NewFromConfig(d.s.Administrator()), localaws.StackName
-	_, err := client.DeleteStack(d.Context(), &cloudformation.DeleteStackInput{StackName: &name})
-	d.ok(err)
-	until(d.T, "the stack to be gone", time.Minute, func() bool {
-		_, err := client.DescribeStacks(d.Context(), &cloudformation.DescribeStacksInput{StackName: &name})
-		return err != nil
-	})
 }
 
 // export writes a table to the bucket as DynamoDB does. ministack takes the request

@@ -165,7 +165,7 @@ func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...str
 		localaws.Architecture); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Install(t.Context(), filepath.Join(build, "template.yaml"), parameters...); err != nil {
+	if err := s.Install(t.Context(), build, parameters...); err != nil {
 		t.Fatal(err)
 	}
 }

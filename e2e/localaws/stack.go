@@ -103,7 +103,7 @@ func (s *Stack) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, filepath.Join(s.Build(), "template.yaml"), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
+	if err := s.Install(ctx, s.Build(), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
@@ -113,10 +113,10 @@ func (s *Stack) deploy(ctx context.Context) error {
 // functions run as processes.
 var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 
-// Install deploys a built or packaged template, over the one that is there if there is one.
-func (s *Stack) Install(ctx context.Context, template string, parameters ...string) error {
+// Install deploys a build, over the one that is there if there is one.
+func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(template), []string{"--parameter-overrides"}, s.Parameters(),
+		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(),
 			parameters)...)
 	})
 	if err != nil {
@@ -126,9 +126,9 @@ func (s *Stack) Install(ctx context.Context, template string, parameters ...stri
 }
 
 // Where returns the flags of sam deploy that samconfig.toml has for a stage.
-func Where(template string) []string {
+func Where(build string) []string {
 	return []string{
-		"--template-file", template, "--stack-name", StackName, "--resolve-s3",
+		"--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
 		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset",
 	}
 }
