@@ -23,11 +23,11 @@ type receiver struct {
 	answer int  // status for a genuine webhook
 	whole  bool // print bodies
 	now    func() time.Time
-	took   func(body []byte) // told of each genuine webhook; nil for none
+	took   func(body []byte) // called with each genuine webhook; nil for none
 
 	mu    sync.Mutex
 	hooks []*standardwebhooks.Webhook
-	seen  []string // ids of the newest events, to tell duplicates
+	seen  []string // ids of the newest events, to find duplicates
 }
 
 const (
