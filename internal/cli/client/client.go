@@ -222,11 +222,9 @@ type Webhook struct {
 	Secret string `json:"secret"` // only in the answer that created it
 }
 
-// CreateWebhook registers an endpoint for events of those types, or of all types
-// if there are none.
-func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string, types ...string) (Webhook, error) {
-	return ask[Webhook](ctx, c, "POST", "/webhooks",
-		map[string]any{"url": endpoint, "description": description, "event_types": append([]string{}, types...)})
+// CreateWebhook registers an endpoint for all events.
+func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string) (Webhook, error) {
+	return ask[Webhook](ctx, c, "POST", "/webhooks", map[string]string{"url": endpoint, "description": description})
 }
 
 // DeleteWebhook deletes an endpoint; its pending deliveries are cancelled.

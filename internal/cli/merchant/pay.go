@@ -228,10 +228,8 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }
@@ -280,19 +278,17 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 		if err == nil || answered && !again(refusal) {
 			return value, err
 		}
-		pause := wait
+		wanted := wait
 		if answered {
 			if seconds, unreadable := strconv.Atoi(refusal.Header.Get("Retry-After")); unreadable == nil {
-				pause = time.Duration(seconds) * time.Second
+				wanted = time.Duration(seconds) * time.Second
 			}
 		}
-		if time.Now().Add(pause).After(end) {
+		if time.Now().Add(wanted).After(end) {
 			return value, err
 		}
-		select {
-		case <-ctx.Done():
-			return value, errors.Join(err, ctx.Err())
-		case <-time.After(pause):
+		if ended := pause(ctx, wanted); ended != nil {
+			return value, errors.Join(err, ended)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (s *smoke) confirmed(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("the payment failed: %s: %s", p.Failure.Code, p.Failure.Message)
 		}
 		fmt.Fprint(s.out, ".")
-		pause(ctx)
+		_ = pause(ctx, time.Second) // the next request fails then
 	}
 	return "", fmt.Errorf("still pending after %s", s.Limit)
 }
@@ -224,15 +224,17 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 				return "the endpoint took it", nil
 			}
 		}
-		pause(ctx)
+		_ = pause(ctx, time.Second) // the next request fails then
 	}
 	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
 }
 
-// pause waits a second, or until ctx ends.
-func pause(ctx context.Context) {
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
