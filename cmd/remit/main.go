@@ -40,23 +40,27 @@ type commands struct {
 	operator.Commands
 }
 
+// newParser returns the parser of the command line.
+func newParser(cli *commands, options ...kong.Option) *kong.Kong {
+	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError())...)
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
 	cli.Local.Operate = operator.Serve
-	parser := kong.Parse(&cli,
-		kong.Name("remit"),
-		kong.Description("Remit pays out stablecoins, each payment at most once."),
-		kong.UsageOnError(),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.BindTo(os.Stdout, (*io.Writer)(nil)),
-	)
-	var err error
-	if url := operator.Elsewhere(parser); url != "" {
+	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
+	if line, ok := os.LookupEnv("COMP_LINE"); ok {
+		complete(os.Stdout, parser.Model.Node, line)
+		return
+	}
+	parsed, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
-		err = parser.Run()
+		err = parsed.Run()
 	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {

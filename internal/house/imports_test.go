@@ -116,6 +116,7 @@ var mayImport = map[string]string{
 	"local/localtest":     "client local",
 	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
+	"porttest": "chain interpose memory settings wallet",
 	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",

@@ -58,27 +58,6 @@ func TestBump(t *testing.T) {
 	})
 }
 
-func TestQuoteFees(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		base, tip := wei().Draw(t, "base fee"), wei().Draw(t, "tip")
-		limit := rapid.OneOf(rapid.Just(token.Amount{}), wei()).Draw(t, "limit")
-		fees := chain.QuoteFees(base, tip, limit)
-		if fees.Cap.Less(fees.Tip) {
-			t.Fatalf("tip %v above cap %v: EIP-1559 forbids it", fees.Tip, fees.Cap)
-		}
-		if !limit.IsZero() && limit.Less(fees.Cap) {
-			t.Fatalf("cap %v above the limit %v", fees.Cap, limit)
-		}
-		if limit.IsZero() {
-			room, _ := base.Times(2)
-			room, _ = room.Add(tip)
-			if fees.Cap != room || fees.Tip != tip {
-				t.Fatalf("QuoteFees(%v, %v) = %v: no room for the base fee to double", base, tip, fees)
-			}
-		}
-	})
-}
-
 func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	most := token.MaxAmount()
 	if fees := chain.QuoteFees(most, most, token.Amount{}); fees.Cap != most || fees.Tip != most {

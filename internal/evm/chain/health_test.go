@@ -179,43 +179,6 @@ func TestHedge(t *testing.T) {
 	}
 }
 
-func TestDeliverWaits(t *testing.T) {
-	says := func(c chain.Class) *stub { return &stub{replies: map[string]chain.Reply{"x": {Class: c}}} }
-	for _, test := range []struct {
-		why   string
-		nodes []*slow
-		want  chain.Class
-		took  time.Duration
-	}{
-		{"a little for the others, once one holds the bytes",
-			[]*slow{{stub: says(chain.Accepted), takes: always(usual)}, {stub: says(chain.Accepted), takes: always(time.Hour)}}, chain.Accepted,
-			520 * time.Millisecond},
-		{"or has held them", []*slow{{stub: says(chain.Wrong), takes: always(time.Hour)}, {stub: says(chain.Known), takes: always(usual)}},
-			chain.Known, 520 * time.Millisecond},
-		{"for all, while none does", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
-			{stub: says(chain.Accepted), takes: always(9 * time.Second)}}, chain.Accepted, 9 * time.Second},
-		{"and one that says nothing may have them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
-			{stub: says(chain.Wrong), takes: always(time.Hour)}}, chain.Ambiguous, 10 * time.Second},
-		{"all must say that they never take them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
-			{stub: says(chain.Wrong), takes: always(3 * time.Second)}}, chain.Wrong, 3 * time.Second},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				nodes := slowly(test.nodes...)
-				var reply chain.Reply
-				if took := took(func() { reply = nodes.Deliver(t.Context(), []byte("x"), nil) }); reply.Class != test.want || took != test.took {
-					t.Errorf("%s after %v; want %s after %v", reply.Class, took, test.want, test.took)
-				}
-				for _, s := range test.nodes {
-					if s.asked != 1 {
-						t.Errorf("node %s was asked %d times", s, s.asked)
-					}
-				}
-			})
-		})
-	}
-}
-
 // TestSlowestAnswer: of the answers since Health was last called the slowest counts, of each
 // node alone, and a failure is none.
 func TestSlowestAnswer(t *testing.T) {
@@ -396,19 +359,6 @@ func TestSend(t *testing.T) {
 				t.Errorf("%s: %v once it is well, %v", test.why, reply, nodes.Health())
 			}
 		})
-	}
-}
-
-// TestAnswersThatAreNoMiss: a node that refuses is up.
-func TestAnswersThatAreNoMiss(t *testing.T) {
-	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected),
-		fmt.Errorf("eth_call: %w", chain.ErrBusy), context.Canceled} {
-		nodes := chain.Nodes{failing{&stub{}, err}}.Watch(time.Now, time.After)
-		_, _ = nodes.Estimate(t.Context(), chain.Call{})
-		nodes.Send(t.Context(), nodes[0], nil)
-		if h := nodes.Health()[0]; h.Missed != 0 || h.Silent {
-			t.Errorf("%v counts as %+v", err, h)
-		}
 	}
 }
 

@@ -156,23 +156,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestReceiptsOfOneBlock: the hash of a block is asked for once, whatever number
-// of transactions it has.
-func TestReceiptsOfOneBlock(t *testing.T) {
-	node := &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
-		{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}}, {Tx: chain.Hash{2}, Block: 5, BlockHash: chain.Hash{5}},
-	}}
-	got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}, {2}})
-	if err != nil || len(got.Agreed) != 2 || !slices.Equal(node.numbers, []uint64{5}) {
-		t.Errorf("%v, %v, after it was asked for blocks %v", got, err, node.numbers)
-	}
-	node.generous = true
-	if got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Agreed) != 1 ||
-		got.Seen[chain.Hash{2}] {
-		t.Errorf("asked for one receipt: %v, %v", got, err)
-	}
-}
-
 // TestTxAtNonce: only every configured node together may say that a nonce was
 // used by somebody else. Relayers that believed one of them paid twice.
 func TestTxAtNonce(t *testing.T) {

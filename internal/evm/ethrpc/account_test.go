@@ -156,19 +156,3 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 		})
 	}
 }
-
-func TestCountsTransactionsAtABlock(t *testing.T) {
-	s := serve(t, map[string]func(request) raw{"eth_getTransactionCount": func(r request) raw {
-		if r.arg(0) != account.String() || r.arg(1) != "0x8" {
-			return failure("-32000", "missing trie node")
-		}
-		return result(`"0x3"`)
-	}})
-	node := open(t, s.URL)
-	if got, err := node.Count(t.Context(), account, 8); got != 3 || err != nil {
-		t.Errorf("Count() = %d, %v; want 3", got, err)
-	}
-	if got, err := node.Count(t.Context(), account, 7); err == nil {
-		t.Errorf("without the state of that block: %d, want an error", got)
-	}
-}

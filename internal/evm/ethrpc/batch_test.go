@@ -154,43 +154,6 @@ func TestBacksOff(t *testing.T) {
 	}
 }
 
-// TestBacksOffPerCall: Base's public endpoint meters each call of a batch. The
-// calls that it answered are not made again, and the first ones are read even if
-// the last ones never are.
-func TestBacksOffPerCall(t *testing.T) {
-	asked := hashes(8)
-	counts := map[string]int{}
-	tokens, refill, now := 5, 3, time.Now()
-	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
-		if tokens--; tokens < 0 {
-			return failure("-32016", "over rate limit")
-		}
-		counts[r.arg(0)]++
-		tx, _ := chain.ParseHash(r.arg(0))
-		return result(recordedReceipt(tx))
-	}})
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
-		Wait: func(_ context.Context, d time.Duration) error {
-			tokens, now = refill, now.Add(d)
-			return nil
-		}})
-	must(t, err)
-	got, err := node.Receipts(t.Context(), asked)
-	if err != nil || len(got) != len(asked) {
-		t.Fatalf("%d receipts, %v, want %d", len(got), err, len(asked))
-	}
-	for hash, n := range counts {
-		if n > 1 {
-			t.Errorf("%s was read %d times", hash, n)
-		}
-	}
-	tokens, refill, now = 5, 0, now.Add(time.Minute)
-	got, err = node.Receipts(t.Context(), asked)
-	if err == nil || len(got) != 5 || got[0].Tx != asked[0] || got[4].Tx != asked[4] {
-		t.Errorf("of a node that answers five: %d receipts, %v", len(got), err)
-	}
-}
-
 // TestABusyNode: a node that has just answered and takes no more calls is not asked, which says
 // nothing of it. One that refuses every call is not busy.
 func TestABusyNode(t *testing.T) {

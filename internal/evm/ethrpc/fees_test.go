@@ -74,58 +74,6 @@ func TestFeesAreUsableOrAnError(t *testing.T) {
 	}
 }
 
-func TestEstimatesGas(t *testing.T) {
-	var asked string
-	s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
-		asked = string(r.Params[0])
-		return result(`"0xfde8"`)
-	}})
-	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Value: token.Units(17), Data: []byte{0xa9, 0x05}})
-	if err != nil || got != 65_000 {
-		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
-	}
-	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","value":"0x11","data":"0xa905"}`
-	if asked != want {
-		t.Errorf("asked %s, want %s", asked, want)
-	}
-}
-
-// TestEstimatesBothCases: a transfer is estimated as it is, and to a recipient that
-// holds nothing, in one request.
-func TestEstimatesBothCases(t *testing.T) {
-	for _, row := range []struct {
-		name   string
-		nobody raw
-		want   uint64
-	}{
-		{"a holder", result(`"0x12345"`), 0x12345},
-		{"a new holder", result(`"0xb000"`), 0xb000},
-		{"an address that holds nothing and still costs less", result(`"0xa000"`), 0xb000},
-		{"a token that pays none it does not know", failure("3", "execution reverted"), 0xb000 + 97_920},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			var asked []string
-			s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
-				var call struct{ Data string }
-				_ = json.Unmarshal(r.Params[0], &call)
-				asked = append(asked, call.Data)
-				if len(asked) == 1 {
-					return result(`"0xb000"`)
-				}
-				return row.nobody
-			}})
-			call := chain.Call{From: account, To: contract, Data: append(chain.TransferData(token.Address{7}, token.Units(5)), 0xee)}
-			got, err := open(t, s.URL).Estimate(t.Context(), call)
-			if err != nil || got != row.want || len(s.methods()) != 1 {
-				t.Errorf("Estimate = %d, %v in requests of %q, want %d in one", got, err, s.methods(), row.want)
-			}
-			if len(asked) != 2 || asked[0][:34] != asked[1][:34] || asked[0][34:74] == asked[1][34:74] || asked[0][74:] != asked[1][74:] {
-				t.Errorf("the calls differ in more than the recipient: %q", asked)
-			}
-		})
-	}
-}
-
 // TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
 // recipients are held against the list, its gas against the block, and the code that it
 // calls against the contract's, in one request.

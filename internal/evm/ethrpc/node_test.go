@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -204,34 +203,6 @@ func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
 func TestTakesNoProxyFromTheEnvironment(t *testing.T) {
 	if transport := ethrpc.NewTransport(); transport.Proxy != nil || transport.MaxIdleConnsPerHost < 128 {
 		t.Errorf("proxy set: %v, idle connections per host: %d", transport.Proxy != nil, transport.MaxIdleConnsPerHost)
-	}
-}
-
-func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
-	const clients, rounds = 64, 5
-	var opened atomic.Int32
-	var all sync.WaitGroup
-	s := serve(t, gas("0x5208"), func(front *http.Server) {
-		front.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				opened.Add(1)
-			}
-		}
-	})
-	node := open(t, s.URL)
-	for range rounds {
-		for range clients {
-			all.Go(func() {
-				if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	}
-	// A few more than needed: net/http may dial while a connection becomes free.
-	if n := opened.Load(); n > 2*clients {
-		t.Errorf("%d connections for %d requests by %d clients", n, clients*rounds, clients)
 	}
 }
 

@@ -134,21 +134,6 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-func TestPrincipal(t *testing.T) {
-	f, _, m := stack(t)
-	who, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
-	want := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test, Hash: m.Key.Hash, Grant: apikey.Full()}
-	if err != nil || who != want {
-		t.Errorf("Authenticate = %+v, %v; want %+v", who, err, want)
-	}
-	if got, ok := apikey.PrincipalFrom(apikey.WithPrincipal(t.Context(), who)); !ok || got != who {
-		t.Errorf("PrincipalFrom = %+v, %v; want %+v", got, ok, who)
-	}
-	if got, ok := apikey.PrincipalFrom(t.Context()); ok {
-		t.Errorf("a context without a principal has %+v", got)
-	}
-}
-
 func TestStoreOutageIsNotARefusal(t *testing.T) {
 	f, _, m := stack(t)
 	for _, method := range []string{"Find", "Terms"} {

@@ -62,32 +62,6 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyMayBeRotated(t *testing.T) {
-	f, registry, m := stack(t)
-	if _, err := registry.Revoke(t.Context(), m.Key, m.Key.ID); err != nil {
-		t.Fatal(err)
-	}
-	next, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
-	must(t, err)
-	auth := apikey.NewAuthenticator(f, apikey.Test)
-	if _, err := auth.Authenticate(t.Context(), next.Secret.Reveal(), noon); err != nil {
-		t.Errorf("the new key: %v", err)
-	}
-	if _, err := auth.Authenticate(t.Context(), m.Secret.Reveal(), noon); !errors.Is(err, apikey.ErrInvalid) {
-		t.Errorf("the revoked key: %v, want ErrInvalid", err)
-	}
-}
-
-func TestRevokeIsIdempotent(t *testing.T) {
-	_, registry, m := stack(t)
-	for range 3 {
-		k, err := registry.Revoke(t.Context(), m.Key, m.Key.ID)
-		if err != nil || !k.RevokedAt.Equal(noon) || k.Valid(noon) {
-			t.Errorf("Revoke = %+v, %v", k, err)
-		}
-	}
-}
-
 func TestAnotherMerchantsKey(t *testing.T) {
 	_, registry, m := stack(t)
 	other, err := registry.Create(t.Context(), "Other", apikey.KeyRequest{})

@@ -136,24 +136,6 @@ func TestNextAttempt(t *testing.T) {
 	}
 }
 
-// TestLongWaitsArePutAside: exactly the deliveries that a queue cannot delay for
-// long enough are in the due index.
-func TestLongWaitsArePutAside(t *testing.T) {
-	w, e := published(t, 500)
-	w.stored()
-	for attempt := 1; attempt <= 9; attempt++ {
-		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
-			w.clock = d.NextAttemptAt.Add(time.Second)
-		}
-		w.until(w.now())
-		d := w.newest(e)
-		wait := d.NextAttemptAt.Sub(d.Attempts[attempt-1].At)
-		if long := wait > 15*time.Minute; d.Parked != long || (len(w.jobs) == 0) != long {
-			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, len(w.jobs))
-		}
-	}
-}
-
 func TestADeliveredJobIsDropped(t *testing.T) {
 	w, e := delivered(t)
 	for range 3 {

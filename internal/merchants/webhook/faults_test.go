@@ -157,26 +157,6 @@ func TestAJobThatComesTwice(t *testing.T) {
 	}
 }
 
-// TestPublishingTwiceMakesOneDelivery: settlement publishes an event again
-// whenever it cannot know that the last try succeeded.
-func TestPublishingTwiceMakesOneDelivery(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, "https://good.example")
-	w.mustPublish(event)
-	first, _, err := webhook.ParseJob(w.made[0])
-	must(t, err)
-	w.clock = w.now().Add(time.Hour)
-	w.mustPublish(event)
-	w.drain()
-	w.mustPublish(event)
-	w.drain()
-	list, err := w.log.Deliveries(t.Context(), mine, e.ID)
-	if err != nil || len(list) != 1 || list[0].Delivery != first.Delivery {
-		t.Errorf("%d deliveries, %v", len(list), err)
-	}
-	w.has(1, 0)
-}
-
 // A faultyStack is faulty in what only merchants' requests use, too.
 type faultyStack struct{ faulty }
 

@@ -19,20 +19,6 @@ func (w *fixture) numbered(n int) webhook.Event {
 	return ev
 }
 
-func TestGoneDisablesAtOnce(t *testing.T) {
-	w, e := delivered(t, 500, 410)
-	if got := w.status(e); got != webhook.Disabled {
-		t.Errorf("endpoint is %s", got)
-	}
-	if a, _ := w.logged(e, webhook.Cancelled, 2).LastAttempt(); a.StatusCode != 410 ||
-		a.Error != "the endpoint answered 410 and was disabled" {
-		t.Errorf("logged %+v", a)
-	}
-	w.mustPublish(w.numbered(2))
-	w.drain()
-	w.has(2, 0)
-}
-
 // TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a
 // row gives the hours, from a first success at 0, at which events happen that
 // the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
@@ -111,18 +97,6 @@ func TestLastSuccess(t *testing.T) {
 		if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || !got.QuietSince.Equal(noon.Add(test.want)) {
 			t.Errorf("%+v: quiet since %v, %v", test, got.QuietSince, err)
 		}
-	}
-}
-
-func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
-	w, e := published(t, 500)
-	for range 3 {
-		w.drain()
-		must(t, w.resend(e, w.newest(e)))
-	}
-	w.drain()
-	if w.status(e) != webhook.Enabled {
-		t.Error("the endpoint was disabled by one event")
 	}
 }
 

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,29 +56,6 @@ func TestOneReadForAllEndpoints(t *testing.T) {
 		}
 		if got := w.faults.names; !slices.Equal(got, want) {
 			t.Errorf("%d endpoints, delivered: %v", n, got)
-		}
-	}
-}
-
-// TestAQueueOutageKeepsTheEvent: Publish must not return nil before every job is
-// made, since its caller then forgets the event.
-func TestAQueueOutageKeepsTheEvent(t *testing.T) {
-	for _, kind := range []fault{before, after} {
-		for job := 1; job < 4; job++ {
-			w := newFixture(t)
-			for i := range 3 {
-				w.register(mine, fmt.Sprintf("https://%d.example", i))
-			}
-			w.faults.plan = func(n int, _ string) fault { return map[int]fault{job: kind}[n] }
-			if err := w.publish(event); !errors.Is(err, errFault) {
-				t.Errorf("job %d fails %s: %v", job, kind, err)
-			}
-			if tried := len(w.faults.names) - 1; tried != 3 {
-				t.Errorf("job %d fails %s: %d jobs tried, one failure must not hold up the others", job, kind, tried)
-			}
-			w.mustPublish(event)
-			w.drain()
-			checkInvariants(w)
 		}
 	}
 }

@@ -66,26 +66,6 @@ func TestSlowEndpointsAreParked(t *testing.T) {
 	})
 }
 
-// TestADeliveryThatIsPutOff waits as long again as it has waited, at least for the next
-// probe, without an attempt; once the endpoint answers at once, everything is posted.
-func TestADeliveryThatIsPutOff(t *testing.T) {
-	w, e := parked(t, 15*time.Second, 0)
-	at := w.now()
-	w.mustPublish(w.numbered(9))
-	w.work()
-	d := w.logged(e, webhook.Pending, 0)
-	if wait := d.NextAttemptAt.Sub(at); wait < time.Minute || wait > 72*time.Second {
-		t.Errorf("put off for %v", wait)
-	}
-	w.has(3, 1)
-	w.clock = d.NextAttemptAt
-	w.took, w.answers[hook] = time.Second, statuses(200)
-	w.mustPublish(w.numbered(10))
-	w.work()
-	w.has(5, 0)
-	w.logged(e, webhook.Delivered, 1)
-}
-
 // TestPutOff: a delivery waits as long again as it has waited since its event, with a tenth
 // of jitter, and ends when its attempts would have ended.
 func TestPutOff(t *testing.T) {
@@ -224,31 +204,6 @@ func TestAProbeThatCannotBeClaimed(t *testing.T) {
 	w.has(3, 0)
 	if d := w.newest(e); d.Event.ID == "evt_9" {
 		t.Errorf("it is put off until %v", d.NextAttemptAt)
-	}
-}
-
-// TestAProbeThatDies is followed by another: the write that claims one frees nobody's way
-// but the next one's.
-func TestAProbeThatDies(t *testing.T) {
-	for _, kind := range []fault{before, after, crashBefore, crashAfter} {
-		for _, effect := range []string{"SaveEndpoint", "Post", "Record"} {
-			w, e := parked(t, 15*time.Second, 0)
-			w.mustPublish(w.numbered(9))
-			w.work()
-			failed := false
-			w.faults.plan = func(_ int, name string) fault {
-				if name != effect || failed || !w.now().After(noon.Add(100*time.Second)) {
-					return none
-				}
-				failed = true
-				return kind
-			}
-			w.answers[hook], w.took = statuses(200), time.Second
-			w.drain()
-			if got := w.newest(e); got.Status != webhook.Delivered || !failed {
-				t.Errorf("%s fails %s: the delivery is %s", effect, kind, got.Status)
-			}
-		}
 	}
 }
 

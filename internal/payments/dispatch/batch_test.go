@@ -73,7 +73,7 @@ func TestBatchRefusals(t *testing.T) {
 		{"not in the book", func(p *process, r *payment.Request) { p.d.Book, r.Key.Book = shortBook{}, true }, batchOf(5, 6),
 			dispatch.ErrNotInBook, 1},
 		{"on the deny list", func(p *process, _ *payment.Request) {
-			p.must(p.tables.Deny(t.Context(), store.Denial{To: third}))
+			p.Must(p.Tables.Deny(t.Context(), store.Denial{To: third}))
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"on the sanctions list", func(p *process, _ *payment.Request) {
 			p.listed = []token.Address{{0x10}}
@@ -120,7 +120,7 @@ func TestBatchRefusals(t *testing.T) {
 			if !errors.Is(err, row.want) || index != row.index {
 				t.Errorf("%v of entry %d, want %v of %d", err, index, row.want, row.index)
 			}
-			if stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)); !errors.Is(err,
+			if stored, err := p.Tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)); !errors.Is(err,
 				store.ErrNotFound) {
 				t.Errorf("stored is %+v, %v", stored, err)
 			}
@@ -138,21 +138,21 @@ func TestBatchesThatArePaid(t *testing.T) {
 	p := newProcess(t, script{})
 	p.unapproved = []token.Address{first}
 	result, err := p.d.Send(t.Context(), batchOf(5, 6))
-	p.must(err)
+	p.Must(err)
 	paid := result.Payment
 	_, entries, rest, ok := disburser.Parse(paid.Tx.Data)
 	if paid.Wallet != second || paid.Tx.To != fakechain.Batcher || !ok || len(entries) != 2 || payment.MemoID(rest) != paid.ID ||
 		paid.Amount != token.Units(11) || !paid.To.IsZero() {
 		t.Errorf("paid by %+v", paid)
 	}
-	w, err := p.tables.Wallet(t.Context(), wallet.ID{ChainID: 1, Address: second})
-	if p.must(err); w.Balance != token.Units(989) {
+	w, err := p.Tables.Wallet(t.Context(), wallet.ID{ChainID: 1, Address: second})
+	if p.Must(err); w.Balance != token.Units(989) {
 		t.Errorf("the wallet has %v to spend, want 989", w.Balance)
 	}
 	one := batchOf(7)
 	one.IdempotencyKey = "one"
 	result, err = p.d.Send(t.Context(), one)
-	p.must(err)
+	p.Must(err)
 	if paid := result.Payment; paid.Wallet != first || paid.Tx.To != paid.Token.Contract || paid.To != (token.Address{0x10}) ||
 		len(paid.Entries) != 1 {
 		t.Errorf("a batch of one is paid by %+v", paid)

@@ -19,11 +19,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // pause pauses a wallet, so that the next reservation on it is refused.
 func pause(a token.Address) func(*process) error {
-	return func(p *process) error { return p.tables.Pause(context.Background(), walletOf(a), "by hand") }
+	return func(p *process) error { return p.Tables.Pause(context.Background(), walletOf(a), "by hand") }
 }
 
 // replace is another request under the same key, after the payment of the first
@@ -32,31 +33,26 @@ func replace(p *process) error {
 	other := asked
 	other.Amount = token.Units(101)
 	stored := p.stored()
-	p.must(p.tables.Discard(context.Background(), stored))
-	_, _, err := p.tables.Create(context.Background(), payment.New(stored.ID, other, token.Token{}, "", p.now()).AssignedTo(first, stored.Tx))
-	p.must(err)
-	return errBroken
+	p.Must(p.Tables.Discard(context.Background(), stored))
+	_, _, err := p.Tables.Create(context.Background(), payment.New(stored.ID, other, token.Token{}, "", p.Now()).AssignedTo(first, stored.Tx))
+	p.Must(err)
+	return porttest.ErrBroken
 }
 
 // overtake is a faster process: it commits the payment at its reserved nonce.
 func overtake(p *process) error {
 	stored := p.stored()
-	w, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now()))
-	p.must(err)
-	_, err = store.Commit(context.Background(), p.tables, quietly(p), stored, w.Reservations[stored.ID].Nonce, p.now())
-	p.must(err)
+	w, err := p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now()))
+	p.Must(err)
+	_, err = store.Commit(context.Background(), p.Tables, p.Quiet(), stored, w.Reservations[stored.ID].Nonce, p.Now())
+	p.Must(err)
 	return nil
-}
-
-// quietly returns keys that sign as p does, outside of its script.
-func quietly(p *process) *process {
-	return &process{t: p.t, script: script{}, times: map[string]int{}}
 }
 
 // elsewhere is a faster process that moves the payment to the second wallet, and commits it.
 func elsewhere(p *process) error {
 	stored := p.stored()
-	p.must(p.tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision))
+	p.Must(p.Tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision))
 	return overtake(p)
 }
 
@@ -69,8 +65,8 @@ func crowded(p *process) error {
 // full is crowded with none mined.
 func full(p *process) error {
 	for n := range 4 {
-		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now()})
-		p.must(err)
+		_, err := p.Tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()})
+		p.Must(err)
 	}
 	return nil
 }
@@ -79,8 +75,8 @@ func full(p *process) error {
 // the first nonce of the first wallet.
 func fill(p *process) error {
 	tx := chain.Noop(1, first, chain.Fees{})
-	p.must(p.tables.PutNoop(context.Background(),
-		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now())))
+	p.Must(p.Tables.PutNoop(context.Background(),
+		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.Now())))
 	return nil
 }
 
@@ -92,14 +88,14 @@ func day(amount uint64, at time.Time) store.Charge {
 
 // exhaust charges what asked has left of the merchant's day.
 func exhaust(p *process) {
-	p.must(p.tables.Charge(context.Background(), day(4900, p.now())))
+	p.Must(p.Tables.Charge(context.Background(), day(4900, p.Now())))
 }
 
 // TestEveryFailureIsAnswered: whichever call of a request fails, its answer is
 // true. "Nothing was started" leaves no payment and no reservation. "In
 // progress" is ended by the same request, sent again.
 func TestEveryFailureIsAnswered(t *testing.T) {
-	unavailable, inProgress := []error{dispatch.ErrUnavailable, errBroken}, []error{dispatch.ErrInProgress, errBroken}
+	unavailable, inProgress := []error{dispatch.ErrUnavailable, porttest.ErrBroken}, []error{dispatch.ErrInProgress, porttest.ErrBroken}
 	for _, test := range []struct {
 		name   string
 		script script
@@ -116,8 +112,8 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"a wallet cannot be opened", breaks("Open#1"), nil},
 		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
-		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").with("Estimate#1", func(p *process) error {
-			p.pass(time.Minute)
+		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").With("Estimate#1", func(p *process) error {
+			p.Pass(time.Minute)
 			return nil
 		}), unavailable},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
@@ -126,12 +122,12 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"nor any other", breaks("Signer#1", "Signer#2"), unavailable},
 		{"the key is out of reach", breaks("Ready#1"), nil},
 		{"as is the other", breaks("Ready#1", "Ready#2"), unavailable},
-		{"the payment may or may not be stored", breaks("Create#1"), []error{errBroken}},
+		{"the payment may or may not be stored", breaks("Create#1"), []error{porttest.ErrBroken}},
 		{"the day cannot be charged", breaks("Charge#1"), unavailable},
 		{"and the payment perhaps not discarded", breaks("Charge#1", "Discard#1"), inProgress},
 
 		{"the reservation is unknown", breaks("Reserve#1"), nil},
-		{"and another process commits", script{"Reserve#1": func(p *process) error { p.must(overtake(p)); return errBroken }}, nil},
+		{"and another process commits", script{"Reserve#1": func(p *process) error { p.Must(overtake(p)); return porttest.ErrBroken }}, nil},
 		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
 		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"there is no key any more", breaks("Signer#2"), nil},
@@ -143,37 +139,37 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"and the payment cannot be read after it", breaks("Commit#1", "Payment#1"), inProgress},
 		{"and the key has been used for another request then", script{"Commit#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"another process commits first", script{"Commit#1": overtake}, nil},
-		{"and its bytes cannot be read", breaks("PendingTx#1").with("Commit#1", overtake), nil},
+		{"and its bytes cannot be read", breaks("PendingTx#1").With("Commit#1", overtake), nil},
 		{"another process commits elsewhere", script{"Commit#1": elsewhere}, nil},
 		{"a run has filled the nonce", script{"Commit#1": fill}, nil},
-		{"and its no-op cannot be read", breaks("PendingTx#1").with("Commit#1", fill), inProgress},
-		{"and the reservation cannot be released", breaks("Release#1").with("Commit#1", fill), inProgress},
+		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", fill), inProgress},
+		{"and the reservation cannot be released", breaks("Release#1").With("Commit#1", fill), inProgress},
 		{"the release is lost", breaks("Release#1"), nil},
 		{"the hint is lost", breaks("Hint#1"), nil},
 		{"the broadcast is lost", breaks("Send#1"), nil},
 
 		{"the window is full", script{"Reserve#1": crowded}, nil},
 		{"and none is mined", script{"Reserve#1": full}, nil},
-		{"and nobody knows how many are mined", breaks("Account#3").with("Reserve#1", crowded), nil},
-		{"and the ceiling is perhaps not raised", breaks("RaiseCeiling#1").with("Reserve#1", crowded), nil},
+		{"and nobody knows how many are mined", breaks("Account#3").With("Reserve#1", crowded), nil},
+		{"and the ceiling is perhaps not raised", breaks("RaiseCeiling#1").With("Reserve#1", crowded), nil},
 
 		{"the wallet is paused", script{"Reserve#1": pause(first)}, nil},
-		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)),
+		{"and moving the payment fails", breaks("Reassign#1").With("Reserve#1", pause(first)),
 			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
-		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
-		{"and the registry cannot be read", breaks("Wallets#3").with("Reserve#1", func(p *process) error {
-			p.pass(dispatch.RegistryAge)
+		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").With("Reserve#1", pause(first)), inProgress},
+		{"and the registry cannot be read", breaks("Wallets#3").With("Reserve#1", func(p *process) error {
+			p.Pass(dispatch.RegistryAge)
 			return pause(first)(p)
 		}), inProgress},
 		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace},
 			[]error{dispatch.ErrKeyReused}},
 		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
-		{"and the day's charge is not given back", breaks("Refund#1").with("Reserve#1", pause(first)).with("Reserve#2", pause(second)),
+		{"and the day's charge is not given back", breaks("Refund#1").With("Reserve#1", pause(first)).With("Reserve#2", pause(second)),
 			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.script)
-			began := p.now()
+			began := p.Now()
 			result, err := p.pay()
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
@@ -184,18 +180,18 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				t.Errorf("answered %v", err)
 			}
 			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, p.calls)
+				t.Errorf("%s was not called: %v", call, p.Calls)
 			}
 			stored := p.stored()
 			switch {
 			case err == nil:
 				if stored.State != payment.Committed || result.Payment.TxHash != stored.TxHash || result.Replayed ||
-					p.record(stored.Wallet).NextNonce != stored.Nonce+1 {
+					p.Record(walletOf(stored.Wallet)).NextNonce != stored.Nonce+1 {
 					t.Errorf("answered %+v, stored is %+v", result, stored)
 				}
 				for _, raw := range p.sent {
-					txs, _, _ := p.tables.PendingTxs(t.Context(), walletOf(first), 0)
-					others, _, _ := p.tables.PendingTxs(t.Context(), walletOf(second), 0)
+					txs, _, _ := p.Tables.PendingTxs(t.Context(), walletOf(first), 0)
+					others, _, _ := p.Tables.PendingTxs(t.Context(), walletOf(second), 0)
 					if !slices.ContainsFunc(slices.Concat(txs, others), func(tx wallet.PendingTx) bool { return bytes.Equal(tx.Raw, raw) }) {
 						t.Errorf("sent %q, which is not stored", raw)
 					}
@@ -207,11 +203,11 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
-				if p.stored().ID != "" && p.holdsNothing() && p.now().Equal(began) { // under a daily limit another handler may be charging it for a while
+				if p.stored().ID != "" && p.holdsNothing() && p.Now().Equal(began) { // under a daily limit another handler may be charging it for a while
 					if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 						t.Errorf("sent again at once: %v", err)
 					}
-					p.pass(time.Minute)
+					p.Pass(time.Minute)
 				}
 				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
 					t.Errorf("sent again: %+v, %v", result, err)
@@ -225,7 +221,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 // payment that is committed in the last round is answered as committed. Every
 // wallet may refuse it, however many there are.
 func TestRounds(t *testing.T) {
-	unknown := func(*process) error { return errBroken }
+	unknown := func(*process) error { return porttest.ErrBroken }
 	refused := func(p *process) error { return pause(p.stored().Wallet)(p) }
 	for _, test := range []struct {
 		times, reserves int
@@ -244,8 +240,8 @@ func TestRounds(t *testing.T) {
 		for n := range 8 {
 			p.keys = append(p.keys, token.Address{3, byte(n)})
 		}
-		if _, err := p.pay(); !errors.Is(err, test.want) || p.times["Reserve"] != test.reserves {
-			t.Errorf("%v after %d reservations, want %v after %d", err, p.times["Reserve"], test.want, test.reserves)
+		if _, err := p.pay(); !errors.Is(err, test.want) || p.Times["Reserve"] != test.reserves {
+			t.Errorf("%v after %d reservations, want %v after %d", err, p.Times["Reserve"], test.want, test.reserves)
 		}
 	}
 }
@@ -255,7 +251,7 @@ func TestAClientThatHangsUp(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	p := newProcess(t, script{"Commit#1": func(*process) error { hangUp(); return nil }})
 	if _, err := p.d.Send(ctx, asked); err != nil || p.stored().State != payment.Committed || !p.holdsNothing() || len(p.sent) != 1 {
-		t.Errorf("%v, after %v", err, p.calls)
+		t.Errorf("%v, after %v", err, p.Calls)
 	}
 }
 
@@ -281,13 +277,13 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, test.script)
 			p.mined, p.idle, p.block = 2, second, final.Hash
-			p.must(p.tables.SetCompared(t.Context(), 1, store.Comparison{Final: test.final}))
+			p.Must(p.Tables.SetCompared(t.Context(), 1, store.Comparison{Final: test.final}))
 			_, err := p.pay()
-			if p.did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
-				t.Errorf("%v, after %v", err, p.calls)
+			if p.Did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("%v, after %v", err, p.Calls)
 			}
-			if test.opened && !p.record(second).Suspect() {
-				t.Errorf("the other wallet pays: %+v", p.record(second))
+			if test.opened && !p.Record(walletOf(second)).Suspect() {
+				t.Errorf("the other wallet pays: %+v", p.Record(walletOf(second)))
 			}
 		})
 	}
@@ -299,14 +295,14 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 func TestWithoutAKey(t *testing.T) {
 	for _, call := range []string{"Create#1", "Fees#1"} {
 		p := newProcess(t, breaks(call))
-		if _, err := p.send(""); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Payment#1") {
-			t.Errorf("%s fails: %v, after %v", call, err, p.calls)
+		if _, err := p.send(""); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, porttest.ErrBroken) || p.Did("Payment#1") {
+			t.Errorf("%s fails: %v, after %v", call, err, p.Calls)
 		}
 	}
 	p := newProcess(t, script{})
-	p.d.Random = iotest.ErrReader(errBroken)
-	if _, err := p.send(""); !errors.Is(err, errBroken) || p.did("Create#1") {
-		t.Errorf("%v, after %v", err, p.calls)
+	p.d.Random = iotest.ErrReader(porttest.ErrBroken)
+	if _, err := p.send(""); !errors.Is(err, porttest.ErrBroken) || p.Did("Create#1") {
+		t.Errorf("%v, after %v", err, p.Calls)
 	}
 }
 
@@ -315,16 +311,16 @@ func TestWithoutAKey(t *testing.T) {
 func TestTimeForAPayment(t *testing.T) {
 	for left, enough := range map[time.Duration]bool{6*time.Second - 1: false, 6 * time.Second: true} {
 		p := newProcess(t, script{})
-		ctx, cancel := context.WithDeadline(t.Context(), p.now().Add(left))
+		ctx, cancel := context.WithDeadline(t.Context(), p.Now().Add(left))
 		defer cancel()
 		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough && !errors.Is(err, dispatch.ErrUnavailable) {
 			t.Errorf("with %v left: %v", left, err)
 		}
-		if p.did("Reserve#1") != enough {
-			t.Errorf("with %v left: %v", left, p.calls)
+		if p.Did("Reserve#1") != enough {
+			t.Errorf("with %v left: %v", left, p.Calls)
 		}
 		if !enough {
-			p.must(p.tables.Charge(t.Context(), day(5000, p.now()))) // it has given back what it took
+			p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now()))) // it has given back what it took
 		}
 		p = newProcess(t, breaks("Sign#1"))
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
@@ -338,7 +334,7 @@ func TestTimeForAPayment(t *testing.T) {
 }
 
 // deny puts the recipient of asked on the deny list.
-func deny(p *process) { p.must(p.tables.Deny(context.Background(), store.Denial{To: asked.To})) }
+func deny(p *process) { p.Must(p.Tables.Deny(context.Background(), store.Denial{To: asked.To})) }
 
 // TestTakenUp: a payment that an earlier request left is charged and finished by
 // the next under its key, and refused only while it holds no nonce.
@@ -356,11 +352,11 @@ func TestTakenUp(t *testing.T) {
 		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, dispatch.ErrInProgress},
 		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
 		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
-			return p.tables.Discard(context.Background(), p.stored())
+			return p.Tables.Discard(context.Background(), p.stored())
 		}}, exhaust, store.ErrDailyLimit},
 		{"and moved before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			stored := p.stored()
-			return p.tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision)
+			return p.Tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision)
 		}}, exhaust, dispatch.ErrDuplicate},
 		{"and used for another request before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			_ = replace(p)
@@ -372,7 +368,7 @@ func TestTakenUp(t *testing.T) {
 		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
 		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrWaiting},
 		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {},
-			errBroken},
+			porttest.ErrBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.left)
@@ -381,8 +377,8 @@ func TestTakenUp(t *testing.T) {
 			}
 			// A charge of this payment that is repeated finds the day full.
 			test.before(p)
-			p.pass(time.Minute) // the first handler is no longer alive
-			p.script = test.then
+			p.Pass(time.Minute) // the first handler is no longer alive
+			p.Script = test.then
 			result, err := p.pay()
 			if !errors.Is(err, test.want) {
 				t.Errorf("answered %v, want %v", err, test.want)
@@ -394,7 +390,7 @@ func TestTakenUp(t *testing.T) {
 				t.Errorf("refused, but stored is %+v", p.stored())
 			}
 			for call := range test.then {
-				t.Errorf("%s was not called: %v", call, p.calls)
+				t.Errorf("%s was not called: %v", call, p.Calls)
 			}
 		})
 	}
@@ -409,15 +405,15 @@ func TestWithoutRules(t *testing.T) {
 	}{
 		"it has lost its nonce": {script{"Reserve#2": func(p *process) error {
 			id := p.stored().ID
-			p.must(p.tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.record(first).Reservations[id].Nonce}))
+			p.Must(p.Tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.Record(walletOf(first)).Reservations[id].Nonce}))
 			return pause(first)(p)
 		}}, "Reassign#1"},
 		"it is made elsewhere": {script{"Commit#1": elsewhere}, "Orphan#1"},
 	} {
 		p := left(t, settings.MaxAge, "Sign#1")
-		p.script = test.script.with("Rules#2", func(*process) error { return errBroken })
-		if _, err := p.pay(); err != nil && !errors.Is(err, dispatch.ErrInProgress) || p.did(test.never) || len(p.script) > 0 {
-			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		p.Script = test.script.With("Rules#2", func(*process) error { return porttest.ErrBroken })
+		if _, err := p.pay(); err != nil && !errors.Is(err, dispatch.ErrInProgress) || p.Did(test.never) || len(p.Script) > 0 {
+			t.Errorf("%s: %v, after %v", name, err, p.Calls)
 		}
 	}
 }
@@ -427,9 +423,9 @@ func TestWithoutRules(t *testing.T) {
 func TestANonceThatIsForgone(t *testing.T) {
 	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Sign#2": "PutNoop#1",
 		"PutNoop#1": "Send#2"} {
-		p := newProcess(t, breaks(call).with("Commit#1", elsewhere))
-		if _, err := p.pay(); err != nil || p.did(never) || p.did("Send#2") != (call == "") {
-			t.Errorf("%s fails: %v, after %v", call, err, p.calls)
+		p := newProcess(t, breaks(call).With("Commit#1", elsewhere))
+		if _, err := p.pay(); err != nil || p.Did(never) || p.Did("Send#2") != (call == "") {
+			t.Errorf("%s fails: %v, after %v", call, err, p.Calls)
 		}
 	}
 }
@@ -458,7 +454,7 @@ func TestLimitsOfAKey(t *testing.T) {
 		"more":                       {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
 		"an active entry":            {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
 		"no active entry":            {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
-		"a book that cannot be read": {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
+		"a book that cannot be read": {payment.KeyLimits{Book: true}, book{active: asked.To, err: porttest.ErrBroken}, dispatch.ErrUnavailable},
 		"a day with room": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}}, book{},
 			nil},
 		"a day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(99)}}, book{},
@@ -485,7 +481,7 @@ func TestLimitsOfAKey(t *testing.T) {
 		}
 		p.d.Book = &book{active: asked.To}
 		made, err := p.pay() // by a key without limits
-		p.must(err)
+		p.Must(err)
 		if again, err := p.d.Send(t.Context(), r); test.want != dispatch.ErrUnavailable &&
 			(err != nil || !again.Replayed || again.Payment.TxHash != made.Payment.TxHash) {
 			t.Errorf("%s: a replay is answered %+v, %v", name, again, err)
@@ -509,21 +505,21 @@ func TestLimitsOfAKey(t *testing.T) {
 // and the refusal names the cause when all do.
 func TestAnotherWalletIsTried(t *testing.T) {
 	p := newProcess(t, script{"Reserve#1": pause(first)})
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.record(first).NextNonce != 0 || p.did("Payment#1") {
-		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Record(walletOf(first)).NextNonce != 0 || p.Did("Payment#1") {
+		t.Errorf("answered %+v, %v, after %v", result, err, p.Calls)
 	}
-	if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
-		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.calls)
+	if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.Did("Reassign#2") {
+		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.Calls)
 	}
 	p = newProcess(t, breaks("Ready#1"))
 	for n := range 2 {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second || p.times["Ready"] != 3+2*n {
-			t.Errorf("after its key was out of reach: %+v, %v, after %v", result, err, p.calls)
+		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second || p.Times["Ready"] != 3+2*n {
+			t.Errorf("after its key was out of reach: %+v, %v, after %v", result, err, p.Calls)
 		}
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
-			return p.tables.Reconcile(context.Background(), p.record(a), token.Units(99), token.Units(1<<60), nil)
+			return p.Tables.Reconcile(context.Background(), p.Record(walletOf(a)), token.Units(99), token.Units(1<<60), nil)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -539,12 +535,12 @@ func TestAnotherWalletIsTried(t *testing.T) {
 			t.Errorf("%s: %v, stored is %+v", name, err, p.stored())
 		}
 		// The day is as it was: all of it can be charged.
-		p.must(p.tables.Charge(t.Context(), day(5000, p.now())))
+		p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now())))
 	}
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
 	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Charge#1") || p.did("Refund#1") {
-		t.Errorf("without a limit: %v after %v", err, p.calls)
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.Did("Charge#1") || p.Did("Refund#1") {
+		t.Errorf("without a limit: %v after %v", err, p.Calls)
 	}
 }
 
@@ -552,7 +548,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 func TestAPauseIsNamed(t *testing.T) {
 	for reason, behind := range map[string]bool{"by hand": false, wallet.RolledBack + ": the nodes lack a block that was final": true} {
 		stop := func(a token.Address) func(*process) error {
-			return func(p *process) error { return p.tables.Pause(t.Context(), walletOf(a), reason) }
+			return func(p *process) error { return p.Tables.Pause(t.Context(), walletOf(a), reason) }
 		}
 		p := newProcess(t, script{"Reserve#1": stop(first), "Reserve#2": stop(second)})
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRolledBack) != behind ||
@@ -569,13 +565,13 @@ func TestGaps(t *testing.T) {
 		p := newProcess(t, breaks("Send#1", call))
 		p.keys = p.keys[:1]
 		_, err := p.pay()
-		p.must(err)
+		p.Must(err)
 		p.reply = chain.Gap
 		_, err = p.send("next")
 		if err != nil || len(p.sent) != want {
 			t.Errorf("%q breaks: %v, sent %q", call, err, p.sent)
 		}
-		before, _ := p.tables.PendingTx(t.Context(), walletOf(first), 0)
+		before, _ := p.Tables.PendingTx(t.Context(), walletOf(first), 0)
 		if want > 1 && string(p.sent[1]) != string(before.Raw) {
 			t.Errorf("sent %q, want %q between", p.sent, before.Raw)
 		}
@@ -587,10 +583,10 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
 	p.poor = first
 	_, err := p.send("the process is cold")
-	p.must(err)
-	before := p.times["Estimate"]
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.times["Estimate"] != before+1 {
-		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.calls)
+	p.Must(err)
+	before := p.Times["Estimate"]
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Times["Estimate"] != before+1 {
+		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.Calls)
 	}
 }
 
@@ -603,16 +599,16 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 			t.Fatal(result, err)
 		}
 	}
-	earlier.must(pause(second)(earlier))
+	earlier.Must(pause(second)(earlier))
 	for _, mined := range []uint64{0, 1} {
-		p := start(t, earlier.tables, script{})
+		p := start(t, earlier.Tables, script{})
 		p.mined = mined
 		_, err := p.send(fmt.Sprint("cold ", mined))
-		p.must(err)
-		p.must(p.tables.RaiseCeiling(t.Context(), walletOf(first), 9))
-		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.times["Wallet"] != 2 ||
-			p.did("Reassign#1") {
-			t.Errorf("%d mined: wallet %v pays, %v, after %v", mined, result.Payment.Wallet, err, p.calls)
+		p.Must(err)
+		p.Must(p.Tables.RaiseCeiling(t.Context(), walletOf(first), 9))
+		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.Times["Wallet"] != 2 ||
+			p.Did("Reassign#1") {
+			t.Errorf("%d mined: wallet %v pays, %v, after %v", mined, result.Payment.Wallet, err, p.Calls)
 		}
 	}
 }
@@ -622,14 +618,14 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	earlier := newProcess(t, script{})
 	earlier.keys = earlier.keys[:1]
 	_, err := earlier.pay()
-	earlier.must(err)
-	for calls, want := range map[string]error{"Wallet#1 Wallet#2": errBroken, "Account#1 Account#2": errBroken,
-		"Wallet#2 Wallet#4": errBroken, "": wallet.ErrBehind} {
-		p := start(t, earlier.tables, breaks(strings.Fields(calls)...))
+	earlier.Must(err)
+	for calls, want := range map[string]error{"Wallet#1 Wallet#2": porttest.ErrBroken, "Account#1 Account#2": porttest.ErrBroken,
+		"Wallet#2 Wallet#4": porttest.ErrBroken, "": wallet.ErrBehind} {
+		p := start(t, earlier.Tables, breaks(strings.Fields(calls)...))
 		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
-		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) || p.did("Reserve#1") ||
-			!p.did("Discard#1") {
-			t.Errorf("%q fail: %v, want %v, after %v", calls, err, want, p.calls)
+		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) || p.Did("Reserve#1") ||
+			!p.Did("Discard#1") {
+			t.Errorf("%q fail: %v, want %v, after %v", calls, err, want, p.Calls)
 		}
 	}
 }
@@ -638,13 +634,13 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
 	p := newProcess(t, script{"Account#1": func(p *process) error {
 		p.mined = 1
-		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.now()})
+		_, err := p.Tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.Now()})
 		return err
 	}})
 	p.keys = p.keys[:1]
-	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
-	if _, err := p.pay(); err != nil || !p.did("Wallet#2") || p.did("Account#2") {
-		t.Errorf("%v, after %v", err, p.calls)
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	if _, err := p.pay(); err != nil || !p.Did("Wallet#2") || p.Did("Account#2") {
+		t.Errorf("%v, after %v", err, p.Calls)
 	}
 }
 
@@ -656,14 +652,14 @@ func TestQuotesAreKept(t *testing.T) {
 		pass  time.Duration
 		asked bool
 	}{{0, true}, {time.Minute - 1, false}, {1, true}, {dispatch.RegistryAge - time.Minute - 1, true}, {1, false}} {
-		p.pass(step.pass)
-		before, read := p.times["Fees"], p.times["Wallets"]
-		if _, err := p.send(fmt.Sprint(n)); err != nil || p.times["Fees"] > before != step.asked || p.times["Wallets"] > read != (n%4 == 0) {
-			t.Errorf("request %d: %v, asked for the price %v, after %v", n, err, p.times["Fees"] > before, p.calls)
+		p.Pass(step.pass)
+		before, read := p.Times["Fees"], p.Times["Wallets"]
+		if _, err := p.send(fmt.Sprint(n)); err != nil || p.Times["Fees"] > before != step.asked || p.Times["Wallets"] > read != (n%4 == 0) {
+			t.Errorf("request %d: %v, asked for the price %v, after %v", n, err, p.Times["Fees"] > before, p.Calls)
 		}
 	}
-	if p.times["Compared"] != 1 {
-		t.Errorf("%d startup checks", p.times["Compared"])
+	if p.Times["Compared"] != 1 {
+		t.Errorf("%d startup checks", p.Times["Compared"])
 	}
 }
 
@@ -673,18 +669,18 @@ func TestQuotesAreKept(t *testing.T) {
 func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
-		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.now())
-		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.now()}, 1, token.Token{}, "")
-		_, _, err := p.tables.Create(t.Context(), stored)
-		p.must(err)
+		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.Now())
+		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.Now()}, 1, token.Token{}, "")
+		_, _, err := p.Tables.Create(t.Context(), stored)
+		p.Must(err)
 		if commit {
-			committed, err := stored.Commit(chain.Signed{Nonce: 7, Hash: chain.Hash{7}, Raw: []byte{}}, p.now())
-			p.must(err)
-			p.must(p.tables.Commit(t.Context(), committed))
+			committed, err := stored.Commit(chain.Signed{Nonce: 7, Hash: chain.Hash{7}, Raw: []byte{}}, p.Now())
+			p.Must(err)
+			p.Must(p.Tables.Commit(t.Context(), committed))
 		}
 		return p
 	}
-	faster := func(p *process) error { _, err := start(t, p.tables, script{}).pay(); return err }
+	faster := func(p *process) error { _, err := start(t, p.Tables, script{}).pay(); return err }
 	request := asked
 	request.Reference = "order 1"
 	p := found(script{}, true)
@@ -707,14 +703,14 @@ func TestFoundOnTheChain(t *testing.T) {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrKeyReused) {
 		t.Errorf("without the reference: %v", err)
 	}
-	page, _, err := p.tables.List(t.Context(), store.Filter{Merchant: asked.Merchant, Mode: asked.Mode})
+	page, _, err := p.Tables.List(t.Context(), store.Filter{Merchant: asked.Merchant, Mode: asked.Mode})
 	if err != nil || len(page) != 1 || page[0].IdempotencyKey != asked.IdempotencyKey {
 		t.Errorf("the list has %+v, %v", page, err)
 	}
 	for name, p := range map[string]*process{
 		"not committed yet":                found(script{}, false),
 		"the write is unknown":             found(breaks("Adopt#1"), true),
-		"and so is another request's read": found(breaks("Payment#1").with("Adopt#1", faster), true),
+		"and so is another request's read": found(breaks("Payment#1").With("Adopt#1", faster), true),
 	} {
 		if result, err := p.d.Send(t.Context(), request); !errors.Is(err, dispatch.ErrInProgress) || len(p.sent) > 0 {
 			t.Errorf("%s: %+v, %v", name, result, err)

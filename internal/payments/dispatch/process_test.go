@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,50 +19,28 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// errBroken is the error of a call that a script lets fail.
-var errBroken = errors.New("broken")
-
-// A script names calls by their operation and number, "Reserve#1", and says what
-// happens before one. An error of it is returned in the call's place.
-type script map[string]func(p *process) error
+type script = porttest.Script[*process]
 
 // breaks is a script in which some calls fail and have no effect.
-func breaks(calls ...string) script {
-	s := script{}
-	for _, call := range calls {
-		s[call] = func(*process) error { return errBroken }
-	}
-	return s
-}
-
-// with returns a script with one more act.
-func (s script) with(call string, act func(p *process) error) script {
-	s[call] = act
-	return s
-}
+func breaks(calls ...string) script { return porttest.Breaks[*process](calls...) }
 
 // A process is a dispatcher every call of which to its ports goes by a script.
-// It is also its own keys, hints and node.
+// It is also its own hints and node.
 type process struct {
 	chain.Node
-	d      *dispatch.Dispatcher
-	t      *testing.T
-	tables *memory.Payments
-	script script
-	passed atomic.Int64    // nanoseconds since it began
-	mined  uint64          // the count of every wallet
-	holds  token.Amount    // of the token, of every wallet
-	poor   token.Address   // the wallet that has none of it
-	reply  chain.Class     // to every broadcast
-	keys   []token.Address // of wallets
-	sent   [][]byte        // to the node
-	calls  []string        // in the order they were made
-	mu     sync.Mutex      // guards calls, script, sent, times and asked
-	times  map[string]int  // of each operation
+	*porttest.Recorder[*process]
+	d     *dispatch.Dispatcher
+	mined uint64          // the count of every wallet
+	holds token.Amount    // of the token, of every wallet
+	poor  token.Address   // the wallet that has none of it
+	reply chain.Class     // to every broadcast
+	keys  []token.Address // of wallets
+	sent  [][]byte        // to the node
 
 	block      chain.Hash               // the hash of every block
 	draining   []token.Address          // of keys
@@ -81,7 +56,6 @@ type process struct {
 	blocked    int                      // simulated transfers from those to others
 	idle       token.Address            // the wallet of which none is mined
 	foreign    token.Address            // the wallet of which the node's pool holds a transaction
-	delays     map[string]time.Duration // of operations
 	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
 	executed   []string                 // transfers that are ByCall, with the gas that they had
 }
@@ -98,16 +72,15 @@ func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPay
 // start returns a process with two wallets and with the tables of another.
 func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p := &process{
-		t: t, tables: tables, script: s,
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
-		times: map[string]int{},
 	}
+	p.Recorder = porttest.New(t, tables, s, p)
 	p.d = dispatch.New(stack.Config{ChainID: 1, BlockTime: time.Minute}, dispatch.Parts{
-		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
-		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.now, Random: rand.Reader,
+		Store: registering{&interpose.Store{Store: p.Tables, Around: p.Around}, p}, Keys: p, Nodes: p,
+		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.Now, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 		After: func(d time.Duration) <-chan time.Time {
-			p.must(p.call("After " + d.String()))
+			p.Must(p.Call("After " + d.String()))
 			return time.After(0)
 		},
 	})
@@ -117,46 +90,11 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 	return p
 }
 
-func (p *process) now() time.Time {
-	return time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(p.passed.Load()))
-}
-
-// pass lets time go by.
-func (p *process) pass(d time.Duration) { p.passed.Add(int64(d)) }
-
 // set changes the settings as an operator does, and lets the process read them again.
 func (p *process) set(change func(*settings.Settings)) {
-	p.t.Helper()
-	rules, err := p.tables.Rules(context.Background())
-	s := rules.Settings
-	if p.must(err); rules.Unusable != nil {
-		s = settings.Default()
-		s.Version = rules.Settings.Version
-	}
-	change(&s)
-	p.must(p.tables.SetSettings(context.Background(), s))
+	p.T.Helper()
+	p.Set(change)
 	p.d.Forget()
-}
-
-func (p *process) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-	p.mu.Lock()
-	p.times[c.Op]++
-	call := fmt.Sprint(c.Op, "#", p.times[c.Op])
-	p.calls = append(p.calls, call)
-	act := p.script[call]
-	delete(p.script, call)
-	p.mu.Unlock()
-	time.Sleep(p.delays[c.Op])
-	if act != nil {
-		if err := act(p); err != nil {
-			return err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	apply(ctx)
-	return nil
 }
 
 // pay sends asked.
@@ -166,60 +104,35 @@ func (p *process) pay() (dispatch.Result, error) { return p.send(asked.Idempoten
 func (p *process) send(key string) (dispatch.Result, error) {
 	r := asked
 	r.IdempotencyKey = key
-	return p.d.Send(p.t.Context(), r)
-}
-
-// did reports whether a call was made.
-func (p *process) did(call string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Contains(p.calls, call)
+	return p.d.Send(p.T.Context(), r)
 }
 
 // stored is the payment that answers asked, as it is stored; zero when none is.
 func (p *process) stored() payment.Payment {
-	stored, _ := p.tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+	stored, _ := p.Tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
 	return stored
 }
 
 // holdsNothing reports whether no wallet has a reservation.
 func (p *process) holdsNothing() bool {
 	for _, a := range p.keys {
-		if w, err := p.tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
+		if w, err := p.Tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// record is a wallet as it is stored.
-func (p *process) record(a token.Address) wallet.Wallet {
-	w, err := p.tables.Wallet(context.Background(), walletOf(a))
-	p.must(err)
-	return w
-}
-
-func (p *process) must(err error) {
-	p.t.Helper()
-	if err != nil {
-		p.t.Error(err)
-	}
-}
-
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
 
-func (p *process) call(op string) error {
-	return p.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
-}
-
 func (p *process) Nodes(context.Context) (chain.Nodes, error) {
-	if err := p.call("Nodes"); err != nil {
+	if err := p.Call("Nodes"); err != nil {
 		return nil, err
 	}
-	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, nil
+	return chain.Nodes{interpose.Node{Node: p, Around: p.Around}}, nil
 }
 
-func (p *process) Hint(context.Context) error { return p.call("Hint") }
+func (p *process) Hint(context.Context) error { return p.Call("Hint") }
 
 // A registering store has the wallets of a process in its registry.
 type registering struct {
@@ -236,25 +149,10 @@ func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Regist
 		case a == funding:
 			to = wallet.Funding
 		}
-		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
-		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now()))
+		r.p.Must(r.p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
+		r.p.Must(r.p.Tables.SetState(context.Background(), walletOf(a), from, to, r.p.Now()))
 	}
 	return r.Store.Wallets(ctx, chainID)
-}
-
-func (p *process) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
-	return p, p.call("Signer")
-}
-
-func (p *process) Ready(context.Context) error { return p.call("Ready") }
-
-// Sign signs never alike, as a key in another service does.
-func (p *process) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
-	err := p.call("Sign")
-	p.mu.Lock()
-	raw := fmt.Append(nil, tx, nonce, p.times["Sign"])
-	p.mu.Unlock()
-	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
 func (p *process) String() string { return "node" }
@@ -275,14 +173,14 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 && !c.List.IsZero() {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
-	p.mu.Lock()
+	p.Mu.Lock()
 	p.asked++
 	silent := p.asked == p.mute
 	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
 	if c.ByCall {
 		p.executed = append(p.executed, fmt.Sprintf("%x %d", outputs[0].To[:1], c.Within))
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if silent {
 		return 0, errors.New("connection reset")
 	}
@@ -343,8 +241,8 @@ func (p *process) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash
 }
 
 func (p *process) Send(_ context.Context, raw []byte) chain.Reply {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	p.sent = append(p.sent, raw)
 	return chain.Reply{Class: p.reply}
 }

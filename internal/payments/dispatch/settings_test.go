@@ -12,18 +12,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
-
-// change stores other settings, which the process has not read.
-func (p *process) change(set func(*settings.Settings)) {
-	p.t.Helper()
-	rules, err := p.tables.Rules(p.t.Context())
-	p.must(err)
-	s := rules.Settings
-	set(&s)
-	p.must(p.tables.SetSettings(p.t.Context(), s))
-}
 
 // TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
 // before, by the clock, whatever the process did meanwhile.
@@ -33,16 +24,16 @@ func TestSettingsTakeEffect(t *testing.T) {
 		later time.Duration
 		want  error
 	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
-		p.pass(step.later)
+		p.Pass(step.later)
 		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
 			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
 		}
 		if i == 0 {
-			p.change(func(s *settings.Settings) { s.Maximum = token.Units(99) })
+			p.Set(func(s *settings.Settings) { s.Maximum = token.Units(99) })
 		}
 	}
-	if p.times["Rules"] != 3 {
-		t.Errorf("the rules were read %d times, want one request every MaxAge", p.times["Rules"])
+	if p.Times["Rules"] != 3 {
+		t.Errorf("the rules were read %d times, want one request every MaxAge", p.Times["Rules"])
 	}
 }
 
@@ -53,14 +44,14 @@ func TestUnusableSettings(t *testing.T) {
 		spoil func(p *process)
 		log   string
 	}{
-		"damaged":               {func(p *process) { p.tables.SpoilSettings(settings.ErrDamaged) }, "damaged"},
-		"missing":               {func(p *process) { p.tables.SpoilSettings(settings.ErrMissing) }, "remit settings set"},
-		"of newer code":         {func(p *process) { p.change(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
-		"unreadable":            {func(p *process) { p.script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, errBroken.Error()},
+		"damaged":               {func(p *process) { p.Tables.SpoilSettings(settings.ErrDamaged) }, "damaged"},
+		"missing":               {func(p *process) { p.Tables.SpoilSettings(settings.ErrMissing) }, "remit settings set"},
+		"of newer code":         {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
+		"unreadable":            {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, porttest.ErrBroken.Error()},
 		"a live stack's, unset": {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
 		"a restored live stack's": {func(p *process) {
 			p.d.Live = true
-			p.change(func(s *settings.Settings) { s.Minimum, s.Maximum = token.Units(1), token.Units(1000) })
+			p.Set(func(s *settings.Settings) { s.Minimum, s.Maximum = token.Units(1), token.Units(1000) })
 		}, "not confirmed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,9 +63,9 @@ func TestUnusableSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.spoil(p)
-			p.pass(settings.MaxAge)
-			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Create#2") {
-				t.Errorf("a new payment: %v, after %v", err, p.calls)
+			p.Pass(settings.MaxAge)
+			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.Did("Create#2") {
+				t.Errorf("a new payment: %v, after %v", err, p.Calls)
 			}
 			if !strings.Contains(log.String(), "settings unusable") || !strings.Contains(log.String(), test.log) {
 				t.Errorf("logged %s, want %q", &log, test.log)
@@ -89,7 +80,7 @@ func TestUnusableSettings(t *testing.T) {
 			if err := p.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
 				t.Errorf("a refill: %v", err)
 			}
-			p.change(func(s *settings.Settings) {
+			p.Set(func(s *settings.Settings) {
 				if s.Minimum, s.Maximum, s.Daily = token.Units(1), token.Units(1000), token.Units(5000); s.Needs != settings.Code {
 					s.Needs, s.MerchantShare = settings.Code, 100
 				}
@@ -107,8 +98,8 @@ func TestUnusableSettings(t *testing.T) {
 // stored. What is paid is answered, and what may be made is not said to be refused.
 func TestTablesOfAnotherCoin(t *testing.T) {
 	coin := func(p *process) store.Coin {
-		rules, err := p.tables.Rules(t.Context())
-		p.must(err)
+		rules, err := p.Tables.Rules(t.Context())
+		p.Must(err)
 		return rules.Coin
 	}
 	ours := store.Coin{ChainID: 1, Token: token.Address{0xc0}}
@@ -123,26 +114,26 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
 	}
 	paid, err := p.pay()
-	p.must(err)
+	p.Must(err)
 	other := asked
 	other.IdempotencyKey = "left"
-	p.script = breaks("Reserve#2", "Payment#1", "Payment#2")
+	p.Script = breaks("Reserve#2", "Payment#1", "Payment#2")
 	_, err = p.d.Send(t.Context(), other)
 	if !errors.Is(err, dispatch.ErrInProgress) {
 		t.Fatal(err)
 	}
 	for _, c := range []store.Coin{{ChainID: 2, Token: ours.Token}, {ChainID: 1, Token: token.Address{0xc1}}} {
-		q := of(p.tables, c, script{})
+		q := of(p.Tables, c, script{})
 		var log bytes.Buffer
 		q.d.Log = slog.New(slog.NewTextHandler(&log, nil))
-		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.did("Create#1") ||
+		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.Did("Create#1") ||
 			!strings.Contains(log.String(), "set them back") {
-			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.calls, &log)
+			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.Calls, &log)
 		}
 		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {
 			t.Errorf("a repetition: %+v, %v", again, err)
 		}
-		q.pass(handlerLife)
+		q.Pass(handlerLife)
 		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
 			t.Errorf("one that was left: %v", err)
 		}

@@ -27,7 +27,7 @@ func left(t *testing.T, since time.Duration, calls ...string) *process {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared {
 		t.Fatalf("the first request: %v, stored is %+v", err, p.stored())
 	}
-	p.pass(since)
+	p.Pass(since)
 	return p
 }
 
@@ -45,37 +45,37 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 			p := left(t, handlerLife-1, unreserved...)
 			p.set(func(s *settings.Settings) { s.Daily = daily; change(p, s) })
 			if _, err := p.pay(); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 {
-				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.calls)
+				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.Calls)
 			}
-			p.pass(1)
+			p.Pass(1)
 			result, err := p.pay()
 			made := result.Payment
 			want, _ := p.send("fresh")
 			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees ||
 				p.stored().Tx.Fees != made.Tx.Fees {
-				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.calls)
+				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.Calls)
 			}
 		}
 		p := left(t, handlerLife, unreserved...)
 		p.set(func(s *settings.Settings) { change(p, s) })
-		p.script = breaks("Reassign#1")
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.did("Charge#2") || len(p.sent) > 0 {
-			t.Errorf("%s, and it cannot be stored: %v, after %v", name, err, p.calls)
+		p.Script = breaks("Reassign#1")
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.Did("Charge#2") || len(p.sent) > 0 {
+			t.Errorf("%s, and it cannot be stored: %v, after %v", name, err, p.Calls)
 		}
 		p = left(t, handlerLife, "Sign#1")
 		before := p.stored().Tx
 		p.set(func(s *settings.Settings) { change(p, s) })
-		if result, err := p.pay(); err != nil || result.Payment.Tx.Fees != before.Fees || p.did("Reassign#1") {
+		if result, err := p.pay(); err != nil || result.Payment.Tx.Fees != before.Fees || p.Did("Reassign#1") {
 			t.Errorf("%s, with a nonce: %+v, %v", name, result.Payment.Tx, err)
 		}
 		move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
 		p = newProcess(t, breaks("Reserve#1"))
 		_, err := p.d.Move(t.Context(), move)
-		p.pass(handlerLife)
+		p.Pass(handlerLife)
 		p.set(func(s *settings.Settings) { change(p, s) })
 		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
 			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
-			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.calls)
+			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.Calls)
 		}
 	}
 }
@@ -89,13 +89,13 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 	}{
 		"BatchContract": {batchOf(5, 6), func(p *process) { p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher }) }},
 		"other coins": {asked, func(p *process) { // as an older version stored it
-			stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
-			p.must(err)
-			p.must(p.tables.Discard(t.Context(), stored))
+			stored, err := p.Tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+			p.Must(err)
+			p.Must(p.Tables.Discard(t.Context(), stored))
 			stored.Source = token.Address{0x7e}
 			stored.Tx.Data = stored.CallData(true)
-			_, _, err = p.tables.Create(t.Context(), stored.AssignedTo(stored.Wallet, stored.Tx))
-			p.must(err)
+			_, _, err = p.Tables.Create(t.Context(), stored.AssignedTo(stored.Wallet, stored.Tx))
+			p.Must(err)
 		}},
 	} {
 		begun := func() *process {
@@ -104,23 +104,23 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 			if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
 				t.Fatal(err)
 			}
-			p.pass(handlerLife)
+			p.Pass(handlerLife)
 			test.change(p)
 			return p
 		}
 		p := begun()
-		p.script = script{"Discard#1": overtake}
-		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.State != payment.Committed || p.did("Charge#2") {
-			t.Errorf("%s, and another process makes it: %+v, %v, after %v", name, result, err, p.calls)
+		p.Script = script{"Discard#1": overtake}
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.State != payment.Committed || p.Did("Charge#2") {
+			t.Errorf("%s, and another process makes it: %+v, %v, after %v", name, result, err, p.Calls)
 		}
 		p = begun()
 		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
-			len(p.sent) > 0 || p.did("Charge#2") {
-			t.Errorf("%s: %v, after %v", name, err, p.calls)
+			len(p.sent) > 0 || p.Did("Charge#2") {
+			t.Errorf("%s: %v, after %v", name, err, p.Calls)
 		}
 		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil &&
 			result.Payment.Tx.To != fakechain.Batcher {
-			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.calls)
+			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.Calls)
 		}
 	}
 }
@@ -130,10 +130,10 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 func TestATransferThatFindsTheCeiling(t *testing.T) {
 	s := script{}
 	for n := range 20 { // others are faster, each time that the ceiling is raised
-		s = s.with(fmt.Sprint("Reserve#", n+1), func(p *process) error {
+		s = s.With(fmt.Sprint("Reserve#", n+1), func(p *process) error {
 			for i := 0; ; i++ {
-				if _, err := p.tables.Reserve(t.Context(),
-					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now()}); err != nil {
+				if _, err := p.Tables.Reserve(t.Context(),
+					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.Now()}); err != nil {
 					p.mined++
 					return nil
 				}
@@ -143,10 +143,10 @@ func TestATransferThatFindsTheCeiling(t *testing.T) {
 	p := newProcess(t, s)
 	move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
 	for n := range 2 {
-		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.times["Reserve"] != 8*(n+1) {
-			t.Errorf("%v, after %v", err, p.calls)
+		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.Times["Reserve"] != 8*(n+1) {
+			t.Errorf("%v, after %v", err, p.Calls)
 		}
-		p.pass(handlerLife)
+		p.Pass(handlerLife)
 	}
 }
 
@@ -159,12 +159,12 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 		before func(p *process)
 		want   error
 	}{
-		"denied": {"Reserve#1", func(p *process) { p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To})) }, dispatch.ErrRecipient},
+		"denied": {"Reserve#1", func(p *process) { p.Must(p.Tables.Deny(t.Context(), store.Denial{To: asked.To})) }, dispatch.ErrRecipient},
 		"listed": {"Reserve#1", func(p *process) {
 			p.listed = []token.Address{asked.To}
 			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, dispatch.ErrRecipient},
-		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.script = breaks("Rules#2") }, dispatch.ErrInProgress},
+		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.Script = breaks("Rules#2") }, dispatch.ErrInProgress},
 		"the sanctions list is silent": {"Reserve#1", func(p *process) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
 		"neither":                      {"Reserve#1", func(*process) {}, nil},
 	} {
@@ -173,15 +173,15 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, dispatch.ErrInProgress) {
 				t.Fatal(err)
 			}
-			p.pass(handlerLife)
+			p.Pass(handlerLife)
 			test.before(p)
 			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) ||
-				(test.want == nil) == p.holdsNothing() || p.did("Create#2") {
-				t.Errorf("%v, want %v, after %v", err, test.want, p.calls)
+				(test.want == nil) == p.holdsNothing() || p.Did("Create#2") {
+				t.Errorf("%v, want %v, after %v", err, test.want, p.Calls)
 			}
 			if test.want == nil {
-				p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To}))
-				p.pass(time.Minute)
+				p.Must(p.Tables.Deny(t.Context(), store.Denial{To: asked.To}))
+				p.Pass(time.Minute)
 				if made, err := p.d.Move(t.Context(), order); err != nil || made.State != payment.Prepared || p.holdsNothing() {
 					t.Errorf("with a nonce: %+v, %v", made, err)
 				}
@@ -198,17 +198,17 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 		"its key is away, and the payment cannot be discarded or moved": {"Ready#4", "Ready#5", "Discard#1"},
 	} {
 		p := left(t, handlerLife, unreserved...)
-		p.script = breaks(calls...)
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.did("Refund#1") {
-			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		p.Script = breaks(calls...)
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.Did("Refund#1") {
+			t.Errorf("%s: %v, after %v", name, err, p.Calls)
 		}
-		p.must(p.tables.Charge(t.Context(), day(4900, p.now()))) // all but what the first request took
+		p.Must(p.Tables.Charge(t.Context(), day(4900, p.Now()))) // all but what the first request took
 	}
 	p := left(t, handlerLife, unreserved...)
-	ctx, cancel := context.WithDeadline(t.Context(), p.now().Add(6*time.Second-1))
+	ctx, cancel := context.WithDeadline(t.Context(), p.Now().Add(6*time.Second-1))
 	defer cancel()
-	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.did("Refund#1") {
-		t.Errorf("without time: %v, after %v", err, p.calls)
+	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.Did("Refund#1") {
+		t.Errorf("without time: %v, after %v", err, p.Calls)
 	}
 }
 
@@ -217,13 +217,13 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 	p := newProcess(t, breaks(unreserved...))
 	p.foreign = first
-	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().Wallet != first {
 		t.Fatal(err)
 	}
-	p.pass(handlerLife)
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.did("Charge#2") {
-		t.Errorf("%+v, %v, after %v", result, err, p.calls)
+	p.Pass(handlerLife)
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.Did("Charge#2") {
+		t.Errorf("%+v, %v, after %v", result, err, p.Calls)
 	}
 }
 
@@ -234,15 +234,15 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 	p.keys = p.keys[:1]
 	p.set(func(s *settings.Settings) { s.MerchantShare = 25 * 1 })
 	_, err := p.send("first")
-	p.must(err)
+	p.Must(err)
 	for n, step := range []struct {
 		after time.Duration
 		asks  bool
 	}{{0, true}, {time.Second - 1, false}, {1, true}, {-time.Second, true}} {
-		p.pass(step.after)
-		before := p.times["Estimate"]
-		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.times["Estimate"] > before != step.asks {
-			t.Errorf("request %d: %v, asked a node %t", n, err, p.times["Estimate"] > before)
+		p.Pass(step.after)
+		before := p.Times["Estimate"]
+		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.Times["Estimate"] > before != step.asks {
+			t.Errorf("request %d: %v, asked a node %t", n, err, p.Times["Estimate"] > before)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestADuplicateWaits(t *testing.T) {
 	}
 	reserve := func(p *process) error {
 		stored := p.stored()
-		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now()))
+		_, err := p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now()))
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -266,21 +266,21 @@ func TestADuplicateWaits(t *testing.T) {
 		"it is committed": {overtake, nil, false},
 		"it has a nonce":  {reserve, nil, false},
 		"it is as it was": {func(*process) error { return nil }, dispatch.ErrInProgress, true},
-		"it is refused": {func(p *process) error { return p.tables.Discard(context.Background(), p.stored()) },
+		"it is refused": {func(p *process) error { return p.Tables.Discard(context.Background(), p.stored()) },
 			dispatch.ErrInProgress, true},
 		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
 	} {
 		p := left(t, 0, unreserved...)
 		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-		if result, err := p.pay(); err != nil || !result.Replayed || p.did("After 300ms#1") {
-			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.calls)
+		if result, err := p.pay(); err != nil || !result.Replayed || p.Did("After 300ms#1") {
+			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.Calls)
 		}
 		p = left(t, handlerLife-1, unreserved...)
-		p.script = script{"After 300ms#1": test.meanwhile}
+		p.Script = script{"After 300ms#1": test.meanwhile}
 		result, err := p.pay()
 		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||
-			p.did("After 300ms#2") || p.did("Charge#2") {
-			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.calls)
+			p.Did("After 300ms#2") || p.Did("Charge#2") {
+			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.Calls)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // funding is the funding wallet of a process that refills the others.
@@ -32,7 +33,7 @@ func refilling(t *testing.T, s script) *process {
 // nonces is how many nonces all wallets have reserved.
 func (p *process) nonces() (n uint64) {
 	for _, a := range p.keys {
-		w, _ := p.tables.Wallet(p.t.Context(), walletOf(a))
+		w, _ := p.Tables.Wallet(p.T.Context(), walletOf(a))
 		n += w.NextNonce
 	}
 	return n
@@ -54,23 +55,23 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 		"an ether refill": func(p *process) error { return p.d.Refill(t.Context(), second, true, 9) },
 	} {
 		fair := refilling(t, script{})
-		if fair.must(order(fair)); fair.nonces() != 1 {
-			t.Errorf("%s: %d nonces after %v", name, fair.nonces(), fair.calls)
+		if fair.Must(order(fair)); fair.nonces() != 1 {
+			t.Errorf("%s: %d nonces after %v", name, fair.nonces(), fair.Calls)
 		}
-		for _, call := range slices.Clone(fair.calls) {
+		for _, call := range slices.Clone(fair.Calls) {
 			p := refilling(t, breaks(call))
 			err := order(p)
 			unopened := strings.HasPrefix(call, "Open") && errors.Is(err, wallet.ErrUnknown) // its error is in the log
 			if call == "Payment#1" && (err == nil || !strings.HasSuffix(name, "refill") && !errors.Is(err, dispatch.ErrInProgress)) {
 				t.Errorf("%s: %s fails, so that nobody knows what is stored: %v", name, call, err)
 			}
-			if err != nil && !errors.Is(err, errBroken) && !unopened || !errors.Is(err, dispatch.ErrInProgress) &&
-				(err != nil && p.nonces() > 0 || errors.Is(err, dispatch.ErrUnavailable) && p.did("Create#1") && !p.did("Discard#1")) {
-				t.Errorf("%s: %s fails: %v, after %v", name, call, err, p.calls)
+			if err != nil && !errors.Is(err, porttest.ErrBroken) && !unopened || !errors.Is(err, dispatch.ErrInProgress) &&
+				(err != nil && p.nonces() > 0 || errors.Is(err, dispatch.ErrUnavailable) && p.Did("Create#1") && !p.Did("Discard#1")) {
+				t.Errorf("%s: %s fails: %v, after %v", name, call, err, p.Calls)
 			}
-			p.pass(handlerLife)
+			p.Pass(handlerLife)
 			if err := order(p); err != nil || p.nonces() != 1 {
-				t.Errorf("%s: after %s failed: %v, %d nonces, after %v", name, call, err, p.nonces(), p.calls)
+				t.Errorf("%s: after %s failed: %v, %d nonces, after %v", name, call, err, p.nonces(), p.Calls)
 			}
 		}
 	}
@@ -82,7 +83,7 @@ func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
 	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
 	ether, err := p.d.Offer(t.Context(), all)
-	p.must(err)
+	p.Must(err)
 	fee := ether.Tx
 	fee.Value = token.Amount{}
 	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); ether.Amount != want || ether.Metadata["amount"] != "all" {
@@ -91,8 +92,8 @@ func TestTransferOfAll(t *testing.T) {
 	p = newProcess(t, script{})
 	p.holds = token.Amount{}
 	all.Ether = false
-	if _, err := p.d.Offer(t.Context(), all); !errors.Is(err, dispatch.ErrInsufficient) || p.did("Estimate#1") {
-		t.Errorf("nothing: %v, after %v", err, p.calls)
+	if _, err := p.d.Offer(t.Context(), all); !errors.Is(err, dispatch.ErrInsufficient) || p.Did("Estimate#1") {
+		t.Errorf("nothing: %v, after %v", err, p.Calls)
 	}
 }
 
@@ -100,11 +101,11 @@ func TestTransferOfAll(t *testing.T) {
 func TestTransferFromANewWallet(t *testing.T) {
 	p := newProcess(t, script{})
 	_, err := p.pay()
-	p.must(err)
+	p.Must(err)
 	p.keys = append(p.keys, token.Address{3})
-	p.pass(time.Minute)
+	p.Pass(time.Minute)
 	move := dispatch.Transfer{Key: "k", Mode: "test", From: token.Address{3}, To: asked.To, Amount: token.Units(50)}
-	if made, err := p.d.Move(t.Context(), move); err != nil || p.record(token.Address{3}).NextNonce != 1 || p.did("Charge#2") {
+	if made, err := p.d.Move(t.Context(), move); err != nil || p.Record(walletOf(token.Address{3})).NextNonce != 1 || p.Did("Charge#2") {
 		t.Errorf("%+v, %v", made, err)
 	}
 }
@@ -117,11 +118,11 @@ func TestTwoOperators(t *testing.T) {
 		faster := move
 		faster.Amount = token.Units(amount)
 		p := newProcess(t, script{"Create#1": func(p *process) error {
-			_, err := start(t, p.tables, script{}).d.Move(t.Context(), faster)
+			_, err := start(t, p.Tables, script{}).d.Move(t.Context(), faster)
 			return err
 		}})
-		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, want) || p.nonces() != 1 || p.did("Charge#1") {
-			t.Errorf("after one of %d: %v, %d nonces, after %v", amount, err, p.nonces(), p.calls)
+		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, want) || p.nonces() != 1 || p.Did("Charge#1") {
+			t.Errorf("after one of %d: %v, %d nonces, after %v", amount, err, p.nonces(), p.Calls)
 		}
 	}
 }
@@ -132,16 +133,16 @@ func TestRefill(t *testing.T) {
 	p := newProcess(t, script{})
 	refill := func(seen uint64) error { return p.d.Refill(t.Context(), second, false, seen) }
 	number := func(symbol, n string) payment.Payment {
-		stored, _ := p.tables.Payment(t.Context(), payment.KeyID(payment.Operator, "", "refill/"+second.String()+"/"+symbol+"/"+n))
+		stored, _ := p.Tables.Payment(t.Context(), payment.KeyID(payment.Operator, "", "refill/"+second.String()+"/"+symbol+"/"+n))
 		return stored
 	}
-	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Wallets#1") {
+	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.Did("Wallets#1") {
 		t.Errorf("without an amount: %v", err)
 	}
 	p = refilling(t, breaks("Reserve#1"))
 	p.keys = p.keys[:2]
-	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Payment#1") {
-		t.Errorf("without a funding wallet: %v, after %v", err, p.calls)
+	if err := refill(9); !errors.Is(err, dispatch.ErrUnavailable) || p.Did("Payment#1") {
+		t.Errorf("without a funding wallet: %v, after %v", err, p.Calls)
 	}
 	p.keys = append(p.keys, funding)
 	for _, step := range []struct {
@@ -157,24 +158,24 @@ func TestRefill(t *testing.T) {
 		{"it holds a nonce", time.Hour, func() {}, 9, 1},
 		{"it is sent", 0, func() {
 			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
-			committed, err := number("", "1").Commit(signed, p.now())
-			p.must(err)
-			p.must(p.tables.Commit(t.Context(), committed))
+			committed, err := number("", "1").Commit(signed, p.Now())
+			p.Must(err)
+			p.Must(p.Tables.Commit(t.Context(), committed))
 		}, 9, 1},
 		{"it arrived later", 0, func() {
-			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.now())
-			p.must(err)
-			p.must(p.tables.Finish(t.Context(), made))
+			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.Now())
+			p.Must(err)
+			p.Must(p.Tables.Finish(t.Context(), made))
 		}, 8, 1},
 		{"it arrived before", 0, func() {}, 9, 2},
 	} {
-		p.pass(step.after)
+		p.Pass(step.after)
 		step.before()
 		if err := refill(step.seen); err != nil || p.nonces() != step.nonces {
-			t.Errorf("%s: %v, %d nonces, want %d; after %v", step.why, err, p.nonces(), step.nonces, p.calls)
+			t.Errorf("%s: %v, %d nonces, want %d; after %v", step.why, err, p.nonces(), step.nonces, p.Calls)
 		}
 	}
-	p.must(p.d.Refill(t.Context(), second, true, 9))
+	p.Must(p.d.Refill(t.Context(), second, true, 9))
 	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -45,7 +46,7 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 		}, ""},
 		"an operator has paused it": {func(p *process, minute int) {
 			if minute == 3 {
-				p.must(pause(first)(p))
+				p.Must(pause(first)(p))
 			}
 		}, "by hand"},
 	} {
@@ -57,10 +58,10 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 			if _, err := p.send(fmt.Sprint(minute)); err != nil {
 				t.Errorf("%s: payment %d: %v", name, minute, err)
 			}
-			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(second), p.record(second).NextNonce+4))
-			p.pass(time.Minute)
+			p.Must(p.Tables.RaiseCeiling(t.Context(), walletOf(second), p.Record(walletOf(second)).NextNonce+4))
+			p.Pass(time.Minute)
 		}
-		if got := p.record(first).Paused; got != test.want {
+		if got := p.Record(walletOf(first)).Paused; got != test.want {
 			t.Errorf("%s: paused for %q, want %q", name, got, test.want)
 		}
 	}
@@ -78,7 +79,7 @@ func TestNoAnswerIsNoReason(t *testing.T) {
 		call string
 	}{{asked, 2, ""}, {batch, 2, ""}, {batch, 3, ""}, {asked, 0, "Account#1"}} {
 		p := four(t)
-		p.refuses, p.mute, p.script = []token.Address{asked.To}, row.mute, breaks(row.call)
+		p.refuses, p.mute, p.Script = []token.Address{asked.To}, row.mute, breaks(row.call)
 		if _, err := p.d.Send(t.Context(), row.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRecipient) {
 			t.Errorf("silent at call %d%s: %v", row.mute, row.call, err)
 		}
@@ -96,7 +97,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 		"the token pays nobody from the second":   {func(p *process) { p.unable = []token.Address{second} }, third},
 		"the contract may not spend the second's": {func(p *process) { p.unapproved = []token.Address{second} }, third},
 		"the second has too little":               {func(p *process) { p.poor = second }, third},
-		"the second's key is away":                {func(p *process) { p.script["Ready#3"] = func(*process) error { return errBroken } }, third},
+		"the second's key is away":                {func(p *process) { p.Script["Ready#3"] = func(*process) error { return porttest.ErrBroken } }, third},
 		"the node is silent":                      {func(p *process) { p.mute = 2 }, token.Address{}},
 	} {
 		p := newProcess(t, script{"Reserve#1": pause(first)})
@@ -105,7 +106,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 		result, err := p.d.Send(t.Context(), batchOf(5, 6))
 		if result.Payment.Wallet != test.want || (err != nil) != test.want.IsZero() || p.asked > 5 ||
 			err != nil && !strings.Contains(err.Error(), "moving to") {
-			t.Errorf("%s: answered %+v, %v, after %v", name, result, err, p.calls)
+			t.Errorf("%s: answered %+v, %v, after %v", name, result, err, p.Calls)
 		}
 	}
 }
@@ -135,8 +136,8 @@ func TestATokenThatRefusesTheMemo(t *testing.T) {
 	p := newProcess(t, script{})
 	p.strict = true
 	_, err := p.pay()
-	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "settings set Memo=off") || p.did("Create#1") {
-		t.Errorf("%v, after %v", err, p.calls)
+	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "settings set Memo=off") || p.Did("Create#1") {
+		t.Errorf("%v, after %v", err, p.Calls)
 	}
 	p.set(func(s *settings.Settings) { s.MemoOff = true })
 	if result, err := p.pay(); err != nil || result.Payment.Memo() || result.Payment.Wallet != first {
@@ -159,10 +160,10 @@ func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
 	if _, err := earlier.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 		t.Fatal(err)
 	}
-	p := start(t, earlier.tables, script{})
+	p := start(t, earlier.Tables, script{})
 	p.mined = 5
-	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrWaiting) || p.did("Reserve#1") {
-		t.Errorf("%+v, %v, after %v", result, err, p.calls)
+	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrWaiting) || p.Did("Reserve#1") {
+		t.Errorf("%+v, %v, after %v", result, err, p.Calls)
 	}
 }
 
@@ -172,22 +173,22 @@ func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
 func TestAForeignWalletStopsNoOther(t *testing.T) {
 	p := newProcess(t, script{})
 	p.foreign = first
-	if _, err := p.pay(); !errors.Is(err, wallet.ErrForeign) || p.did("Open#1") {
+	if _, err := p.pay(); !errors.Is(err, wallet.ErrForeign) || p.Did("Open#1") {
 		t.Errorf("where the tables know no wallet: %v", err)
 	}
 	p = newProcess(t, script{})
 	p.foreign = first
-	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
 	for n := range 3 {
 		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second {
 			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
 		}
 	}
-	if p.times["Account"] != 3 { // of the startup check, and before the first payment moved to the second wallet
-		t.Errorf("%d looks at two wallets within a minute", p.times["Account"])
+	if p.Times["Account"] != 3 { // of the startup check, and before the first payment moved to the second wallet
+		t.Errorf("%d looks at two wallets within a minute", p.Times["Account"])
 	}
 	p.foreign = token.Address{}
-	p.pass(time.Minute)
+	p.Pass(time.Minute)
 	if result, err := p.send("later"); err != nil || result.Payment.Wallet != first {
 		t.Errorf("once it is free: wallet %v, %v", result.Payment.Wallet, err)
 	}
@@ -196,9 +197,9 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 // TestAWalletIsOpenedOnceThePausesOfOthersAreKnown: it would be paused with them.
 func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	p := newProcess(t, breaks("Wallets#2", "Wallets#3")) // the lists for the pauses
-	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Open#1") {
-		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.calls)
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Did("Open#1") {
+		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.Calls)
 	}
 }
 
@@ -230,26 +231,26 @@ func TestColdProcess(t *testing.T) {
 			p := start(t, tables, script{})
 			p.keys = keys
 			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now().Add(read - test.age)}))
-			p.delays = map[string]time.Duration{}
+			p.Must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.Now().Add(read - test.age)}))
+			p.Delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
-				p.delays[op] = time.Second
+				p.Delays[op] = time.Second
 			}
 			for _, op := range []string{"Wallets", "Compared", "Wallet", "Open", "Create", "Payment", "Reserve", "Reassign", "Commit", "Release"} {
-				p.delays[op] = time.Millisecond
+				p.Delays[op] = time.Millisecond
 			}
-			p.delays["Wallets"]--
+			p.Delays["Wallets"]--
 			var log bytes.Buffer
 			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			began := time.Now()
-			p.d.Now = func() time.Time { return p.now().Add(time.Since(began)) }
+			p.d.Now = func() time.Time { return p.Now().Add(time.Since(began)) }
 			_, err := p.pay()
 			if phases := "ms.simulate=1000 ms.store=1 ms.reserve=1 ms.commit=1 ms.broadcast=1000"; test.believed &&
 				!strings.Contains(log.String(), phases) {
 				t.Errorf("logged %s, want %s", &log, phases)
 			}
 			if took := time.Since(began); err != nil || (took == 2*time.Second+4*time.Millisecond-1) != test.believed ||
-				p.did("Account#1") == test.believed {
+				p.Did("Account#1") == test.believed {
 				t.Errorf("compared %v ago: %v, took %v", test.age, err, took)
 			}
 		})

@@ -45,7 +45,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 	} {
-		p.pass(step.after)
+		p.Pass(step.after)
 		p.executed, p.mined = nil, uint64(i)
 		if step.cost > 0 {
 			p.costs[stranger], p.refuses = step.cost, nil
@@ -56,7 +56,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		r := asked
 		r.IdempotencyKey, r.To = fmt.Sprint(i), step.to
 		result, err := p.d.Send(t.Context(), r)
-		p.must(err)
+		p.Must(err)
 		slices.Sort(p.executed)
 		if !slices.Equal(p.executed, step.want) || result.Payment.Tx.Gas != chain.GasLimit(step.gas) {
 			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, result.Payment.Tx.Gas, step.want, chain.GasLimit(step.gas))

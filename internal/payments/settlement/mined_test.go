@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // TestMinedIsNotReadAgain: from which nonces a run of four rounds reads. Nonces 0 and 1 are
@@ -17,7 +18,7 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 	nothing := func(*world) {}
 	broken := func(call string) func(*world) {
 		return func(w *world) {
-			w.script[fmt.Sprint(call, "#", w.times[call]+1)] = func(*world) error { return errBroken }
+			w.Script[fmt.Sprint(call, "#", w.Times[call]+1)] = func(*world) error { return porttest.ErrBroken }
 		}
 	}
 	for _, test := range []struct {
@@ -30,11 +31,11 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		{"the final block had moved before", func(w *world) { w.known(chain.Block{Number: 3, Hash: chain.Hash{3}}) }, nothing,
 			[]string{"0", "0", "2", "2"}},
 		{"another run has claimed it since", nothing, func(w *world) {
-			_, _ = w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now)
+			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now())
 		}, []string{"0", "2", "0", "2"}},
 		{"another run claims it", nothing, func(w *world) {
-			w.script["Claim#3"] = func(w *world) error {
-				_, err := w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now.Add(second))
+			w.Script["Claim#3"] = func(w *world) error {
+				_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(second))
 				return err
 			}
 		}, []string{"0", "2", "2", "0"}},
@@ -43,17 +44,17 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		{"a read fails", nothing, broken("PendingTxs"), []string{"0", "2", "2", "0"}},
 		{"settling fails", nothing, broken("Receipts"), []string{"0", "2", "2", "0"}},
 		{"the second query fails", nothing, func(w *world) {
-			w.final, w.script["PendingTxs#4"] = 5, func(*world) error { return errBroken }
+			w.final, w.Script["PendingTxs#4"] = 5, func(*world) error { return porttest.ErrBroken }
 		}, []string{"0", "2", "2", "0", "0"}},
 		{"what is known could not be stored", broken("SetCompared"), nothing, []string{"0", "0", "2", "2"}},
 		{"a nonce between has ended", func(w *world) {
-			w.must(w.tables.DeletePendingTx(context.Background(), id, 1))
+			w.Must(w.Tables.DeletePendingTx(context.Background(), id, 1))
 			w.mined = 3
 		}, nothing, []string{"0", "1", "1", "1"}},
-		{"an item is damaged", func(w *world) { w.tables.SpoilPendingTx(id, 2) }, nothing, []string{"0", "0", "0", "0"}},
+		{"an item is damaged", func(w *world) { w.Tables.SpoilPendingTx(id, 2) }, nothing, []string{"0", "0", "0", "0"}},
 		{"an item is damaged since", func(w *world) { w.mined = 3 }, func(w *world) {
 			w.mined = 2
-			w.tables.SpoilPendingTx(id, 0)
+			w.Tables.SpoilPendingTx(id, 0)
 		}, []string{"0", "3", "3", "0", "0"}},
 		{"a mined nonce is still reserved", func(w *world) {
 			w.unreleased(w.reserve("d", 0), 0)
@@ -69,11 +70,11 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.paid(a, a.TxHash)
 			w.paid(b, b.TxHash)
 			test.before(w)
-			ctx, cancel := context.WithDeadline(t.Context(), w.now.Add(45*second))
+			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(45*second))
 			defer cancel()
 			_, _ = w.settler.Run(ctx, "run")
 			if !slices.Equal(w.from, test.want) {
-				t.Errorf("read from %v, want %v, after %v", w.from, test.want, w.calls)
+				t.Errorf("read from %v, want %v, after %v", w.from, test.want, w.Calls)
 			}
 			if ended := w.stored(a).State == payment.Confirmed; ended != (w.final == 5) {
 				t.Errorf("a payment in block 5 has ended: %v, and block %d is final", ended, w.final)

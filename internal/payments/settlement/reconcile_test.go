@@ -13,13 +13,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // topUp has the tables know less of the wallet than its node, and a merchant that has nothing
 // in flight any more. A merchant may have 2 of 64.
 func (w *world) topUp() {
 	w.set(4)
-	w.must(w.tables.Reconcile(w.t.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}))
+	w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}))
 }
 
 // TestReconciling: a wallet may spend its balance less what reservations and pending
@@ -30,18 +31,18 @@ func TestReconciling(t *testing.T) {
 	w.unreleased(w.reserve("a", 0), 0)
 	w.topUp()
 	for n, merchant := range []string{"mer_1", "mer_2", "mer_2", "mer_3", payment.Operator} {
-		w.script[fmt.Sprint("Reconcile#", n+1)] = func(w *world) error {
+		w.Script[fmt.Sprint("Reconcile#", n+1)] = func(w *world) error {
 			p := w.prepareFor(merchant, fmt.Sprint(n), 0)
-			_, err := w.tables.Reserve(w.t.Context(), store.NeedOf(p, w.now))
+			_, err := w.Tables.Reserve(w.T.Context(), store.NeedOf(p, w.Now()))
 			return err
 		}
 	}
 	got, err := w.round()
-	w.must(err)
+	w.Must(err)
 	record, want := w.record(), settlement.Funds{Address: payer, Balance: funds.Balance.Sub(token.Units(600)),
 		Gas: funds.Gas.Sub(token.Units(6 * 210)), Gap: 6}
-	if record.Balance != want.Balance || record.Gas != want.Gas || !w.did("Reconcile#6") || w.times["Payment"] != 1+2+3+4+5 {
-		t.Errorf("%s and %s can be spent, want %s and %s; %v", record.Balance, record.Gas, want.Balance, want.Gas, w.calls)
+	if record.Balance != want.Balance || record.Gas != want.Gas || !w.Did("Reconcile#6") || w.Times["Payment"] != 1+2+3+4+5 {
+		t.Errorf("%s and %s can be spent, want %s and %s; %v", record.Balance, record.Gas, want.Balance, want.Gas, w.Calls)
 	}
 	if diff := cmp.Diff(map[string]uint64{"mer_1": 2, "mer_2": 2, "mer_3": 1}, record.PerMerchant); diff != "" {
 		t.Errorf("in flight (-want +got):\n%s", diff)
@@ -51,9 +52,9 @@ func TestReconciling(t *testing.T) {
 		t.Errorf("reported funds %v, want %v", got.Wallets, before)
 	}
 	got, err = w.round()
-	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.did("Reconcile#7") || w.did("RaiseCeiling#1") ||
-		w.did("LowerCeiling#1") {
-		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.calls)
+	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.Did("Reconcile#7") || w.Did("RaiseCeiling#1") ||
+		w.Did("LowerCeiling#1") {
+		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.Calls)
 	}
 }
 
@@ -63,20 +64,20 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	w := newWorld(t, script{})
 	w.settler.Own.Window = 2 * wallet.MaxInFlight
 	w.set(1) // of 2048
-	w.must(w.tables.RaiseCeiling(t.Context(), id, w.settler.Own.Window))
+	w.Must(w.Tables.RaiseCeiling(t.Context(), id, w.settler.Own.Window))
 	for n := range wallet.MaxInFlight + 1 {
 		if n == wallet.MaxInFlight { // a merchant more than a reservation counts
-			w.must(w.tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}))
+			w.Must(w.Tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}))
 		}
 		p := w.prepareFor(fmt.Sprint("mer_", n), fmt.Sprint(n), 0)
-		_, err := w.tables.Reserve(t.Context(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.now,
+		_, err := w.Tables.Reserve(t.Context(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.Now(),
 			Merchant: p.Merchant, Share: 2})
-		w.must(err)
+		w.Must(err)
 		p = w.unreleased(p, 0)
-		w.must(w.tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))
+		w.Must(w.Tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))
 	}
 	_, err := w.round()
-	w.must(err)
+	w.Must(err)
 	if n := len(w.record().PerMerchant); n != wallet.MaxInFlight {
 		t.Errorf("%d merchants are counted, want %d", n, wallet.MaxInFlight)
 	}
@@ -87,7 +88,7 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 func TestCountsThatCannotBeStored(t *testing.T) {
 	w := newWorld(t, breaks("Reconcile#1"))
 	w.topUp()
-	if _, err := w.round(); !errors.Is(err, errBroken) || w.record().Balance != funds.Balance || len(w.record().PerMerchant) != 1 {
+	if _, err := w.round(); !errors.Is(err, porttest.ErrBroken) || w.record().Balance != funds.Balance || len(w.record().PerMerchant) != 1 {
 		t.Errorf("%v, stored is %+v", err, w.record())
 	}
 }
@@ -96,13 +97,13 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 func TestIdle(t *testing.T) {
 	w := newWorld(t, script{})
 	_, err := w.round()
-	w.must(err)
-	slices.Sort(w.calls)
+	w.Must(err)
+	slices.Sort(w.Calls)
 	want := []string{"Account#1", "BlockHashes#1", "Compared#1", "Head#1", "Nodes#1", "PendingTxs#1", "Rules#1", "Wallet#1", "Wallets#1"}
-	if diff := cmp.Diff(want, w.calls); diff != "" {
+	if diff := cmp.Diff(want, w.Calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.did("Account#2") || w.did("Claim#1") {
-		t.Errorf("a later round: %v, after %v", err, w.calls)
+	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.Did("Account#2") || w.Did("Claim#1") {
+		t.Errorf("a later round: %v, after %v", err, w.Calls)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // A refiller notes which assets it is asked for, and refuses.
@@ -19,7 +20,7 @@ type refiller []string
 
 func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen uint64) error {
 	*r = append(*r, fmt.Sprint(map[bool]string{true: "ether", false: "token"}[ether], " since ", seen))
-	return errBroken
+	return porttest.ErrBroken
 }
 
 // TestRefill: which refills are asked for. The wallet has a payment under way, for 100 units
@@ -29,13 +30,15 @@ func TestRefill(t *testing.T) {
 	type change = func(*world, *settings.Refills)
 	become := func(state wallet.State) change {
 		return func(w *world, _ *settings.Refills) {
-			w.must(w.tables.SetState(context.Background(), id, wallet.Active, state, w.now))
+			w.Must(w.Tables.SetState(context.Background(), id, wallet.Active, state, w.Now()))
 		}
 	}
 	pause := func(reason string) change {
-		return func(w *world, _ *settings.Refills) { w.must(w.tables.Pause(context.Background(), id, reason)) }
+		return func(w *world, _ *settings.Refills) { w.Must(w.Tables.Pause(context.Background(), id, reason)) }
 	}
-	unread := func(w *world, _ *settings.Refills) { w.script["Payment#1"] = func(*world) error { return errBroken } }
+	unread := func(w *world, _ *settings.Refills) {
+		w.Script["Payment#1"] = func(*world) error { return porttest.ErrBroken }
+	}
 	alter := func(f func(r *settings.Refills)) change { return func(_ *world, r *settings.Refills) { f(r) } }
 	coins := func(low token.Amount) change { return alter(func(r *settings.Refills) { r.Token.Low = low }) }
 	rich, poor := coins(funds.Balance.Sub(token.Units(100))), coins(token.Units(1_000_001))
@@ -61,27 +64,27 @@ func TestRefill(t *testing.T) {
 		"the chain is behind": {func(w *world, _ *settings.Refills) {
 			w.known(chain.Block{Number: 5, Hash: chain.Hash{6}})
 		}, nil},
-		"one of two nodes":    {func(w *world, _ *settings.Refills) { w.second().down = errBroken }, nil},
+		"one of two nodes":    {func(w *world, _ *settings.Refills) { w.second().down = porttest.ErrBroken }, nil},
 		"there are two nodes": {func(w *world, _ *settings.Refills) { w.second() }, []string{token9, ether9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := func(fail string) (*world, *refiller) {
 				w, asked := newWorld(t, script{}), &refiller{}
 				w.settler.Refiller = asked
-				w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+				w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.Now()))
 				w.reserve("a", 0)
 				refills := settings.Refills{Token: settings.Refill{Low: funds.Balance.Sub(token.Units(99)), Amount: token.Units(1)},
 					Ether: settings.Refill{Low: funds.Gas.Sub(token.Units(209)), Amount: token.Units(1)}}
 				test.before(w, &refills)
-				w.settings(func(s *settings.Settings) { s.Refills = refills })
+				w.Set(func(s *settings.Settings) { s.Refills = refills })
 				if fail != "" {
-					w.script[fail] = func(*world) error { return errBroken }
+					w.Script[fail] = func(*world) error { return porttest.ErrBroken }
 				}
 				return w, asked
 			}
 			w, asked := begin("")
 			report, err := w.settler.Refill(t.Context())
-			calls := slices.Clone(w.calls)
+			calls := slices.Clone(w.Calls)
 			if err != nil || !slices.Equal(*asked, test.want) || report.Unfilled != len(test.want) {
 				t.Errorf("asked for %v, want %v; %v, %+v", *asked, test.want, err, report)
 			}
@@ -92,7 +95,7 @@ func TestRefill(t *testing.T) {
 				broken, _ := begin(call)
 				op, _, _ := strings.Cut(call, "#")
 				_, err := broken.settler.Refill(t.Context())
-				if !errors.Is(err, errBroken) && broken.peer == nil && op != "Payment" && op != "BlockHashes" && op != "Head" {
+				if !errors.Is(err, porttest.ErrBroken) && broken.peer == nil && op != "Payment" && op != "BlockHashes" && op != "Head" {
 					t.Errorf("%s is broken: %v", call, err)
 				}
 			}
@@ -106,8 +109,8 @@ func TestRefillsLeft(t *testing.T) {
 		{500_000, 0, 2}, {500_001, 0, 1}, {1_000_001, 0, 0}, {0, 1 << 58, 4}, {500_000, 1 << 60, 1}, {1, 1, 100}, {0, 0, 100},
 	} {
 		w := newWorld(t, script{})
-		w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Funding, w.now))
-		w.settings(func(s *settings.Settings) {
+		w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Funding, w.Now()))
+		w.Set(func(s *settings.Settings) {
 			s.Refills.Token.Amount, s.Refills.Ether.Amount = token.Units(test.token), token.Units(test.ether)
 		})
 		if report, err := w.round(); err != nil || !slices.Equal(report.Funding, []uint64{test.want}) {

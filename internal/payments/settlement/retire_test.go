@@ -16,11 +16,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // drain stops new payments from the wallet.
 func (w *world) drain() {
-	w.must(w.tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.now))
+	w.Must(w.Tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.Now()))
 }
 
 // unused is a draining wallet without a record.
@@ -28,8 +29,8 @@ var unused = wallet.ID{ChainID: 1, Address: token.Address{2}}
 
 // ended has three transactions of the wallet final. It registers a wallet without a record.
 func (w *world) ended() {
-	w.must(w.tables.Advance(context.Background(), id, 3, 0))
-	w.must(w.tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Draining, Key: wallet.InSecret}))
+	w.Must(w.Tables.Advance(context.Background(), id, 3, 0))
+	w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Draining, Key: wallet.InSecret}))
 	w.mined, w.settled, w.pooled = 3, 3, 3
 }
 
@@ -37,7 +38,7 @@ func (w *world) ended() {
 // if its key is stolen, once its payments have ended.
 func TestRetire(t *testing.T) {
 	meanwhile := func(act func(w *world) error) func(w *world) {
-		return func(w *world) { w.ended(); w.script.with("Retire#1", act) }
+		return func(w *world) { w.ended(); w.Script.With("Retire#1", act) }
 	}
 	for name, test := range map[string]struct {
 		before       func(w *world)
@@ -45,7 +46,7 @@ func TestRetire(t *testing.T) {
 	}{
 		"all has ended": {(*world).ended, nil, nil},
 		"it is active": {func(w *world) {
-			w.must(w.tables.SetState(context.Background(), id, wallet.Draining, wallet.Active, w.now))
+			w.Must(w.Tables.SetState(context.Background(), id, wallet.Draining, wallet.Active, w.Now()))
 		}, settlement.ErrNotDraining, settlement.ErrNotDraining},
 		"a reservation is held":        {func(w *world) { w.reserve("a", 0) }, settlement.ErrUnsettled, settlement.ErrUnsettled},
 		"a payment is pending":         {func(w *world) { w.commit("a", 0) }, settlement.ErrUnsettled, settlement.ErrUnsettled},
@@ -54,14 +55,14 @@ func TestRetire(t *testing.T) {
 		"a node's pool holds another":  {func(w *world) { w.ended(); w.pooled = 4 }, settlement.ErrUnsettled, nil},
 		"another program uses its key": {func(w *world) { w.ended(); w.mined, w.settled, w.pooled = 4, 4, 4 }, settlement.ErrUnsettled, nil},
 		"a nonce was given out meanwhile": {meanwhile(func(w *world) error {
-			return w.tables.Advance(context.Background(), id, 4, 0)
+			return w.Tables.Advance(context.Background(), id, 4, 0)
 		}), store.ErrChanged, store.ErrChanged},
 		"a recovery paused it meanwhile": {meanwhile(func(w *world) error {
-			return w.tables.Pause(context.Background(), id, wallet.Suspicion)
+			return w.Tables.Pause(context.Background(), id, wallet.Suspicion)
 		}), store.ErrChanged, store.ErrChanged},
 		"restored tables may lack a payment": {func(w *world) {
 			w.ended()
-			w.must(w.tables.Pause(context.Background(), id, wallet.Suspicion+": restored"))
+			w.Must(w.Tables.Pause(context.Background(), id, wallet.Suspicion+": restored"))
 		}, settlement.ErrUnsettled, nil},
 	} {
 		for _, stolen := range []bool{false, true} {
@@ -104,15 +105,15 @@ func TestRetireFaults(t *testing.T) {
 			return w
 		}
 		calm := begin(script{})
-		calm.must(calm.settler.Retire(t.Context(), wanted, false))
-		for _, call := range calm.calls {
-			for _, fault := range []error{errBroken, errLost} {
+		calm.Must(calm.settler.Retire(t.Context(), wanted, false))
+		for _, call := range calm.Calls {
+			for _, fault := range []error{porttest.ErrBroken, porttest.ErrLost} {
 				w := begin(again(call, fault))
 				if err := w.settler.Retire(t.Context(), wanted, false); !errors.Is(err, fault) {
 					t.Errorf("%s: %s %v: %v", name, call, fault, err)
 				}
-				w.must(w.settler.Retire(t.Context(), wanted, false))
-				record, err := w.tables.Wallet(t.Context(), wanted)
+				w.Must(w.settler.Retire(t.Context(), wanted, false))
+				record, err := w.Tables.Wallet(t.Context(), wanted)
 				if err != nil || record.Paused != wallet.RetiredReason {
 					t.Errorf("%s: after %s %v it is paused for %q, %v", name, call, fault, record.Paused, err)
 				}
@@ -127,18 +128,18 @@ func TestRetiredWalletIsWatched(t *testing.T) {
 	w := newWorld(t, script{})
 	w.settler.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.drain()
-	w.must(w.tables.Advance(t.Context(), id, 3, 0))
+	w.Must(w.Tables.Advance(t.Context(), id, 3, 0))
 	w.mined, w.settled, w.pooled = 3, 3, 3
-	w.must(w.settler.Retire(t.Context(), id, false))
+	w.Must(w.settler.Retire(t.Context(), id, false))
 	for hour := range 73 { // the thief sends, a run looks
 		w.mined, w.pooled = w.mined+14, w.pooled+14
 		if report, err := w.settler.Run(t.Context(), fmt.Sprint("run ", hour)); err != nil || !cmp.Equal(report, settlement.Report{}) {
 			t.Fatalf("after %d transactions of a thief: %+v, %v", w.mined-3, report, err)
 		}
-		w.now = w.now.Add(time.Hour)
+		w.Pass(time.Hour)
 	}
-	if lines := strings.Count(log.String(), "\n"); lines != 4 || w.times["Account"] != 4+1 || w.times["Claim"] != 4 ||
+	if lines := strings.Count(log.String(), "\n"); lines != 4 || w.Times["Account"] != 4+1 || w.Times["Claim"] != 4 ||
 		!strings.Contains(log.String(), "transactions=14\n") || !strings.Contains(log.String(), "transactions=1022\n") {
-		t.Errorf("in three days and an hour %d looks wrote\n%s", w.times["Account"], &log)
+		t.Errorf("in three days and an hour %d looks wrote\n%s", w.Times["Account"], &log)
 	}
 }

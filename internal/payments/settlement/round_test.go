@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 const (
@@ -59,15 +60,15 @@ func situations() []situation {
 	noops := func(by chain.Hash, reach uint64) func(*world) {
 		return func(w *world) {
 			w.mined, w.atNonce = 2, by
-			w.must(w.tables.Advance(context.Background(), id, 0, reach))
+			w.Must(w.Tables.Advance(context.Background(), id, 0, reach))
 		}
 	}
-	discarded := func(w *world) { w.must(w.tables.Discard(context.Background(), w.reserve("a", held))) }
+	discarded := func(w *world) { w.Must(w.Tables.Discard(context.Background(), w.reserve("a", held))) }
 	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 	usedUp := func(w *world) {
 		p := w.reserve("a", 0)
 		tx := w.noop(0, minute)
-		w.must(w.tables.Release(context.Background(), p.ID, tx))
+		w.Must(w.Tables.Release(context.Background(), p.ID, tx))
 		w.mine(chain.Receipt{Tx: tx.Hash()})
 	}
 	cost := func(w *world, fee uint64) {
@@ -76,23 +77,23 @@ func situations() []situation {
 		w.receipts[r.Tx] = r
 	}
 	unruled := func(before func(*world)) func(*world) {
-		return func(w *world) { before(w); w.tables.SpoilSettings(settings.ErrDamaged) }
+		return func(w *world) { before(w); w.Tables.SpoilSettings(settings.ErrDamaged) }
 	}
 	bound := func(c store.Coin) func(*world) {
-		return func(w *world) { paid(w); w.must(w.tables.Bind(context.Background(), c, w.now)) }
+		return func(w *world) { paid(w); w.Must(w.Tables.Bind(context.Background(), c, w.Now())) }
 	}
 	made := func(w *world) payment.Payment {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
 	}
 	confirm := func(w *world) {
-		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.now)
-		w.must(err)
-		w.must(w.tables.Finish(context.Background(), p))
+		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.Now())
+		w.Must(err)
+		w.Must(w.Tables.Finish(context.Background(), p))
 	}
 	settled := func(w *world) {
 		w.mined = 1
 		w.commit("a", minute)
-		w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
+		w.Must(w.Tables.DeletePendingTx(context.Background(), id, 0))
 	}
 
 	return []situation{
@@ -111,29 +112,29 @@ func situations() []situation {
 		{"a reservation of a payment that has ended", func(w *world) {
 			p := w.unreleased(w.reserve("a", held), 0)
 			w.paid(p, p.TxHash)
-			w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
+			w.Must(w.Tables.DeletePendingTx(context.Background(), id, 0))
 		}, script{}, report{Busy: true, Reservations: 1}, nil},
 		{"a reservation of a discarded payment", discarded, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
 		{"a reservation of a payment of another wallet", func(w *world) {
 			p := w.reserve("a", held)
-			w.must(w.tables.Reassign(context.Background(), p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
+			w.Must(w.Tables.Reassign(context.Background(), p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
 		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
 		{"a reservation of a discarded payment whose key was used again", func(w *world) {
-			w.must(w.tables.Discard(context.Background(), w.reserve("a", held)))
+			w.Must(w.Tables.Discard(context.Background(), w.reserve("a", held)))
 			w.prepare("a", second)
 		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
 		{"a second reservation of a committed payment", func(w *world) {
 			p := w.commit("a", minute)
-			_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, At: w.now.Add(-held)})
-			w.must(err)
+			_, err := w.Tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, At: w.Now().Add(-held)})
+			w.Must(err)
 			w.pooled = 1
 		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}, nil},
 		{"an unreadable wallet", reserved, again("Wallet#1", store.ErrUnreadable), report{Unreadable: 1}, store.ErrUnreadable},
 		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), report{Busy: true}, nil},
-		{"a damaged wallet", func(w *world) { w.tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
+		{"a damaged wallet", func(w *world) { w.Tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
 		{"a damaged registration of a wallet that has no record", func(w *world) {
-			w.must(w.tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Active, Key: wallet.InSecret}))
-			w.tables.SpoilRegistration(unused)
+			w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Active, Key: wallet.InSecret}))
+			w.Tables.SpoilRegistration(unused)
 		}, script{}, report{Unreadable: 1}, nil},
 		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},
 		{"a payment that was moved meanwhile", reserved, again("Commit#1", store.ErrChanged), report{Busy: true}, nil},
@@ -144,7 +145,7 @@ func situations() []situation {
 		{"a transaction of a block's time", func(w *world) { w.commit("a", 12*second) }, script{},
 			report{Busy: true, Resent: 1, Pending: 1, Oldest: 12 * second}, nil},
 		{"a transaction that was found on the chain, and is gone", func(w *world) {
-			w.must(w.tables.PutNoop(context.Background(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Since: w.now}))
+			w.Must(w.Tables.PutNoop(context.Background(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Since: w.Now()}))
 		}, script{}, report{Busy: true, Pending: 1}, nil},
 		{"a transaction that the node refuses", func(w *world) { w.commit("a", minute); w.reply = chain.Replacement }, script{},
 			report{Busy: true, Resent: 1, Refused: 1, Pending: 1, Oldest: minute}, nil},
@@ -153,7 +154,7 @@ func situations() []situation {
 		{"and a person has paused it meanwhile", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
 			again("Repause#1", store.ErrChanged), report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
 		{"more transactions than one round sends", nothingMade, script{"Wallets#1": func(w *world) error {
-			w.must(w.tables.RaiseCeiling(context.Background(), id, 70))
+			w.Must(w.Tables.RaiseCeiling(context.Background(), id, 70))
 			for n := range 66 {
 				w.commit(fmt.Sprint(n), minute)
 			}
@@ -169,8 +170,8 @@ func situations() []situation {
 		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", over)
 			for n := 1; n < store.MaxAttempts; n++ {
-				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.now.Add(-over)})
-				w.must(w.tables.AddAttempt(context.Background(), p))
+				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.Now().Add(-over)})
+				w.Must(w.Tables.AddAttempt(context.Background(), p))
 			}
 			w.pooled, w.price = 1, 21
 			return nil
@@ -181,22 +182,22 @@ func situations() []situation {
 			w.commit("a", over)
 			w.commit("b", over)
 			w.pooled, w.price = 2, 21
-			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
 		{"a bump that the gas of the last attempt makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", 2*over)
 			tx := p.Tx
 			tx.Gas = 50
-			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.now.Add(-over))
-			w.must(err)
-			w.must(w.tables.AddAttempt(context.Background(), p))
+			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
+			w.Must(err)
+			w.Must(w.Tables.AddAttempt(context.Background(), p))
 			w.pooled, w.price = 1, 21
-			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
 		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
 			w.l1 = 30_000
-			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
@@ -206,7 +207,7 @@ func situations() []situation {
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := made(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
-			return w.tables.AddAttempt(context.Background(), stored)
+			return w.Tables.AddAttempt(context.Background(), stored)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no room for a no-op's bump", func(w *world) {
 			unfilled(w)
@@ -226,13 +227,13 @@ func situations() []situation {
 		{"what a no-op cost", func(w *world) { usedUp(w); cost(w, 5) }, script{},
 			report{Spent: []settlement.Spent{{Wallet: payer, Noop: true, Fee: token.Units(5)}}}, nil},
 		{"a block that is not final", func(w *world) { paid(w); w.final = 4 }, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a payment while one of two nodes is down", func(w *world) { paid(w); w.second().down = errBroken }, script{},
+		{"a payment while one of two nodes is down", func(w *world) { paid(w); w.second().down = porttest.ErrBroken }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() }, breaks("Receipts#2"),
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 }, script{},
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a no-op while one of two nodes is down", func(w *world) { usedUp(w); w.second().down = errBroken }, script{},
+		{"a no-op while one of two nodes is down", func(w *world) { usedUp(w); w.second().down = porttest.ErrBroken }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a payment on which two nodes differ", func(w *world) {
 			paid(w)
@@ -278,22 +279,22 @@ func situations() []situation {
 		{"a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
 			used(w)
 			w.atNonce = nothing
-			w.must(w.tables.Advance(context.Background(), id, 1, 1))
+			w.Must(w.Tables.Advance(context.Background(), id, 1, 1))
 		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"and no node gives its transaction", func(w *world) {
 			used(w)
 			w.atNonce = chain.Hash{0xfd}
-			w.must(w.tables.Advance(context.Background(), id, 1, 1))
+			w.Must(w.Tables.Advance(context.Background(), id, 1, 1))
 		}, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
 			p := made(w)
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
-			return w.tables.AddAttempt(context.Background(), p)
+			return w.Tables.AddAttempt(context.Background(), p)
 		}}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a no-op's nonce that an earlier no-op used", func(w *world) {
 			p := w.reserve("a", 0)
-			w.must(w.tables.Release(context.Background(), p.ID, w.noop(0, minute)))
+			w.Must(w.Tables.Release(context.Background(), p.ID, w.noop(0, minute)))
 			w.mined, w.atNonce = 1, stranger
 		}, script{}, report{Undecided: 1}, nil},
 
@@ -337,10 +338,10 @@ func situations() []situation {
 		{"a reservation before the claim ended", paid, script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }},
 			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a claim that may not have ended", paid, breaks("Claim#2"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
+			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, porttest.ErrBroken},
 		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
-		{"a paused wallet", func(w *world) { sent(w); w.must(w.tables.Pause(context.Background(), id, "by hand")) }, script{},
+			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, porttest.ErrBroken},
+		{"a paused wallet", func(w *world) { sent(w); w.Must(w.Tables.Pause(context.Background(), id, "by hand")) }, script{},
 			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
 	}
 }
@@ -355,24 +356,24 @@ func TestRounds(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
-			if whole := err == nil && !w.did("Advance#1") && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
+			if whole := err == nil && !w.Did("Advance#1") && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
 				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
-			if w.did("Advance#1") && len(got.Wallets) > 0 {
-				t.Errorf("the pass goes on after the wallets were paused: %v", w.calls)
+			if w.Did("Advance#1") && len(got.Wallets) > 0 {
+				t.Errorf("the pass goes on after the wallets were paused: %v", w.Calls)
 			}
-			if got.Bumps > 0 && w.times["Send"] <= got.Bumps {
-				t.Errorf("a bump is not sent: %v", w.calls)
+			if got.Bumps > 0 && w.Times["Send"] <= got.Bumps {
+				t.Errorf("a bump is not sent: %v", w.Calls)
 			}
-			if got.Unruled > 0 && w.did("RaiseCeiling#1") {
-				t.Errorf("a ceiling rises without settings: %v", w.calls)
+			if got.Unruled > 0 && w.Did("RaiseCeiling#1") {
+				t.Errorf("a ceiling rises without settings: %v", w.Calls)
 			}
 			got.Wallets = nil
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(settlement.Spent{})); diff != "" {
-				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.calls)
+				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.Calls)
 			}
-			for call := range w.script {
-				t.Errorf("%s was not called: %v", call, w.calls)
+			for call := range w.Script {
+				t.Errorf("%s was not called: %v", call, w.Calls)
 			}
 		})
 	}
@@ -393,12 +394,12 @@ func TestFaults(t *testing.T) {
 			calm := newWorld(t, script{})
 			test.before(calm)
 			report, err := calm.round()
-			calm.must(err)
-			calls, want := slices.Clone(calm.calls), calm.end()
+			calm.Must(err)
+			calls, want := slices.Clone(calm.Calls), calm.end()
 			for _, call := range calls {
 				op, _, _ := strings.Cut(call, "#")
-				for _, fault := range []error{errBroken, errLost} {
-					if fault == errLost && slices.Contains(reads, op) {
+				for _, fault := range []error{porttest.ErrBroken, porttest.ErrLost} {
+					if fault == porttest.ErrLost && slices.Contains(reads, op) {
 						continue
 					}
 					w := newWorld(t, again(call, fault))

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // TestRun: a run goes round once a block while something is pending, waits once
@@ -29,7 +30,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}
 	taken := func(w *world) error { // by another run, whatever claim there is
-		_, err := w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now.Add(claim))
+		_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim))
 		return err
 	}
 	for _, test := range []struct {
@@ -41,24 +42,24 @@ func TestRun(t *testing.T) {
 		confirmed int
 		err       error
 	}{
-		{"no node is known", sent, breaks("Nodes#1"), 0, nil, 0, errBroken},
-		{"no node is known in the first round", sent, breaks("Nodes#2").with("Account#2", mined), 0, []time.Duration{block, block}, 1, nil},
+		{"no node is known", sent, breaks("Nodes#1"), 0, nil, 0, porttest.ErrBroken},
+		{"no node is known in the first round", sent, breaks("Nodes#2").With("Account#2", mined), 0, []time.Duration{block, block}, 1, nil},
 		{"a payment is mined after a block", sent, script{"Account#2": mined}, 0, []time.Duration{block}, 1, nil},
-		{"a round fails", sent, breaks("Wallets#1").with("Account#1", mined), 0, []time.Duration{block}, 1, nil},
+		{"a round fails", sent, breaks("Wallets#1").With("Account#1", mined), 0, []time.Duration{block}, 1, nil},
 		{"another run claims the wallet, and goes on", sent, script{"Claim#1": taken, "Claim#2": taken}, 0, []time.Duration{claim}, 0, nil},
 		{"another run claims the wallet twice", sent, script{"Claim#1": taken, "Claim#3": taken, "Account#2": mined}, 0,
 			[]time.Duration{claim, block, claim}, 1, nil},
 		{"the time is over after a block", sent, script{}, block + 5*second, []time.Duration{block}, 0, nil},
 		{"the time is over", sent, script{}, block + 5*second - 1, nil, 0, nil},
-		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, errBroken},
-		{"the time is over, and the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, errBroken},
+		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, porttest.ErrBroken},
+		{"the time is over, and the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, porttest.ErrBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.script)
 			test.before(w)
 			ctx := t.Context()
 			if test.left > 0 {
-				deadline, cancel := context.WithDeadline(ctx, w.now.Add(test.left))
+				deadline, cancel := context.WithDeadline(ctx, w.Now().Add(test.left))
 				defer cancel()
 				ctx = deadline
 			}
@@ -67,15 +68,15 @@ func TestRun(t *testing.T) {
 				t.Errorf("%d confirmed, %v, want %d, %v", report.Confirmed, err, test.confirmed, test.err)
 			}
 			if !slices.Equal(w.waits, test.waits) {
-				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.calls)
+				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.Calls)
 			}
 			if test.left > 0 && test.err == nil {
-				if held, err := w.tables.Claim(t.Context(), id, "next", w.now, w.now.Add(second)); !held || err != nil {
+				if held, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second)); !held || err != nil {
 					t.Errorf("the wallet is not free: %v", err)
 				}
 			}
 			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, w.calls)
+				t.Errorf("%s was not called: %v", call, w.Calls)
 			}
 		})
 	}
@@ -104,14 +105,14 @@ func TestOutOfGas(t *testing.T) {
 				w.commit("a", minute)
 			}
 			if test.paused != "" {
-				w.must(w.tables.Pause(t.Context(), id, test.paused))
+				w.Must(w.Tables.Pause(t.Context(), id, test.paused))
 			}
 			report, err := w.round()
 			if got := w.record().Paused; err != nil || got != test.want || report.Paused > 0 != (test.want != "") {
 				t.Errorf("paused %q, %v, report %+v", got, err, report)
 			}
-			if test.paused == test.want && w.did("Repause#1") {
-				t.Errorf("the pause is written again: %v", w.calls)
+			if test.paused == test.want && w.Did("Repause#1") {
+				t.Errorf("the pause is written again: %v", w.Calls)
 			}
 		})
 	}
@@ -127,18 +128,18 @@ func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 		for left, enough := range map[time.Duration]bool{5*second - 1: false, 5 * second: true} {
 			w := newWorld(t, script{})
 			before(w)
-			ctx, cancel := context.WithDeadline(t.Context(), w.now.Add(left))
+			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(left))
 			defer cancel()
-			if _, err := w.settler.Round(ctx, "run", true); err != nil || w.did(call) != enough {
-				t.Errorf("with %v left %s is called: %v, %v", left, call, w.did(call), err)
+			if _, err := w.settler.Round(ctx, "run", true); err != nil || w.Did(call) != enough {
+				t.Errorf("with %v left %s is called: %v, %v", left, call, w.Did(call), err)
 			}
 		}
 		w := newWorld(t, script{})
 		before(w)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _ = w.settler.Run(ctx, "run"); w.did(call) || len(w.waits) > 0 {
-			t.Errorf("after the end: %v", w.calls)
+		if _, _ = w.settler.Run(ctx, "run"); w.Did(call) || len(w.waits) > 0 {
+			t.Errorf("after the end: %v", w.Calls)
 		}
 	}
 }
@@ -176,7 +177,7 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 	}{
 		{"idle wallets", none, script{}, true, 2, 5},
 		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {
-			return w.tables.DeletePendingTx(context.Background(), id, 0)
+			return w.Tables.DeletePendingTx(context.Background(), id, 0)
 		}}, true, 3, 5},
 		{"one that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
 		{"one that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5, 5},
@@ -186,17 +187,17 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
 	} {
 		w := newWorld(t, test.script)
-		w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}))
+		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}))
 		test.before(w)
-		began := w.now
+		began := w.Now()
 		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
-		at, err := w.tables.Compared(t.Context(), id.ChainID)
+		at, err := w.Tables.Compared(t.Context(), id.ChainID)
 		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want ||
-			at.Final.Number != test.final || w.times["Account"] != test.looks && test.looks > 0 ||
-			w.times["SetCompared"] > 1 {
-			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
+			at.Final.Number != test.final || w.Times["Account"] != test.looks && test.looks > 0 ||
+			w.Times["SetCompared"] > 1 {
+			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.Calls)
 		}
 	}
 }

@@ -2,14 +2,10 @@ package settlement_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,43 +19,22 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-var (
-	errBroken = errors.New("broken")          // a call that a script lets fail
-	errLost   = errors.New("answer was lost") // one that takes effect
-)
-
-// A script names calls by their operation and number, "Claim#1", and says what
-// happens before one. An error of it is returned in the call's place.
-type script map[string]func(w *world) error
+type script = porttest.Script[*world]
 
 // breaks is a script in which some calls fail and have no effect.
-func breaks(calls ...string) script {
-	s := script{}
-	for _, call := range calls {
-		s[call] = func(*world) error { return errBroken }
-	}
-	return s
-}
-
-// with returns a script with one more act.
-func (s script) with(call string, act func(w *world) error) script {
-	s[call] = act
-	return s
-}
+func breaks(calls ...string) script { return porttest.Breaks[*world](calls...) }
 
 // A world is a settler with one wallet, whose every call to its ports goes by a
-// script. It is also the settler's keys, node and events. Its chain is one
+// script. It is also the settler's node and events. Its chain is one
 // block, number 5, which is final.
 type world struct {
 	chain.Node
-	t       *testing.T
+	*porttest.Recorder[*world]
 	settler *settlement.Settler
-	tables  *memory.Payments
-	script  script
-	now     time.Time
 
 	mined    uint64                       // transactions of the wallet
 	final    uint64                       // highest final block
@@ -75,9 +50,6 @@ type world struct {
 	down     error                        // of its accounts
 	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
 
-	mu    sync.Mutex
-	calls []string // in the order they were made
-	times map[string]int
 	waits []time.Duration
 	from  []string // the nonces from which pending transactions were read
 
@@ -98,17 +70,18 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 // newWorld returns a world in which no payment was made.
 func newWorld(t *testing.T, s script) *world {
 	w := &world{
-		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{}, events: map[string]bool{},
+		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, events: map[string]bool{},
 	}
-	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
+	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
+	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, BlockTime: 12 * time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(1000)},
 	}, settlement.Parts{
-		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
-		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
+		Store: &interpose.Store{Store: w.Tables, Around: w.around}, Keys: w, Nodes: w,
+		Events: w, Log: slog.New(slog.DiscardHandler), Now: w.Now,
 		Wait: func(_ context.Context, d time.Duration) {
-			if w.waits, w.now = append(w.waits, d), w.now.Add(d); len(w.waits) > 100 {
+			w.Pass(d)
+			if w.waits = append(w.waits, d); len(w.waits) > 100 {
 				t.Fatal("it waits for ever")
 			}
 		},
@@ -118,57 +91,21 @@ func newWorld(t *testing.T, s script) *world {
 }
 
 // set stores settings with a MerchantShare.
-func (w *world) set(share uint64) {
-	w.settings(func(s *settings.Settings) { s.MerchantShare = share })
-}
-
-// settings stores the default settings with a change.
-func (w *world) settings(change func(*settings.Settings)) {
-	rules, err := w.tables.Rules(context.Background())
-	w.must(err)
-	s := settings.Default()
-	s.Version, s.MerchantShare = rules.Settings.Version, 100
-	change(&s)
-	w.must(w.tables.SetSettings(context.Background(), s))
-}
+func (w *world) set(share uint64) { w.Set(func(s *settings.Settings) { s.MerchantShare = share }) }
 
 func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-	w.mu.Lock()
-	w.times[c.Op]++
-	call := fmt.Sprint(c.Op, "#", w.times[c.Op])
-	w.calls = append(w.calls, call)
 	if c.Op == "PendingTxs" {
 		_, nonce, _ := strings.Cut(c.Args, "#")
+		w.Mu.Lock()
 		w.from = append(w.from, nonce)
+		w.Mu.Unlock()
 	}
-	act := w.script[call]
-	delete(w.script, call)
-	w.mu.Unlock()
-	if act != nil {
-		if err := act(w); err != nil {
-			if errors.Is(err, errLost) {
-				apply(ctx)
-			}
-			return err
-		}
-	}
-	apply(ctx)
-	return nil
-}
-
-// did reports whether a call was made.
-func (w *world) did(call string) bool { return slices.Contains(w.calls, call) }
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Error(err)
-	}
+	return w.Around(ctx, c, apply)
 }
 
 // round is one round that looks at idle wallets too.
 func (w *world) round() (settlement.Report, error) {
-	return w.settler.Round(w.t.Context(), "run", true)
+	return w.settler.Round(w.T.Context(), "run", true)
 }
 
 // prepare stores a payment that nothing was reserved for.
@@ -179,10 +116,10 @@ func (w *world) prepare(key string, age time.Duration) payment.Payment {
 func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Payment {
 	r := payment.Request{Merchant: merchant, Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
 	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
-	p := payment.New(payment.KeyID(merchant, "test", key), r, coin, "net", w.now.Add(-age)).
+	p := payment.New(payment.KeyID(merchant, "test", key), r, coin, "net", w.Now().Add(-age)).
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
-	_, _, err := w.tables.Create(context.Background(), p)
-	w.must(err)
+	_, _, err := w.Tables.Create(context.Background(), p)
+	w.Must(err)
 	w.made = append(w.made, p.ID)
 	return p
 }
@@ -190,42 +127,39 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 // reserve stores a payment that holds a nonce for so long.
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
-	_, err := w.tables.Reserve(context.Background(), store.NeedOf(p, w.now.Add(-age)))
-	w.must(err)
+	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
+	w.Must(err)
 	return p
 }
 
 // commit stores a payment that was committed so long ago.
 func (w *world) commit(key string, age time.Duration) payment.Payment {
 	p := w.unreleased(w.reserve(key, age), age)
-	w.must(w.tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
+	w.Must(w.Tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
 	return p
 }
 
 // unreleased commits a payment so long ago, and keeps its reservation.
 func (w *world) unreleased(p payment.Payment, age time.Duration) payment.Payment {
-	p, err := store.Commit(context.Background(), w.tables, w.quiet(), p, w.record().Reservations[p.ID].Nonce, w.now.Add(-age))
-	w.must(err)
+	p, err := store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age))
+	w.Must(err)
 	return p
 }
-
-// quiet returns keys that sign as w does, outside of its script.
-func (w *world) quiet() *world { return &world{t: w.t, times: map[string]int{}} }
 
 // noop stores a no-op at a nonce.
 func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
-	signed, err := w.quiet().Sign(context.Background(), tx, nonce)
-	w.must(err)
-	pending := wallet.PendingNoop(id, tx, signed, w.now.Add(-age))
-	w.must(w.tables.PutNoop(context.Background(), pending))
+	signed, err := w.Quiet().Sign(context.Background(), tx, nonce)
+	w.Must(err)
+	pending := wallet.PendingNoop(id, tx, signed, w.Now().Add(-age))
+	w.Must(w.Tables.PutNoop(context.Background(), pending))
 	return pending
 }
 
 // paid mines a transaction in block 5. It makes p's transfer.
 func (w *world) paid(p payment.Payment, hash chain.Hash) {
 	topic, err := chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
-	w.must(err)
+	w.Must(err)
 	var from, to chain.Hash
 	copy(from[12:], p.Wallet[:])
 	copy(to[12:], p.To[:])
@@ -243,36 +177,32 @@ func (w *world) mine(r chain.Receipt) {
 
 // second adds a node that knows as much.
 func (w *world) second() *world {
-	w.peer = &world{t: w.t, mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
+	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
 	return w.peer
 }
 
 // known stores the newest final block that earlier runs have seen.
 func (w *world) known(b chain.Block) {
-	c, err := w.tables.Compared(context.Background(), 1)
-	w.must(err)
-	c.Final, c.Seen = b, w.now
-	w.must(w.tables.SetCompared(context.Background(), 1, c))
+	c, err := w.Tables.Compared(context.Background(), 1)
+	w.Must(err)
+	c.Final, c.Seen = b, w.Now()
+	w.Must(w.Tables.SetCompared(context.Background(), 1, c))
 }
 
 // claim is another run's claim on the wallet, for so long from now.
 func (w *world) claim(by string, until time.Duration) {
-	_, err := w.tables.Claim(context.Background(), id, by, w.now.Add(-time.Hour), w.now.Add(until))
-	w.must(err)
+	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until))
+	w.Must(err)
 }
 
 // record is the wallet as it is stored.
-func (w *world) record() wallet.Wallet {
-	record, err := w.tables.Wallet(context.Background(), id)
-	w.must(err)
-	return record
-}
+func (w *world) record() wallet.Wallet { return w.Record(id) }
 
 // end returns what is stored after some more rounds, but hashes and times.
 func (w *world) end() []string {
 	for range 3 {
 		_, err := w.round()
-		w.must(err)
+		w.Must(err)
 	}
 	r := w.record()
 	end := []string{fmt.Sprint(r.NextNonce, r.NoopsBelow, r.Ceiling, r.Balance, r.Gas, r.Paused, r.Reservations, r.PerMerchant),
@@ -281,7 +211,7 @@ func (w *world) end() []string {
 		end = append(end, fmt.Sprint(tx.Nonce, " ", tx.Noop(), " ", len(tx.Hashes)))
 	}
 	for _, id := range w.made {
-		p, _ := w.tables.Payment(context.Background(), id)
+		p, _ := w.Tables.Payment(context.Background(), id)
 		end = append(end, fmt.Sprint(p.State, " ", p.Nonce, " ", len(p.Attempts), " ", p.Failure))
 	}
 	return end
@@ -289,20 +219,16 @@ func (w *world) end() []string {
 
 // stored is a payment as it is stored.
 func (w *world) stored(p payment.Payment) payment.Payment {
-	stored, err := w.tables.Payment(context.Background(), p.ID)
-	w.must(err)
+	stored, err := w.Tables.Payment(context.Background(), p.ID)
+	w.Must(err)
 	return stored
 }
 
 // pending are the stored pending transactions.
 func (w *world) pending() []wallet.PendingTx {
-	txs, _, err := w.tables.PendingTxs(context.Background(), id, 0)
-	w.must(err)
+	txs, _, err := w.Tables.PendingTxs(context.Background(), id, 0)
+	w.Must(err)
 	return txs
-}
-
-func (w *world) call(op string) error {
-	return w.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
 }
 
 func (w *world) Nodes(context.Context) (chain.Nodes, error) {
@@ -310,33 +236,20 @@ func (w *world) Nodes(context.Context) (chain.Nodes, error) {
 	if w.peer != nil {
 		nodes = append(nodes, interpose.Node{Node: w.peer, Around: w.around})
 	}
-	return nodes, w.call("Nodes")
-}
-
-func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
-	return w, w.call("Signer")
-}
-
-func (w *world) Ready(context.Context) error { return w.call("Ready") }
-
-// Sign signs never alike, as a key in another service does.
-func (w *world) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
-	err := w.call("Sign")
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	raw := fmt.Append(nil, tx, nonce, w.times["Sign"])
-	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
+	return nodes, w.Call("Nodes")
 }
 
 func (w *world) Publish(_ context.Context, e webhook.Event) error {
 	return w.around(context.Background(), interpose.Call{Op: "Publish"}, func(context.Context) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		w.events[e.ID] = true
 	})
 }
 
-func (w *world) String() string { return map[bool]string{true: "peer", false: "node"}[w.tables == nil] }
+func (w *world) String() string {
+	return map[bool]string{true: "peer", false: "node"}[w.settler == nil]
+}
 
 func (w *world) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1), L1Fee: token.Units(w.l1)}, nil
@@ -364,7 +277,7 @@ func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receip
 	once := map[chain.Hash]bool{}
 	for _, h := range hashes {
 		if once[h] {
-			w.t.Errorf("the receipt of %s is asked for twice", h)
+			w.T.Errorf("the receipt of %s is asked for twice", h)
 		}
 		once[h] = true
 	}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestHelp: remit --help fits a screen of 24 lines and 80 columns, and names every command.
+func TestHelp(t *testing.T) {
+	var b bytes.Buffer
+	parser := newParser(&commands{}, kong.Writers(&b, &b), kong.Exit(func(int) { panic(true) }))
+	func() {
+		defer func() { recover() }()
+		parser.Parse([]string{"--help"})
+	}()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) > 24 {
+		t.Errorf("remit --help has %d lines, at most 24:\n%s", len(lines), b.String())
+	}
+	var named []string
+	for _, line := range lines {
+		if len(line) > 80 {
+			t.Errorf("%d columns, at most 80: %s", len(line), line)
+		}
+		names, _, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		named = append(named, strings.Split(names, ", ")...)
+	}
+	for _, child := range parser.Model.Children {
+		if !slices.Contains(named, child.Name) {
+			t.Errorf("remit --help does not name %s", child.Name)
+		}
+	}
+}
+
+// TestExamples: every command has an example, and each is a command line of its own command.
+func TestExamples(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, file := range []string{"salaries.csv", "settings.yaml"} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, leaf := range newParser(&commands{}).Model.Leaves(true) {
+		line, ok := strings.CutPrefix(examples[path(leaf)], "remit "+path(leaf))
+		if !ok {
+			t.Errorf("%s has no example", path(leaf))
+			continue
+		}
+		words := strings.Fields(path(leaf))
+		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(line, -1) {
+			words = append(words, strings.Trim(word, "'"))
+		}
+		parsed, err := newParser(&commands{}).Parse(words)
+		if err != nil {
+			t.Errorf("%s: %v", examples[path(leaf)], err)
+			continue
+		}
+		if diff := cmp.Diff(path(leaf), path(parsed.Selected())); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestComplete: bash gets the words that fit what is typed.
+func TestComplete(t *testing.T) {
+	for line, want := range map[string]string{
+		"remit wallet r":        "resume retire rotate",
+		"remit aud":             "audit audit-log",
+		"remit deny add --rea":  "--reason",
+		"remit deny add x --ye": "--yes",
+	} {
+		var b bytes.Buffer
+		complete(&b, newParser(&commands{}).Model.Node, line)
+		if diff := cmp.Diff(strings.Fields(want), strings.Fields(b.String())); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+}
