@@ -80,7 +80,7 @@ var mayImport = map[string]string{
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo settings store",
+	"preflight": "chains dynamo kms settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
@@ -96,9 +96,9 @@ var mayImport = map[string]string{
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
-	"operator/rollback": "operator/change operator/deployed operator/setting store",
+	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
-	"operator/doctor":   "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
+	"operator/doctor": "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",

@@ -9,9 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -22,11 +25,13 @@ import (
 
 // Commands is `remit settings`.
 type Commands struct {
-	Show    show                    `cmd:"" help:"Show every setting, as lines that apply reads."`
-	Set     change.Command[set]     `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
-	History history                 `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
-	Apply   change.Command[apply]   `cmd:"" help:"Make the settings those of a file, which names every one."`
-	Confirm change.Command[confirm] `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Show    show                      `cmd:"" help:"Show every setting, as lines that apply reads."`
+	Set     change.Command[set]       `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
+	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
+	Apply   change.Command[apply]     `cmd:"" help:"Make the settings those of a file, which names every one."`
+	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
+	Export  export                    `cmd:"" help:"Print the parameters of an older template that equal the settings, for going back."`
 }
 
 // applied begins the reason of every version that apply has written.
@@ -387,7 +392,7 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 }
 
 type apply struct {
-	File string            `arg:"" help:"Every setting, in lines NAME=VALUE (# begins a comment)."`
+	File string            `arg:"" help:"Every setting: lines NAME=VALUE (# begins a comment), or an object of YAML or JSON."`
 	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys although the last apply did not write its values."`
 }
 
@@ -457,20 +462,26 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
 }
 
+// lines is a file of NAME=VALUE.
+var lines = regexp.MustCompile(`^(\s*(#.*)?(\n|$)|\s*\w+=.*(\n|$))*$`)
+
 // settingsFile reads a file of settings.
 func settingsFile(path string) (values map[string]string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	if !lines.Match(text) {
+		if err := yaml.Unmarshal(text, &values); err != nil {
+			return nil, fmt.Errorf("%s has neither lines NAME=VALUE nor an object of YAML or JSON: %w", path, err)
+		}
+		return values, nil
+	}
 	values = map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		switch {
-		case name == "" || strings.HasPrefix(name, "#"):
+		if !ok || strings.HasPrefix(name, "#") {
 			continue
-		case !ok:
-			return nil, fmt.Errorf("%s: %q is no line NAME=VALUE", path, name)
 		}
 		if _, twice := values[name]; twice {
 			return nil, fmt.Errorf("%s has %s twice", path, name)
