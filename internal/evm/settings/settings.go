@@ -49,11 +49,11 @@ func Unusable(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
 }
 
-// A Stamp says which version of settings this is, and who made it.
+// A Stamp identifies a version of settings, and who made it.
 type Stamp struct {
 	Version uint64 // counts up from 1; 0: not stored yet
 	Needs   uint64 // the lowest Code that understands it
-	// Confirmed says that an operator has confirmed it for the table that it is read
+	// Confirmed reports that an operator has confirmed it for the table that it is read
 	// from. The copy in a restored table is not confirmed.
 	Confirmed bool
 	At        time.Time
@@ -67,13 +67,13 @@ type Settings struct {
 	Maximum    token.Amount // of one payment; 0: no limit
 	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
 	RequireKey bool         // refuse payments without an Idempotency-Key
-	// Sanctions is a contract that says which recipients are not paid; zero: none is asked.
+	// Sanctions is a contract that lists recipients who are not paid; zero: none is asked.
 	Sanctions token.Address
 	// BatchContract is the Disburser that pays batches; zero: batches are not enabled.
 	BatchContract token.Address
 	FeeCapGwei    uint64 // the highest fee cap per gas; 0: the chain's own limit
 	NonceWindow   uint64 // payments in flight per wallet; 0: the chain's own number
-	MerchantShare uint64 // percent of the window that one merchant may fill; 100: all
+	MerchantShare uint64 // percent of the window that one merchant may use; 100: all
 	// MemoOff keeps payments' IDs out of the call data of their transfers.
 	MemoOff bool
 	Refills Refills
@@ -125,7 +125,7 @@ func (r Refill) String() string {
 // Default returns the settings that a first version starts from.
 func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantShare: 50} }
 
-// DefaultKeys returns what the first version of Keys starts from. live says whether the
+// DefaultKeys returns the first version of Keys. live reports whether the
 // stack moves real money.
 func DefaultKeys(live bool) Keys {
 	if live {
