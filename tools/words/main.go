@@ -68,12 +68,12 @@ func read(counts map[string]*count, file string, source []byte) {
 			counts[comments].add(file, strings.Join(group, " "))
 			group = nil
 		}
-		switch {
-		case kind == token.EOF:
+		switch kind {
+		case token.EOF:
 			return
-		case kind == token.COMMENT:
+		case token.COMMENT:
 			group, last = append(group, strings.TrimSpace(strings.TrimPrefix(text, "//"))), line
-		case kind == token.STRING:
+		case token.STRING:
 			if value, err := strconv.Unquote(text); err == nil && len(strings.Fields(value)) >= 4 {
 				counts[messages].add(file, strings.Join(strings.Fields(value), " "))
 			}

@@ -10,7 +10,8 @@ import (
 func TestRead(t *testing.T) {
 	counts := map[string]*count{docs: {}, comments: {}, messages: {}}
 	read(counts, "a.md", []byte("Who pays? Nobody.\nWhat is paid counts.\nThe rule is that of Go.\n\n```\nthose that\n```\n"))
-	read(counts, "b.go", []byte("package b\n\n// A run ends. Whatever\n// is left goes.\nvar x = \"the key is one that expired\"\n\nvar y = \"one that\"\n"))
+	read(counts, "b.go", []byte("package b\n\n// A run ends. Whatever\n// is left goes.\n"+
+		"var x = \"the key is one that expired\"\n\nvar y = \"one that\"\n"))
 	got := map[string][]string{}
 	for kind, c := range counts {
 		got[kind] = c.found
