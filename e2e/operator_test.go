@@ -253,6 +253,9 @@ func TestFreshDeployment(t *testing.T) {
 			t.Errorf("on a stack that is well: %+v", f)
 		}
 	}
+	if !slices.ContainsFunc(findings, func(f finding) bool { return f.Check == "closed" }) {
+		t.Error("doctor does not ask whether the stack is closed")
+	}
 	t.Log(o.run("doctor").stdout)
 	var steps []struct {
 		Step, Said string

@@ -98,7 +98,8 @@ var mayImport = map[string]string{
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
-	"operator/doctor":   "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
+	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
+		"wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",

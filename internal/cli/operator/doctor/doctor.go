@@ -61,7 +61,9 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
 	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
+	e.check(ctx, "api keys", e.keysAreWhole, "replace each with these commands (docs/operate.md#give-a-merchant-another-key)")
 	if onAWS {
+		e.check(ctx, "closed", e.isClosed, "deploy with these parameters (docs/parameters.md)")
 		e.check(ctx, "reserved concurrency", e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
 	}
@@ -77,6 +79,8 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
+		e.check(ctx, "settings in use", e.settingsInUse,
+			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", e.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "keys in KMS", e.grantsFit,
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
