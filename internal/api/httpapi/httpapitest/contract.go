@@ -185,8 +185,8 @@ func (c *Contract) described(r *http.Request, answer *http.Response, body []byte
 	return c.validateJSON(pointer+"/schema", body)
 }
 
-// headers holds the headers of an answer against a response: those that it requires, and
-// none but its own.
+// headers checks an answer's headers: every header that the response requires, and no header that
+// the contract does not name.
 func (c *Contract) headers(response map[string]any, pointer string, sent http.Header) error {
 	all, pointer := c.at(response, pointer, "headers")
 	for header := range all {
