@@ -38,8 +38,8 @@ const batchLimit, batchBytes = 10, 256 << 10
 // errRefused reports a message of a batch that SQS did not take, as opposed to the batch.
 var errRefused = errors.New("SQS did not take the message")
 
-// A message waits to be sent with others, or for its turn to send the first of those that
-// wait, of which it is one.
+// A message waits until another message's request sends it, or until it is first in line and sends
+// the waiting messages itself.
 type message struct {
 	entry types.SendMessageBatchRequestEntry
 	turn  chan struct{}
