@@ -57,8 +57,8 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 	return best
 }
 
-// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and
-// another's is not. What it does not answer counts against it.
+// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and another
+// node's is not. An ambiguous reply counts against the node.
 func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 	b := breakerOf(to)
 	if b.open() && slices.ContainsFunc(n, func(other Node) bool { return !breakerOf(other).open() }) {

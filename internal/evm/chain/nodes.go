@@ -204,21 +204,20 @@ type Mined struct {
 	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 }
 
-// An Agreement is a receipt that nodes gave alike. By names those that gave it,
-// call its block final, and still have that very block. Its fee is nil if they do not
-// all give the same: that holds up no payment.
+// An Agreement is a receipt on which nodes agree. By names the nodes that gave it, call its block
+// final, and still have that very block. Its fee is nil unless all give the same fee; a missing fee
+// delays no payment.
 type Agreement struct {
 	Receipt
 	By []string
 }
 
-// Decide reports whether the nodes that stand by a receipt are enough of those
-// that are configured to end a payment with verdict v. More than half must say
-// that the amount has moved or that a no-op's nonce is used up; silent nodes do not
-// count, but where three or more are configured two must agree. That it has not
-// moved, all must say: a merchant who hears so pays again, and nodes have served
-// receipts without their logs (erigontech/erigon#19406) and with a wrong status
-// (cosmos/ethermint#282). A node that is configured alone is believed.
+// Decide reports whether enough of the configured nodes stand by a receipt to end a payment with
+// verdict v. A moved amount, or a no-op's used nonce, takes more than half of the nodes that are
+// not silent; where three or more nodes are configured it takes at least two. An amount that has
+// not moved takes all nodes: the merchant then pays again, and nodes have served receipts without
+// their logs (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). If only one
+// node is configured, its word decides.
 func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	if v == Transferred || v == Used {
 		return enough(len(by), len(n), silent)
@@ -291,7 +290,7 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 	return r, gave && r.Block <= t.Final
 }
 
-// testify asks the view's node for receipts, and drops those that nobody wants.
+// testify reads receipts from the view's node, and drops receipts of other transactions.
 func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) (testimony, error) {
 	receipts, err := v.Node.Receipts(ctx, hashes)
 	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}

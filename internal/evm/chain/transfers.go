@@ -62,10 +62,10 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	return final, nil
 }
 
-// Transfers returns the transfers of a token out of wallets in the blocks from first
-// to last, which must be final, if every node has the same block last and gives the
-// same transfers. A node that differs is ErrDisagree, and one that does not answer is
-// an error too: nothing may be concluded from the others.
+// Transfers returns the transfers of a token out of wallets in the blocks from first to last, which
+// must be final. Every node must have the same block last and give the same transfers. A node that
+// differs is ErrDisagree, and a missing answer is an error too: the other nodes' answers prove
+// nothing.
 func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
 	if _, err := agreed(ctx, n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
 		hashes, err := node.BlockHashes(ctx, []uint64{last})

@@ -79,8 +79,8 @@ func Of(id uint64) (Profile, bool) {
 	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64, ByCall: development(id)}, false
 }
 
-// Complete returns a stack's decisions with the profile's values for those that
-// are zero: the confirmation rule and the block time; and with Own and ByCall.
+// Complete returns a stack's decisions, with the profile's confirmation rule and block time where
+// the stack's are zero, and with Own and ByCall.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))

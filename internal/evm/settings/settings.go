@@ -155,7 +155,7 @@ type KeyStore interface {
 	// SetKeySettings stores k with the next version, if k's is still the current one;
 	// otherwise store.ErrChanged. Version 0 is the current one while none is stored.
 	SetKeySettings(ctx context.Context, k Keys) error
-	// KeySettingsHistory returns at most Kept versions, newest first, without those
-	// that do not decode.
+	// KeySettingsHistory returns at most Kept versions, newest first, without versions that do not
+	// decode.
 	KeySettingsHistory(ctx context.Context) ([]Keys, error)
 }
