@@ -108,8 +108,8 @@ type Store interface {
 	// Terms is Finder's.
 	Terms(ctx context.Context, merchantID string) (Terms, error)
 
-	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed,
-	// if those that are stored are neither from nor to.
+	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed, if the
+	// stored terms are neither from nor to.
 	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
 
 	// All returns every key of every merchant, in no order. It reads the whole

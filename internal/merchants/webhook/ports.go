@@ -59,11 +59,11 @@ type DeliveryStore interface {
 
 // A DueStore finds parked deliveries.
 type DueStore interface {
-	// Due returns at most limit parked deliveries that are due at now, by the
-	// time they wait for. Of more than limit it returns those that wait longest
-	// and those that wait shortest, half of each as far as an index can tell: what
-	// has just come due is found behind any backlog. It may lag behind writes, and
-	// so miss or repeat some. Deliveries found before an error are returned with it.
+	// Due returns at most limit parked deliveries that are due at now, ordered by their waiting
+	// time. Of more than limit it returns half from the longest waits and half from the shortest,
+	// as far as an index can order them, so that a delivery that has just come due is found behind
+	// any backlog. It may lag behind writes, and so miss or repeat some. Deliveries found before an
+	// error are returned with it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
 	// Unpark clears Parked if the delivery still waits for exactly d.At, and
@@ -105,7 +105,7 @@ type Queue interface {
 // QueueLimit is the longest delay a Queue takes. It is Amazon SQS's.
 const QueueLimit = 15 * time.Minute
 
-// A Sender posts messages; guard.Client is the one that goes to the network.
+// A Sender posts messages; guard.Client posts them to the network.
 type Sender interface {
 	// Post sends body to url once and returns the answer, of any status. It
 	// returns within SendTimeout. The error is a *SendError, unless ctx ended
