@@ -181,8 +181,8 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 		return d.answerStored(ctx, id, r, err)
 	}
 	d.phases.end(phaseSimulate)
-	// No money moves for a payment that is only created, so that this need not wait for
-	// the startup check. What a node leaves unanswered then is asked for once more below.
+	// Creating a payment moves no money, so Create runs beside the startup check. If a node leaves
+	// the check unanswered here, begun repeats it.
 	var begun sync.WaitGroup
 	begun.Go(func() { _ = d.startupCheck(ctx) })
 	p, created, err := d.Store.Create(ctx, offer)

@@ -19,9 +19,9 @@ const (
 	justRead = 2 * time.Second
 )
 
-// registry returns the wallets of the chain, as they were in the store at most so long
-// ago. A wallet that an operator drains is paid from for RegistryAge more; one that is
-// retired gives no reservation, whatever a process believes.
+// registry returns the chain's wallets as the store had them, at most so long ago. A wallet that an
+// operator drains is paid from for RegistryAge more; a retired wallet gives no reservation, even to
+// a process that still believes it active.
 func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()

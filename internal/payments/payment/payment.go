@@ -80,8 +80,8 @@ type Payment struct {
 
 	Onchain chain.Hash // the attempt that was mined; zero until final
 	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
-	// What the mined transaction cost the wallet, in wei; nil until final, when none of ours was
-	// mined, and when the nodes did not agree on it.
+	// The wallet's cost of the mined transaction, in wei. Nil until final, if no transaction of
+	// ours was mined, and if the nodes did not agree on the cost.
 	Fee     *token.Amount
 	Failure *Failure // set when Failed
 	Event   *Event   // set when final, serialised once
@@ -96,7 +96,7 @@ type Attempt struct {
 	Hash chain.Hash
 	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
 	Fees chain.Fees
-	Gas  uint64 // limit, in units of gas; zero: that of the payment's Tx
+	Gas  uint64 // limit, in units of gas; zero: the limit of the payment's Tx
 	At   time.Time
 	Noop bool // it pays nothing: see Cancel
 }
@@ -173,10 +173,9 @@ func (p Payment) Adopted(r Request) Payment {
 	return p
 }
 
-// Redacted returns a final payment without its references and metadata, which are its
-// merchant's words, in its event too. What money needs stays: the fingerprint, by which
-// a repeated request is known, and the Idempotency-Key. It returns an error unless p is
-// final.
+// Redacted returns a final payment, and its event, without its references and metadata, which are
+// its merchant's words. Everything that money needs stays: the fingerprint, which identifies a
+// repeated request, and the Idempotency-Key. It returns an error unless p is final.
 func (p Payment) Redacted() (Payment, error) {
 	if !p.State.Final() {
 		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)

@@ -13,10 +13,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Refill looks at each wallet once, and has the Refiller top up those that run low. It is
-// the engine of refill-wallets. It writes nothing itself: after a crash the next one goes on
-// with what the Refiller has begun. The report counts refused refills, which the next one
-// asks for again. While the chain may be behind the tables nothing is refilled.
+// Refill checks each wallet once, and has the Refiller top up the wallets that run low. It is the
+// engine of refill-wallets. It writes nothing itself: after a crash the next Refill goes on with
+// the Refiller's unfinished refills. The report counts refused refills, which the next Refill
+// retries. While the chain may be behind the tables it refills nothing.
 func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
