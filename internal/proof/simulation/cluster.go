@@ -226,8 +226,7 @@ func (c *Cluster) clock(n int) func() time.Time {
 	return func() time.Time { return time.Now().Add(wrong) }
 }
 
-// skewedContext tells its deadline by a wrong clock, that of the process that
-// made it.
+// skewedContext shifts its deadline by the wrong clock of the process that made it.
 type skewedContext struct {
 	context.Context
 	wrong time.Duration

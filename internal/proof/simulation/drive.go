@@ -209,8 +209,8 @@ func (c *Cluster) settle() {
 	c.elapse(p, due, runEvery)
 	runs := 2
 	if c.skewed || c.mispriced {
-		// A time that a wrong clock wrote may still be believed for a moment. What
-		// the first run commits at an absurd price gets its fees in the second.
+		// A time that a wrong clock wrote may still be believed for a moment. A payment that the
+		// first run commits at an absurd price gets its fees in the second.
 		runs++
 	}
 	for i := range runs {

@@ -44,7 +44,7 @@ type Faults struct {
 // A Lie changes a receipt that a node gives. Nil is none.
 type Lie func(chain.Receipt) chain.Receipt
 
-// Lies are those that nodes have been seen to tell, and those that they could.
+// Lies are the lies that real nodes have told, and others that they could tell.
 var Lies = map[string]Lie{
 	"another block":       func(r chain.Receipt) chain.Receipt { r.BlockHash[31] ^= 0xff; return r },
 	"no logs":             func(r chain.Receipt) chain.Receipt { r.Logs = nil; return r },

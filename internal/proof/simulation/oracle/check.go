@@ -100,8 +100,8 @@ func charged(p payment.Payment) (day int64, known bool) {
 	return day, day == p.Attempts[0].At.Unix()/86_400
 }
 
-// checkRefills makes an order of every refill that a table has ever had, and checks that
-// of a wallet's refills of an asset each was made after the one before it had ended.
+// checkRefills makes an order of every refill that a table has ever had. It checks that each refill
+// of a wallet's asset began after the refill before it had ended.
 func (o *Oracle) checkRefills() {
 	for i, coin := range []string{"USDC", payment.Ether.Symbol} {
 		days := map[int64]token.Amount{}
@@ -133,7 +133,7 @@ func (o *Oracle) checkRefills() {
 	}
 }
 
-// ever returns a payment as the tables have it, or those that were lost.
+// ever returns a payment from the tables, or from the lost tables.
 func (o *Oracle) ever(id payment.ID) (payment.Payment, bool) {
 	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
 		if p, err := tables.Payment(context.Background(), id); err == nil {
