@@ -35,11 +35,11 @@ var mayImport = map[string]string{
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
-	// What a deployment decides.
+	// A deployment's decisions.
 	"stack":  "chain settings token",
 	"chains": "chain stack token",
 
-	// What a deployment takes: arithmetic.
+	// The arithmetic of a deployment's requests, cost and limits.
 	"plan": "chains stack",
 
 	// The port of the protocol, and what may stand before it.
@@ -103,7 +103,7 @@ var mayImport = map[string]string{
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
-	// What the page shows of the stack on one machine, and what may go wrong around it.
+	// The page's view of the stack on one machine, and the faults around it.
 	"fault":         "interpose",
 	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
 
