@@ -57,7 +57,7 @@ func breakerOf(node Node) *breaker {
 	return b
 }
 
-// note remembers the outcome of a request. A caller that gave it up says nothing of
+// note remembers the outcome of a request. A cancelled request says nothing about
 // the node, nor does a request that was not made.
 func (b *breaker) note(err error) {
 	if b == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
@@ -191,7 +191,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	}
 	var reverted error
 	nodes = nodes.inOrder()
-	errs := make([]error, len(nodes)) // told in the nodes' order, whichever came first
+	errs := make([]error, len(nodes)) // in the nodes' order, whichever came first
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {

@@ -199,7 +199,7 @@ func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64,
 
 // Mined holds the receipts that the nodes gave of some transactions.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final, and no node says otherwise
+	Agreed   map[Hash]Agreement // final, and no node contradicts it
 	Seen     map[Hash]bool      // some node has a receipt, final or not
 	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 }
@@ -276,7 +276,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	return mined, nil
 }
 
-// A testimony is all that one node says of some transactions.
+// A testimony is one node's answers about some transactions.
 type testimony struct {
 	View
 	whole    bool // it answered for each of them
@@ -302,8 +302,8 @@ func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) 
 	return t, err
 }
 
-// compare holds the receipts of one transaction against each other and against
-// the blocks of every node. It returns the receipt and the nodes that stand by
+// compare compares the receipts of one transaction with each other and with the
+// blocks of every node. It returns the receipt and the nodes that stand by
 // it, none while no node calls it final; or how two nodes differ.
 func compare(h Hash, testimonies []testimony) (Agreement, string) {
 	first := slices.IndexFunc(testimonies, func(t testimony) bool {
@@ -429,7 +429,7 @@ func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int,
 	return values, errs
 }
 
-// asking says of which node err is.
+// asking adds the node's name to err.
 func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
 
 // unavailable is the error of a question that no node answered.

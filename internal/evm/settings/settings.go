@@ -49,11 +49,11 @@ func Unusable(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
 }
 
-// A Stamp says which version of settings this is, and who made it.
+// A Stamp names a version of settings and its author.
 type Stamp struct {
 	Version uint64 // counts up from 1; 0: not stored yet
 	Needs   uint64 // the lowest Code that understands it
-	// Confirmed says that an operator has confirmed it for the table that it is read
+	// Confirmed reports that an operator has confirmed it for the table that it is read
 	// from. The copy in a restored table is not confirmed.
 	Confirmed bool
 	At        time.Time
@@ -67,7 +67,7 @@ type Settings struct {
 	Maximum    token.Amount // of one payment; 0: no limit
 	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
 	RequireKey bool         // refuse payments without an Idempotency-Key
-	// Sanctions is a contract that says which recipients are not paid; zero: none is asked.
+	// Sanctions is a contract that lists recipients who are not paid; zero: no contract.
 	Sanctions token.Address
 	// BatchContract is the Disburser that pays batches; zero: batches are not enabled.
 	BatchContract token.Address

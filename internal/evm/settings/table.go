@@ -73,7 +73,7 @@ var Payments = Table[Settings]{
 var APIKeys = Table[Keys]{
 	func(k *Keys) *Stamp { return &k.Stamp },
 	[]row[Keys]{
-		flag("KeyCreation", "Creators of API keys: public (anyone) or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
+		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
 			false),
 		{
 			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
@@ -105,7 +105,7 @@ func (t Table[T]) Text(v T) (all []Setting) {
 	return all
 }
 
-// Set returns v with one setting changed. Its error says why value cannot be.
+// Set returns v with one setting changed. Its error explains why value is invalid.
 func (t Table[T]) Set(v T, name, value string) (T, error) {
 	for _, r := range t.rows {
 		if r.name == name {

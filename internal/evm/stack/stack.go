@@ -66,7 +66,7 @@ type Config struct {
 	// place of estimates (docs/chains.md).
 	ByCall bool
 
-	// Ephemeral says that the tables end with the process. Then a wallet that has paid
+	// Ephemeral reports that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 

@@ -121,7 +121,7 @@ type Answer struct {
 	Body       []byte // at most ResponseLimit bytes
 }
 
-// A SendError says why a post got no answer.
+// A SendError explains why a post got no answer.
 type SendError struct {
 	Reason string // for the merchant; names no address that the URL does not name
 	Err    error  // for the log
@@ -135,7 +135,7 @@ func (e *SendError) Unwrap() error { return e.Err }
 // A Checker decides whether a URL may be registered.
 type Checker interface {
 	// Check returns nil for a URL that Post would send to now, and a *URLError
-	// for any other. Another error says that the URL could not be checked.
+	// for any other. Another error means that the URL could not be checked.
 	Check(ctx context.Context, url string) error
 }
 

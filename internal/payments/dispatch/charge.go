@@ -10,8 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// limits are the daily limits of a payment that r asks for: those of its merchant and of
-// the key that asks.
+// limits are the daily limits of r's payment: its merchant's, and its key's.
 func (d sending) limits(r payment.Request) []payment.DailyLimit {
 	var limits []payment.DailyLimit
 	if r.Key.Daily != (payment.DailyLimit{}) {

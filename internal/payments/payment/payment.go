@@ -101,7 +101,7 @@ type Attempt struct {
 	Noop bool // it pays nothing: see Cancel
 }
 
-// A Failure says why a payment will never be made.
+// A Failure is the reason why a payment will never be made.
 type Failure struct {
 	Code    FailureCode `json:"code"`
 	Message string      `json:"message"`

@@ -135,7 +135,7 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
-// fund says what to send to a wallet that cannot pay for its next transaction: enough for
+// fund reports how much to send to a wallet that cannot pay for its next transaction: enough for
 // all that are stored, at their highest fees.
 func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pass is one look at one wallet, at the nodes' heads of its round. Its reads come
+// A pass handles one wallet once, at the nodes' heads of its round. Its reads come
 // in this order: wallet, pending transactions that the run does not remember (mined),
 // nodes. So every nonce that was reserved is in the wallet or has a pending transaction.
 // A transaction that a node counts at its head was a pending transaction before; heads

@@ -112,7 +112,7 @@ func (p *pass) bound(ctx context.Context, mined uint64) error {
 	return nil
 }
 
-// errUncertain reports that what is tied up cannot be told now.
+// errUncertain reports that the tied-up amounts are not known now.
 var errUncertain = errors.New("amounts tied up are uncertain")
 
 // A load is what nonces that are not mined tie up: amounts of their wallet, and of what

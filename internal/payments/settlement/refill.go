@@ -96,7 +96,7 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	return min(times(leading.Balance.Sub(coin), p.Refills.Token.Amount), times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
-// mostRefills is the highest number of refills that a report tells of.
+// mostRefills is the highest number of refills in a report.
 const mostRefills = 100
 
 // times returns how often one amount can be taken from another, up to mostRefills.

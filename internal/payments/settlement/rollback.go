@@ -20,10 +20,10 @@ type standing int
 
 const (
 	kept     standing = iota // most have it, or none is known
-	answered                 // enough of the nodes that are not silent have it: moved amounts are confirmed, all else is as in doubt
+	answered                 // enough nodes that are not silent have it: moved amounts are confirmed, nothing else
 	doubtful                 // some have it: one node's word counts where one is enough, and no payment ends
 	absent                   // no node is known to have it: their answers may be about another chain
-	gone                     // enough have another block in its place, or none has had it for long: the chain is behind the tables
+	gone                     // enough have another block instead, or none has had it for long: the chain is behind
 )
 
 // weigh compares the nodes with the known final block, and notes a newer one. If none is known, it

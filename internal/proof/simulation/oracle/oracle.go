@@ -195,7 +195,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 		return held && err == nil
 	}
 	before := held()
-	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // a committed payment is paid at its nonce only
+	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // committed: paid at its nonce only
 		return
 	}
 	for _, e := range p.Outputs() {
