@@ -19,13 +19,7 @@ import (
 // is deployed past them refuse a stack with real money that is open, in one
 // sentence that says what to set.
 func TestRealMoneyIsClosed(t *testing.T) {
-	needsCloud(t)
-	config, _ := recorded(t.TempDir())
-	s, err := localaws.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := start(t)
 	template, err := os.ReadFile(root + "/template.yaml")
 	if err != nil {
 		t.Fatal(err)

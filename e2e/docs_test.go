@@ -21,8 +21,8 @@ func TestOperatorsPages(t *testing.T) {
 	o := newOperator(t)
 	m := newMerchant(t, o.s)
 	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47}, "Idempotency-Key", "inv-2041").want(t,
-		201).get("tx_hash")
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47, "reference": "\x1b[2J\u009b\n"},
+		"Idempotency-Key", "inv-2041").want(t, 201).get("tx_hash")
 	var paid struct{ ID, State, Wallet string }
 	until(t, "confirming", 90*time.Second, func() bool {
 		o.ok(&paid, "payment", "show", hash)
@@ -33,7 +33,8 @@ func TestOperatorsPages(t *testing.T) {
 	o.retireEmpty()
 	defer o.retireEmpty() // those that the pages make
 	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
-		"0x<hash>", hash, "0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
+		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
+		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
 	for _, block := range []struct{ page, start, prints string }{
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
 		{"docs/operate.md", "remit policies", `"Id": "RemitKeys"`},
@@ -44,6 +45,9 @@ func TestOperatorsPages(t *testing.T) {
 		{"docs/operate.md", "remit webhooks failed", "none"},
 		{"docs/operate.md", "remit deny add", "court order 17/26"},
 		{"docs/operate.md", "remit payment show", "has neither reference nor metadata"},
+		{"docs/operate.md", "remit wallet funding", "done"},
+		{"docs/operate.md", "remit wallet move", "is no wallet of stack"},
+		{"docs/operate.md", "remit batch deploy", "The contract is there, on every node"},
 		{"docs/operate.md", "remit wallet drain", "retired"},
 		{"docs/operate.md", "remit wallet create", "Fund it"},
 		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},
@@ -65,6 +69,7 @@ func TestOperatorsPages(t *testing.T) {
 			}
 			r := o.run(words[1:]...)
 			if strings.Contains(r.stderr, "say --yes") {
+				printed += r.stdout + r.stderr
 				r = o.run(append(words[1:], "--yes")...)
 			}
 			if r.code != 0 {
@@ -75,6 +80,12 @@ func TestOperatorsPages(t *testing.T) {
 		if !strings.Contains(printed, block.prints) {
 			t.Errorf("%s: the lines from %q print no %q:\n%s", block.page, block.start, block.prints, printed)
 		}
+		if block.start == "remit wallet funding" {
+			o.ok(nil, "wallet", "funding", "--undo", "--yes", paid.Wallet)
+		}
+	}
+	if strings.ContainsAny(o.printed.String(), "\x1b\u009b") {
+		t.Error("a merchant's words steer the terminal")
 	}
 	o.unseen()
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
@@ -171,8 +172,13 @@ func TestKMSWallet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "rotating", 5*time.Minute, func() bool { return o.run("wallet", "rotate", "--yes", made.Address, "--wait", "90s").code == 0 })
-	o.ok(&successor, "wallet", "rotate", "--yes", made.Address)
+	rotate := strings.Fields(strings.NewReplacer("remit ", "", "0x…", made.Address+" --yes").Replace(
+		guidetest.Read(t, root, "docs/operate.md", "remit wallet rotate")))
+	until(t, "rotating", time.Minute, func() bool {
+		s.invoke(t, "CheckReceipts", sample(t, "check-receipts")) // before the schedule does
+		return o.run(append(rotate, "--wait", "2s")...).code == 0
+	})
+	o.ok(&successor, rotate...)
 	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") ||
 		!strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
 		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Successor, r.stdout)

@@ -195,7 +195,7 @@ func create(t *testing.T, functions *lambda.Client, name, function, role string,
 		t.Fatal(err)
 	}
 	_, err = functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
-		FunctionName: &name, Role: &role, Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(60),
+		FunctionName: &name, Role: &role, Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(8),
 		Code: &lambdatypes.FunctionCode{ZipFile: archive(t, bootstrap)}, Environment: &lambdatypes.Environment{Variables: env},
 	})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
 	"github.com/remit-payouts/remit/internal/cli/client"
 )
@@ -199,86 +197,3 @@ func until(t *testing.T, what string, within time.Duration, ok func() bool) time
 }
 
 const recipient = "0x1111111111111111111111111111111111111111"
-
-// TestPayment is the main road: key, webhook, payment, confirmation, balance.
-func TestPayment(t *testing.T) {
-	const payee = "0x4444444444444444444444444444444444444444" // of this test alone
-	s := start(t)
-	m := newMerchant(t, s)
-	url, got := receive(t, 0)
-	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
-	secret := hook.get("secret")
-	m.call("POST", "/webhooks/"+hook.get("id")+"/test", nil).want(t, 200)
-	verified(t, got, secret, "webhook.test")
-
-	before := m.balance(payee)
-	pay := map[string]any{"wallet_address": payee, "amount": 1000000, "reference": "inv-2041", "metadata": map[string]string{"order": "2041"}}
-	first := m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 201)
-	if first.get("status") != "pending" {
-		t.Errorf("a new payment is %s", first.get("status"))
-	}
-	hash := first.get("tx_hash")
-	again := m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 201)
-	if again.get("tx_hash") != hash || again.header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("a replay answered %s, Idempotent-Replayed %q", again.text, again.header.Get("Idempotent-Replayed"))
-	}
-	pay["amount"] = 2000000
-	m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 422)
-
-	took := until(t, "confirming", 90*time.Second, func() bool {
-		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
-	})
-	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), localaws.BlockTime,
-		localaws.ConfirmationRule)
-
-	event := verified(t, got, secret, "payment.confirmed")
-	if data, _ := event["data"].(map[string]any); data["tx_hash"] != hash || data["status"] != "confirmed" || event["id"] == "" {
-		t.Errorf("the webhook says %v", event)
-	}
-	if rose := m.balance(payee) - before; rose != 1000000 {
-		t.Errorf("the balance rose by %d", rose)
-	}
-
-	listed := m.call("GET", "/transactions?idempotency_key=inv-2041", nil).want(t, 200)
-	if data, _ := listed.body["data"].([]any); len(data) != 1 {
-		t.Errorf("found by its key: %s", listed.text)
-	}
-	deliveries := m.call("GET", "/webhooks/"+hook.get("id")+"/deliveries", nil).want(t, 200)
-	if data, _ := deliveries.body["data"].([]any); len(data) != 1 {
-		t.Errorf("deliveries: %s", deliveries.text)
-	}
-	transferred(t, s, payee, hash)
-}
-
-// transferred checks that the chain has exactly these payments to an address.
-func transferred(t *testing.T, s *stack, to string, hashes ...string) {
-	t.Helper()
-	logs, err := s.Chain.TransferLogs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, l := range logs {
-		if l.To.String() == to {
-			got = append(got, fmt.Sprint(l.Tx))
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(hashes)
-	if !slices.Equal(got, hashes) {
-		t.Errorf("transfers to %s: %v, want %v", to, got, hashes)
-	}
-}
-
-func (m merchant) balance(address string) int64 {
-	m.t.Helper()
-	balance, err := m.api().Balance(m.t.Context(), address)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	n, err := balance.Int64()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return n
-}

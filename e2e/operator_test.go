@@ -268,68 +268,6 @@ func TestFreshDeployment(t *testing.T) {
 	o.unseen()
 }
 
-// TestMerchantsMatters looks after a merchant: keys, a payment, webhooks.
-func TestMerchantsMatters(t *testing.T) {
-	o := newOperator(t)
-	var made struct {
-		Key      string `json:"api_key"`
-		ID       string `json:"id"`
-		Merchant string `json:"merchant_id"`
-	}
-	o.ok(&made, "keys", "create", "Acme GmbH", "--yes")
-	m := merchant{t: t, s: o.s, key: made.Key}
-	m.call("GET", "/transactions", nil).want(t, 200)
-	type keyRow struct {
-		ID      string  `json:"id"`
-		Revoked *string `json:"revoked_at"`
-	}
-	var keys []keyRow
-	if r := o.ok(&keys, "keys", "list", made.Merchant); len(keys) != 1 || keys[0].Revoked != nil || strings.Contains(r.stdout, made.Key) {
-		t.Errorf("keys of the merchant: %s", r.stdout)
-	}
-
-	// A name on which no one listens: the first attempt fails.
-	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 31}, "Idempotency-Key", "op-31").want(t,
-		201).get("tx_hash")
-	until(t, "confirming", 90*time.Second, func() bool {
-		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
-	})
-	type dossier struct {
-		ID         string
-		State      string
-		PendingTx  bool             `json:"pending_tx_stored"`
-		Attempts   []map[string]any `json:"attempts"`
-		Deliveries []struct {
-			Status   string
-			Attempts []struct{ Error string }
-		}
-		Chain []string
-	}
-	var found dossier
-	until(t, "a first attempt of the webhook", 30*time.Second, func() bool {
-		o.ok(&found, "payment", "show", hash)
-		return len(found.Deliveries) == 1 && len(found.Deliveries[0].Attempts) > 0
-	})
-	if found.State != "CONFIRMED" || len(found.Attempts) != 1 || found.Deliveries[0].Attempts[0].Error == "" || len(found.Chain) != 1 ||
-		!strings.Contains(found.Chain[0], "mined in block") {
-		t.Errorf("of a confirmed payment: %+v", found)
-	}
-	var failed []map[string]any
-	if r := o.ok(&failed, "webhooks", "failed", made.Merchant, hook.get("id")); strings.TrimSpace(r.stdout) == "null" {
-		t.Error("no failures are null in JSON")
-	}
-	o.ok(&failed, "webhooks", "resend", made.Merchant, hook.get("id"), "--yes")
-	o.ok(&keyRow{}, "keys", "revoke", made.Merchant, made.ID, "--yes")
-	if o.ok(&keys, "keys", "list", made.Merchant); keys[0].Revoked == nil {
-		t.Error("a revoked key is not listed as one")
-	}
-	if strings.Count(o.printed.String(), made.Key) != 1 {
-		t.Error("a key is shown by more than the command that makes it")
-	}
-	o.unseen()
-}
-
 // assume gives the operator a role with policies that remit policies prints, and returns the
 // configuration of the role.
 func (o *operator) assume(name string, policies ...string) aws.Config {

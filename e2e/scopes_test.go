@@ -1,11 +1,8 @@
 package e2e_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,56 +42,6 @@ func TestScopesAtTheGate(t *testing.T) {
 			a.body["code"] != "key_not_permitted" {
 			t.Errorf("%s %s without %s: %d %s", r.Method, path, r.Scope, a.status, a.text)
 		}
-	}
-}
-
-// TestLimitsAtTheGate: a key's limits hold to the unit under fifty requests at once, the
-// key that it is rotated to shares them, and a key for the book pays active entries only.
-func TestLimitsAtTheGate(t *testing.T) {
-	s := start(t)
-	if left := 24*time.Hour - time.Since(time.Now().Truncate(24*time.Hour)); left < time.Minute {
-		time.Sleep(left) // all of it is within one UTC day
-	}
-	root := newMerchant(t, s)
-	limited := root.keyOf(map[string]any{"daily_amount": 70, "daily_count": 100, "max_amount": 10})
-	keys := []merchant{limited, rotated(t, root, limited.id(), time.Hour)}
-	var paid atomic.Int64
-	var wg sync.WaitGroup
-	for n := range 50 {
-		wg.Go(func() {
-			a := keys[n%len(keys)].call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 10}, "Idempotency-Key",
-				fmt.Sprint("limit-", n))
-			switch {
-			case a.status == 201:
-				paid.Add(1)
-			case a.status != 400 || a.body["code"] != "daily_limit_exceeded":
-				t.Errorf("request %d: %d %s", n, a.status, a.text)
-			}
-		})
-	}
-	wg.Wait()
-	if paid.Load() != 7 {
-		t.Errorf("%d payments of 10 fit into 70", paid.Load())
-	}
-	over := limited.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 11})
-	if over.want(t, 400); over.body["code"] != "amount_above_maximum" {
-		t.Error(over.text)
-	}
-
-	careful := root.keyOf(map[string]any{"recipients": "book"})
-	pay := func() answer {
-		return careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}, "Idempotency-Key", "book")
-	}
-	if a := pay().want(t, 400); a.body["code"] != "recipient_not_in_book" {
-		t.Error(a.text)
-	}
-	root.call("POST", "/recipients", map[string]any{"address": recipient}).want(t, 201)
-	until(t, "paying an entry whose hold is over", 30*time.Second, func() bool { return pay().status == 201 })
-	root.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
-	pay().want(t, 201) // a replay is never refused
-	if a := careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}).want(t,
-		400); a.body["code"] != "recipient_not_in_book" {
-		t.Error(a.text)
 	}
 }
 

@@ -46,7 +46,7 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stack{s, calls}, s.Reauthorize(ctx, 10)
+	return &stack{s, calls}, s.Reauthorize(ctx, 2)
 })
 
 // scratch is a directory for the files of the deployment.

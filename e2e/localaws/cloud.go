@@ -229,7 +229,7 @@ func (c *Cloud) Administrator() aws.Config { return c.Account("test", "test", ""
 func (c *Cloud) Environment() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_DEFAULT_REGION=" + c.Region, "AWS_REGION=" + c.Region, "SAM_CLI_TELEMETRY=0",
+		"AWS_DEFAULT_REGION=" + c.Region, "AWS_REGION=" + c.Region, "SAM_CLI_TELEMETRY=0", "SAM_CLI_POLL_DELAY=0.5",
 	}
 }
 

@@ -1,12 +1,15 @@
 """The local AWS, with what ministack's IAM leaves out of AWS's: the partitions and the
 attributes that a request to DynamoDB writes (dynamodb:LeadingKeys and Attributes), grants
 of KMS and the conditions of making them, encryption contexts, the log stream that a
-request names, and the actions on one alias of a function, which it takes for those on all."""
+request names, and the actions on one alias of a function, which it takes for those on all.
+CloudFormation's KmsKeyArn of a function is here too."""
 import json
 import re
 
 from ministack.app import main
 from ministack.core import iam_actions, iam_evaluator
+from ministack.services import lambda_svc
+from ministack.services.cloudformation import provisioners
 
 
 def read(body):
@@ -96,12 +99,19 @@ def enforce(access_key, action, service, region, resource_arn="*", service_conte
     return denied
 
 
+def lambda_create(logical_id, props, stack_name, before=provisioners._lambda_create):
+    name, attributes = before(logical_id, props, stack_name)
+    lambda_svc._functions[name]["config"]["KMSKeyArn"] = props.get("KmsKeyArn", "")
+    return name, attributes
+
+
 iam_actions.dynamodb_transaction_checks = transaction_checks
 iam_actions.dynamodb_service_context = service_context
 iam_actions.request_tag_context = request_context
 iam_actions.extract_resource_arn = resource
 iam_actions._lambda_action = lambda_action
 iam_evaluator.enforce = enforce
+provisioners._lambda_create = provisioners._RESOURCE_HANDLERS["AWS::Lambda::Function"]["create"] = lambda_create
 
 if __name__ == "__main__":
     main()

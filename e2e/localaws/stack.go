@@ -18,6 +18,7 @@ import (
 	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/smithy-go"
@@ -74,8 +75,8 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// Deploy starts a stack, builds and deploys the template there, and stores the
-// secrets that an operator stores: keys and nodes.
+// Deploy starts a stack, builds and deploys the template there with a KMS key of its own,
+// and stores the secrets that an operator stores: keys and nodes.
 func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {
@@ -98,7 +99,11 @@ func (s *Stack) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.Build()); err != nil {
+	key, err := kms.NewFromConfig(s.Administrator()).CreateKey(ctx, &kms.CreateKeyInput{})
+	if err != nil {
+		return err
+	}
+	if err := s.Install(ctx, s.Build(), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))

@@ -1,11 +1,9 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -36,12 +34,7 @@ func OpenAPIKeys(config aws.Config, name string) *APIKeys {
 // Create implements apikey.Store. When the SDK repeats it after a lost answer it
 // meets its own item, which ownOrTaken tells from another merchant's.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &s.name,
-		Item:                                encodeAPIKey(k),
-		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	err := s.insert(ctx, encodeAPIKey(k))
 	if there, ok := refused(err); ok {
 		return ownOrTaken(there, k)
 	}
@@ -93,12 +86,8 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 		if valid >= most {
 			return apikey.ErrLimit
 		}
-		err = s.transact(ctx, "issuing "+k.ID, s.putNew(k), write{types.TransactWriteItem{Put: &types.Put{
-			TableName:                 &s.name,
-			Item:                      encode(next),
-			ConditionExpression:       aws.String("attribute_not_exists(key_hash) OR revision = :seen"),
-			ExpressionAttributeValues: attributes{":seen": number(it.Revision)},
-		}}, is(errOvertaken)})
+		err = s.transact(ctx, "issuing "+k.ID, s.putNew(k), s.put(encode(next), "attribute_not_exists(key_hash) OR revision = :seen",
+			attributes{":seen": number(it.Revision)}, is(errOvertaken)))
 		if !errors.Is(err, errOvertaken) {
 			return err
 		}
@@ -123,12 +112,7 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 
 // putNew puts a key if its hash is free.
 func (s *APIKeys) putNew(k apikey.Key) write {
-	return write{types.TransactWriteItem{Put: &types.Put{
-		TableName:                           &s.name,
-		Item:                                encodeAPIKey(k),
-		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}}, func(there attributes) error { return ownOrTaken(there, k) }}
+	return s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) })
 }
 
 // ownOrTaken judges the item that was found under k's hash. It returns nil for k
@@ -174,23 +158,16 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 	if from == (apikey.Terms{}) {
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: encode(termsItem{termsPrefix + merchantID, to.Text()}),
-		ConditionExpression: &condition, ExpressionAttributeValues: attributes{":from": text(from.Text()), ":to": text(to.Text())},
-	})
+	err := s.replace(ctx, encode(termsItem{termsPrefix + merchantID, to.Text()}), condition,
+		attributes{":from": text(from.Text()), ":to": text(to.Text())})
 	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
 // Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:              apiKeyKey(hash),
-		UpdateExpression: aws.String("SET last_used_at = :at"),
-		ConditionExpression: aws.String("attribute_exists(key_hash) AND " +
-			"(attribute_not_exists(last_used_at) OR last_used_at <= :since)"),
-		ExpressionAttributeValues:           attributes{":at": text(instant(at)), ":since": text(instant(since))},
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	_, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET last_used_at = :at",
+		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
+		values: attributes{":at": text(instant(at)), ":since": text(instant(since))}})
 	if stale, ok := refused(err); ok && stale == nil {
 		return apikey.ErrNotFound
 	}
@@ -199,49 +176,32 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 
 // Named implements apikey.Store from the merchant index, newest first.
 func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
-	for k, err := range s.ofMerchant(ctx, merchantID) {
-		if err != nil || k.ID == id {
+	for item, err := range s.ofMerchant(ctx, merchantID) {
+		if err != nil {
+			return apikey.Key{}, err
+		}
+		if k, err := decodeAPIKey(item); err != nil || k.ID == id {
 			return k, err
 		}
 	}
 	return apikey.Key{}, apikey.ErrNotFound
 }
 
-// ofMerchant yields the merchant's keys, newest first, until there is an error.
-func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[apikey.Key, error] {
-	return func(yield func(apikey.Key, error) bool) {
-		for item, err := range s.query(ctx, &dynamodb.QueryInput{
-			IndexName:                 aws.String(indexMerchant),
-			KeyConditionExpression:    aws.String("merchant_id = :m"),
-			ExpressionAttributeValues: attributes{":m": text(merchantID)},
-			ScanIndexForward:          aws.Bool(false),
-		}) {
-			var k apikey.Key
-			if err == nil {
-				k, err = decodeAPIKey(item)
-			} else {
-				err = fmt.Errorf("querying the API keys of %s: %w", merchantID, err)
-			}
-			if !yield(k, err) || err != nil {
-				return
-			}
-		}
-	}
+// ofMerchant yields the items of the merchant's keys, newest first.
+func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[attributes, error] {
+	return s.query(ctx, "querying the API keys of "+merchantID, &dynamodb.QueryInput{
+		IndexName:                 aws.String(indexMerchant),
+		KeyConditionExpression:    aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
+		ScanIndexForward:          aws.Bool(false),
+	})
 }
 
 // List implements apikey.Store from the merchant index.
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
-	keys := []apikey.Key{}
-	for k, err := range s.ofMerchant(ctx, merchantID) {
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	slices.SortStableFunc(keys, func(a, b apikey.Key) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
-	return keys, nil
+	keys, err := all(s.ofMerchant(ctx, merchantID), decodeAPIKey)
+	slices.SortStableFunc(keys, apikey.NewestFirst)
+	return keys, err
 }
 
 // Replace implements apikey.Store with one transaction of two items: the
@@ -252,19 +212,14 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 	doing := "putting " + successor.ID
 	put := s.putNew(successor)
 	earlier := false
-	err := s.transact(ctx, doing, write{types.TransactWriteItem{Update: &types.Update{
-		TableName:        &s.name,
-		Key:              apiKeyKey(hash),
-		UpdateExpression: aws.String("SET expires_at = :at"),
-		ConditionExpression: aws.String("merchant_id = :m AND " +
-			"(attribute_not_exists(expires_at) OR expires_at > :at)"),
-		ExpressionAttributeValues:           attributes{":m": text(merchantID), ":at": text(instant(at))},
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}}, func(old attributes) error {
+	err := s.transact(ctx, doing, s.with(change{key: apiKeyKey(hash), do: "SET expires_at = :at",
+		when:   "merchant_id = :m AND (attribute_not_exists(expires_at) OR expires_at > :at)",
+		values: attributes{":m": text(merchantID), ":at": text(instant(at))},
+	}, func(old attributes) error {
 		owner, _ := old[attrMerchantID].(*types.AttributeValueMemberS)
 		earlier = owner != nil && owner.Value == merchantID
 		return apikey.ErrNotFound
-	}}, put)
+	}), put)
 	if !earlier {
 		return err
 	}
@@ -278,13 +233,8 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 
 // Revoke implements apikey.Store.
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
-	item, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       apiKeyKey(hash),
-		UpdateExpression:          aws.String("SET revoked_at = if_not_exists(revoked_at, :at)"),
-		ConditionExpression:       aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: attributes{":m": text(merchantID), ":at": text(instant(at))},
-		ReturnValues:              types.ReturnValueAllNew,
-	})
+	item, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET revoked_at = if_not_exists(revoked_at, :at)", when: "merchant_id = :m",
+		values: attributes{":m": text(merchantID), ":at": text(instant(at))}, returns: types.ReturnValueAllNew})
 	if err != nil {
 		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
 	}
@@ -292,23 +242,8 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 }
 
 // All implements apikey.Store.
-func (s *APIKeys) All(ctx context.Context) (keys []apikey.Key, err error) {
-	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
-		TableName: &s.name, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("attribute_exists(key_id)"), // no entry of a book
-	}); pages.HasMorePages(); {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("reading table %s: %w", s.name, err)
-		}
-		for _, item := range page.Items {
-			k, err := decodeAPIKey(item)
-			if err != nil {
-				return nil, err
-			}
-			keys = append(keys, k)
-		}
-	}
-	return keys, nil
+func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
+	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of a book
 }
 
 // End gives the stored key of k.Hash the revocation and the expiry of k, each
@@ -322,14 +257,9 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 		if end.at.IsZero() {
 			continue
 		}
-		_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-			Key:                                 apiKeyKey(k.Hash),
-			UpdateExpression:                    aws.String("SET #end = :at"),
-			ConditionExpression:                 aws.String("attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)"),
-			ExpressionAttributeNames:            map[string]string{"#end": end.attribute},
-			ExpressionAttributeValues:           attributes{":at": text(instant(end.at))},
-			ReturnValuesOnConditionCheckFailure: allOld,
-		})
+		_, err := s.update(ctx, change{key: apiKeyKey(k.Hash), do: "SET #end = :at",
+			when:  "attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)",
+			names: map[string]string{"#end": end.attribute}, values: attributes{":at": text(instant(end.at))}})
 		if stored, ok := refused(err); ok && stored == nil {
 			return apikey.ErrNotFound
 		}

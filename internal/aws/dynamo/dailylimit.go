@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -33,7 +31,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	}
 	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
 	var conditions []string
-	names := map[string]string{"#ttl": attrTTL}
+	names := map[string]string{}
 	values := attributes{":zero": number(0), ":expiry": number(uint64(c.At.Add(spendKept).Unix()))}
 	add := func(i int, kind, name, amount string) {
 		a, room := fmt.Sprint("#", kind, i), fmt.Sprint(":", kind, i)
@@ -63,21 +61,14 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 			values[":count"], values[fmt.Sprint(":count", i)] = number(c.Count), number(l.Count-c.Count)
 		}
 	}
-	change := "SET " + strings.Join(set, ", ")
+	do := "SET " + strings.Join(set, ", ")
 	if key != "" {
-		change += " ADD #keys :keys"
-		names["#keys"], values[":keys"] = "keys", &types.AttributeValueMemberSS{Value: []string{key}}
-		values[":key"], values[":most"] = text(key), number(store.MaxDayKeys)
+		do += " ADD #keys :keys"
+		values[":keys"], values[":key"], values[":most"] = textSet(key), text(key), number(store.MaxDayKeys)
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                                 spendKey(c.Merchant, c.Mode, c.At),
-		UpdateExpression:                    &change,
-		ConditionExpression:                 aws.String(strings.Join(conditions, " AND ")),
-		ExpressionAttributeNames:            names,
-		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	_, err := s.update(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do, when: strings.Join(conditions, " AND "),
+		names: names, values: values})
 	if day, ok := refused(err); ok {
 		there, _ := day["keys"].(*types.AttributeValueMemberSS)
 		if key != "" && there != nil && len(there.Value) >= store.MaxDayKeys && !slices.Contains(there.Value, key) {
@@ -116,14 +107,9 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			values[":count"] = number(c.Count)
 		}
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       spendKey(c.Merchant, c.Mode, c.At),
-		UpdateExpression:          aws.String("SET " + strings.Join(set, ", ")),
-		ConditionExpression:       aws.String(strings.Join(conditions, " AND ")),
-		ExpressionAttributeNames:  names,
-		ExpressionAttributeValues: values,
-	}, once)
-	return outcome(err, nil, "refunding the day of "+c.Merchant) // a charge of another day, or none, stays
+	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
+		when: strings.Join(conditions, " AND "), names: names, values: values,
+	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }
 
 // spentAttr and countAttr name the attributes of a day's item that hold the sum

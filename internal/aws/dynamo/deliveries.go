@@ -22,10 +22,7 @@ func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return err
 	}
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: encodeDelivery(d), ConditionExpression: aws.String("attribute_not_exists(pk)"),
-	}, conflicts)
-	return outcome(err, nil, "putting "+d.Delivery)
+	return outcome(s.insert(ctx, encodeDelivery(d)), nil, "putting "+d.Delivery)
 }
 
 // Load implements webhook.DeliveryStore with one batch of two items.
@@ -58,48 +55,32 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	if err := webhook.FitsDelivery(d); err != nil {
 		return webhook.Delivery{}, err
 	}
-	added := encodeList(postItems(d.Attempts[min(attempts, len(d.Attempts)):]))
-	set := "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)"
-	var remove []string
-	values := attributes{
-		":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
-		":added": added, ":none": &types.AttributeValueMemberL{}, ":pending": text(string(webhook.Pending)),
+	c := change{
+		key:  deliveryKey(d.Ref),
+		do:   "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)",
+		when: "attempt_count = :read AND #status = :pending",
+		values: attributes{
+			":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
+			":added": encodeList(postItems(d.Attempts[min(attempts, len(d.Attempts)):])), ":none": &types.AttributeValueMemberL{},
+			":pending": text(string(webhook.Pending)),
+		},
 	}
-	names := map[string]string{"#status": "status", "#shard": attrShard, "#next_attempt_at": attrNextAttemptAt}
-	for name, value := range map[string]string{attrNextAttemptAt: instant(d.NextAttemptAt), attrShard: shardOf(d)} {
-		if value == "" {
-			remove = append(remove, "#"+name)
-			continue
-		}
-		set += ", #" + name + " = :" + name
-		values[":"+name] = text(value)
-	}
-	condition := "attempt_count = :read AND #status = :pending"
 	if d.Status == webhook.Delivered {
-		condition = "attempt_count = :read AND #status <> :status"
-		delete(values, ":pending")
+		c.when = "attempt_count = :read AND #status <> :status"
+		delete(c.values, ":pending")
 	}
+	item := encodeDelivery(d)
+	c.set(attrNextAttemptAt, item[attrNextAttemptAt])
+	c.set(attrShard, item[attrShard])
 	if attempts == 0 {
-		condition = "attribute_not_exists(pk) OR " + condition
-		item := encodeDelivery(d)
+		c.when = "attribute_not_exists(pk) OR " + c.when
 		for _, name := range deliveryFixed {
 			if item[name] != nil {
-				set += fmt.Sprintf(", #%s = :%[1]s", name)
-				names["#"+name], values[":"+name] = name, item[name]
+				c.set(name, item[name])
 			}
 		}
 	}
-	if len(remove) > 0 {
-		set += " REMOVE " + strings.Join(remove, ", ")
-	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                                 deliveryKey(d.Ref),
-		UpdateExpression:                    &set,
-		ConditionExpression:                 &condition,
-		ExpressionAttributeNames:            names,
-		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	_, err := s.update(ctx, c)
 	if item, ok := refused(err); ok {
 		return unrecorded(item, d)
 	}
@@ -135,7 +116,7 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 	if first >= end || limit <= 0 {
 		return list, nil
 	}
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+	for item, err := range s.query(ctx, "querying the deliveries of "+endpoint, &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("pk = :pk AND sk BETWEEN :first AND :end"),
 		ExpressionAttributeValues: attributes{
 			":pk": text(logPK(o, endpoint)), ":first": text(first), ":end": text(end),
@@ -148,7 +129,7 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 		Limit:                    aws.Int32(int32(min(limit+1, 1000))), // one more, since end is not listed
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("querying the deliveries of %s: %w", endpoint, err)
+			return nil, err
 		}
 		d, err := decodeDelivery(item)
 		if err != nil {
@@ -192,7 +173,7 @@ func (s *Webhooks) Due(ctx context.Context, now time.Time, limit int) ([]webhook
 func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, oldest bool) ([]webhook.Due, error) {
 	var due []webhook.Due
 	var errs []error
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+	for item, err := range s.query(ctx, fmt.Sprint("querying shard ", n), &dynamodb.QueryInput{
 		IndexName:                 aws.String(indexDue),
 		KeyConditionExpression:    aws.String("#shard = :shard AND next_attempt_at <= :now"),
 		ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
@@ -201,7 +182,7 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 		Limit:                     aws.Int32(int32(limit)),
 	}) {
 		if err != nil {
-			return due, errors.Join(append(errs, fmt.Errorf("querying shard %d: %w", n, err))...)
+			return due, errors.Join(append(errs, err)...)
 		}
 		d, err := decodeDelivery(item) // but for its keys it is empty
 		if err != nil {
@@ -218,12 +199,6 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 // Unpark implements webhook.DueStore. It removes the shard, and with it the item
 // from the due index.
 func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       deliveryKey(d.Ref),
-		UpdateExpression:          aws.String("REMOVE #shard"),
-		ConditionExpression:       aws.String("attribute_exists(#shard) AND next_attempt_at = :at"),
-		ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
-		ExpressionAttributeValues: attributes{":at": text(instant(d.At))},
-	})
-	return outcome(err, nil, "unparking "+d.Delivery)
+	return s.make(ctx, change{key: deliveryKey(d.Ref), do: "REMOVE #shard", when: "attribute_exists(#shard) AND next_attempt_at = :at",
+		values: attributes{":at": text(instant(d.At))}}, nil, "unparking "+d.Delivery)
 }

@@ -62,6 +62,8 @@ func units(a token.Amount) types.AttributeValue {
 
 func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
+func textSet(all ...string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: all} }
+
 // texts encodes a list of hashes.
 func texts(hashes []chain.Hash) types.AttributeValue {
 	list := make([]types.AttributeValue, len(hashes))

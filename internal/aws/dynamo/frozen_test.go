@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -61,7 +59,7 @@ func TestFrozen(t *testing.T) {
 				name = strings.Replace(name, ".Grant.Limits[0].", ".Grant.Daily.", 1)
 				key, field, _ := strings.Cut(name, ".")
 				if f.narrowed[key] && strings.HasPrefix(field, "Grant.") {
-					continue // see TestKeysWithInheritedLimits
+					continue // see TestGrantText of package apikey
 				}
 				field, _, _ = strings.Cut(name[strings.LastIndex(name, ".")+1:], "[")
 				if f.values[name] != was && gone[field] == "" {
@@ -69,49 +67,6 @@ func TestFrozen(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestKeysWithInheritedLimits: keys that were stored with limits of other keys, or with
-// limits beside the scope keys, only read payments. Keys with one limit keep it.
-func TestKeysWithInheritedLimits(t *testing.T) {
-	dynamotest.Client(t) // the outcome is of all versions together
-	pays, every := "payments:write payments:read", "payments:write payments:read webhooks keys recipients"
-	want := map[string]string{
-		"0704e1a a limit":                   "[" + pays + "] of [] {key_C926fM3ZM59x 100 5}",
-		"0704e1a a day beside keys":         "[payments:read] of [" + every + "] {key_Y44tDzJy4XGG 100 0}",
-		"0704e1a a count beside keys":       "[payments:read] of [payments:read keys] {key_LbAeQazmU8Oz 0 3}",
-		"0704e1a a maximum beside keys":     "[] of [payments:write keys] { 0 0}",
-		"0704e1a the book beside keys":      "[payments:read] of [" + every + "] { 0 0}",
-		"0704e1a another key's limit":       "[" + pays + "] of [] {key_Y44tDzJy4XGG 100 0}",
-		"0704e1a two limits":                "[payments:read] of [" + pays + "] {key_ca1IBAz8sHip 50 0}",
-		"0704e1a two limits and no reading": "[] of [payments:write webhooks] {key_FXi6chMo6l6m 100 2}",
-		"0704e1a two limits and keys":       "[payments:read] of [" + every + "] {key_fdsB1LFPO0E6 100 4}",
-		"0704e1a three limits":              "[payments:read] of [" + pays + "] {key_oE8MRtZ1WUVo 10 4}",
-		"2756cb0 till 3":                    "[] of [payments:write] {key_b 8 7}",
-		"2827b88 rotated":                   "[] of [payments:write recipients] {key_abcdefghijkd 7 7}",
-		"2827b88 ":                          "[] of [payments:write recipients] {key_abcdefghijkd 7 7}",
-	}
-	got := map[string]string{}
-	sums, err := os.ReadFile("testdata/frozen/SHA256SUMS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range []string{"0704e1a", "2756cb0", "2827b88"} {
-		t.Run(version, func(t *testing.T) {
-			dynamotest.Clear(t)
-			f := thaw(t, filepath.Join("testdata/frozen", version), string(sums))
-			all, err := f.keys.All(t.Context())
-			f.must(err)
-			for _, k := range all {
-				if k.Former != 0 || k.Grant != apikey.Full() && k.Scopes != 0 {
-					got[version+" "+strings.Trim(k.Label, "🧾\"\\\x7f")] = fmt.Sprintf("%v of %v %v", k.Scopes.List(), k.Former.List(), k.Daily)
-				}
-			}
-		})
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -291,10 +246,10 @@ func (f *thawed) readPayments(item frozen) {
 				errors.Join(err, rules.Unusable, historyErr))
 			return
 		}
-		denials, err := f.payments.Denied(ctx)
+		rules, err := f.payments.Rules(ctx)
 		f.must(err)
-		i := slices.IndexFunc(denials, func(d store.Denial) bool { return d.To.String() == sk })
-		f.add(key, denials[max(i, 0)], nil)
+		i := slices.IndexFunc(rules.Denied, func(d store.Denial) bool { return d.To.String() == sk })
+		f.add(key, rules.Denied[max(i, 0)], nil)
 	case "audit":
 		acts, err := f.payments.Acts(ctx, time.Unix(0, 0))
 		f.must(err)

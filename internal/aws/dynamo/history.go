@@ -53,7 +53,7 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		entries = entries[:min(len(entries), f.Limit-len(page))]
 		keys := make([]primaryKey, len(entries))
 		for i, entry := range entries {
-			keys[i] = paymentKey(string(entry.ID))
+			keys[i] = paymentKey(entry.ID)
 		}
 		items, err := s.batch(ctx, keys)
 		if err != nil {
@@ -135,7 +135,7 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 				return nil
 			}
 			in.FilterExpression = &filter
-			in.ExpressionAttributeNames = stateName
+			in.ExpressionAttributeNames = map[string]string{"#state": attrState}
 			in.Limit = aws.Int32(firstLook)
 		}
 		all = append(all, bucket{next: in})
@@ -173,23 +173,16 @@ func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n
 
 // Entries implements store.Books with a scan of the table, strongly consistent.
 func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
+	items := s.scan(ctx, "begins_with(pk, :payment) OR begins_with(pk, :tx) AND attribute_not_exists(payment_id)",
+		attributes{":payment": text(paymentPrefix), ":tx": text(txPrefix)})
 	return func(yield func(store.Entry, error) bool) {
-		pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
-			TableName:                 &s.name,
-			FilterExpression:          aws.String("begins_with(pk, :payment) OR begins_with(pk, :tx) AND attribute_not_exists(payment_id)"),
-			ExpressionAttributeValues: attributes{":payment": text(paymentPrefix), ":tx": text(txPrefix)},
-			ConsistentRead:            aws.Bool(true),
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
+		for item, err := range items {
 			if err != nil {
-				yield(store.Entry{}, fmt.Errorf("reading the whole table: %w", err))
+				yield(store.Entry{}, err)
 				return
 			}
-			for _, item := range page.Items {
-				if !yield(entryOf(item)) {
-					return
-				}
+			if !yield(entryOf(item)) {
+				return
 			}
 		}
 	}

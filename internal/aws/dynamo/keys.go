@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // Attributes that are keys of a table or an index. tables.go and template.yaml
@@ -53,38 +55,32 @@ func pair(pk, sk string) primaryKey { return primaryKey{attrPK: text(pk), attrSK
 
 // Items of the table ApiKeys.
 
-func apiKeyKey(hash [32]byte) primaryKey {
-	return primaryKey{attrKeyHash: text(hex.EncodeToString(hash[:]))}
-}
+func hashKey(hash string) primaryKey { return primaryKey{attrKeyHash: text(hash)} }
+
+func apiKeyKey(hash [32]byte) primaryKey { return hashKey(hex.EncodeToString(hash[:])) }
 
 // issuedPrefix begins the key of the item that names a merchant's lately issued
 // keys. A hash in hex has no "#".
 const issuedPrefix = "issued#"
 
-func issuedKey(merchantID string) primaryKey {
-	return primaryKey{attrKeyHash: text(issuedPrefix + merchantID)}
-}
+func issuedKey(merchantID string) primaryKey { return hashKey(issuedPrefix + merchantID) }
 
 // termsPrefix begins the key of the item with a merchant's terms.
 const termsPrefix = "merchant#"
 
-func termsKey(merchantID string) primaryKey {
-	return primaryKey{attrKeyHash: text(termsPrefix + merchantID)}
-}
+func termsKey(merchantID string) primaryKey { return hashKey(termsPrefix + merchantID) }
 
 // Items of the table Payments. A wallet and its pending transactions are one
 // partition, so that one query reads them in nonce order.
 
 const paymentPrefix = "payment#"
 
-func paymentKey(id string) primaryKey { return pair(paymentPrefix+id, "payment") }
+func paymentKey(id payment.ID) primaryKey { return pair(paymentPrefix+string(id), "payment") }
 
-func walletKey(chainID uint64, address string) primaryKey {
-	return pair(walletPK(chainID, address), "wallet")
-}
+func keyOf(id wallet.ID) primaryKey { return pair(walletPK(id), "wallet") }
 
-func pendingTxKey(chainID uint64, address string, nonce uint64) primaryKey {
-	return pair(walletPK(chainID, address), pendingTxSK(nonce))
+func pendingTxKey(id wallet.ID, nonce uint64) primaryKey {
+	return pair(walletPK(id), pendingTxSK(nonce))
 }
 
 const txPrefix = "tx#"
@@ -95,10 +91,9 @@ func spendKey(merchantID, mode string, now time.Time) primaryKey {
 	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
 }
 
-// walletListKey is the key of a wallet's entry in the list of its chain's
-// wallets.
-func walletListKey(chainID uint64, address string) primaryKey {
-	return pair(WalletPartition(chainID), walletListPrefix+address)
+// walletListKey is the key of a wallet's entry in the list of its chain's wallets.
+func walletListKey(id wallet.ID) primaryKey {
+	return pair(WalletPartition(id.ChainID), walletListPrefix+id.Address.String())
 }
 
 const walletListPrefix = "wallet#"
@@ -139,9 +134,7 @@ func listPrefix(merchantID, mode string) string { return "merchant#" + merchantI
 
 func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
 
-func walletPK(chainID uint64, address string) string {
-	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
-}
+func walletPK(id wallet.ID) string { return fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address) }
 
 const pendingTxPrefix = "pendingtx#"
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -26,29 +24,26 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		w, err := s.Wallet(ctx, n.Wallet)
 		return unreserved(n, w, err)
 	}
-	in := &dynamodb.UpdateItemInput{
-		Key: walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
-		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce " +
-			"= next_nonce + :one, " +
-			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
-		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
+	c := change{
+		key: keyOf(n.Wallet),
+		do: "SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce = next_nonce + :one, " +
+			"token_available = token_available - :amount, gas_available = gas_available - :gas",
+		when: "attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most AND " +
-			"attribute_exists(reserved_for)"),
-		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
-		ExpressionAttributeValues: attributes{
+			"attribute_exists(reserved_for)",
+		names: map[string]string{"#id": string(n.Payment)},
+		values: attributes{
 			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight),
 			":for": text(n.For),
 		},
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: allOld,
+		returns: types.ReturnValueAllNew,
 	}
 	if n.Share > 0 {
-		*in.UpdateExpression += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
-		*in.ConditionExpression += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"
-		in.ExpressionAttributeNames["#m"] = n.Merchant
-		in.ExpressionAttributeValues[":zero"], in.ExpressionAttributeValues[":cap"] = number(0), number(n.Share)
+		c.do += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
+		c.when += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"
+		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, number(0), number(n.Share)
 	}
-	item, err := s.update(ctx, in)
+	item, err := s.update(ctx, c)
 	if old, ok := refused(err); ok {
 		if old == nil {
 			return wallet.Wallet{}, wallet.ErrUnknown
@@ -68,9 +63,8 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 // reserveFirst reserves on a wallet that a version before had opened, without in_flight or
 // reserved_for: an update sets an element in a map that exists only.
 func (s *Payments) reserveFirst(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	err := s.change(ctx, n.Wallet, "adding maps to",
-		"SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)", "",
-		attributes{":none": &types.AttributeValueMemberM{}})
+	err := s.change(ctx, n.Wallet, "adding maps to", change{values: attributes{":none": &types.AttributeValueMemberM{}},
+		do: "SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)"})
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
@@ -95,62 +89,51 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 // Return implements store.Nonces. A caller that repeats it after a lost answer gets
 // ErrChanged.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
-	names, counted := map[string]string{"#id": string(n.Payment)}, ""
-	if n.Share > 0 {
-		names["#m"], counted = n.Merchant, ", in_flight.#m = if_not_exists(in_flight.#m, :one) - :one"
-	}
-	_, err := s.changeNamed(ctx, n.Wallet, names, "returning a nonce of",
-		"SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas"+counted+
-			" REMOVE reservations.#id, reserved_at.#id, reserved_for.#id ADD returned :one",
-		"reservations.#id = :nonce AND reserved_at.#id = :at AND next_nonce = :next AND attribute_not_exists(paused)",
-		attributes{
+	c := change{
+		do:    "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",
+		when:  "reservations.#id = :nonce AND reserved_at.#id = :at AND next_nonce = :next AND attribute_not_exists(paused)",
+		names: map[string]string{"#id": string(n.Payment)},
+		values: attributes{
 			":nonce": number(nonce), ":next": number(nonce + 1), ":at": text(instant(n.At)), ":one": number(1),
 			":amount": units(n.Amount), ":gas": units(n.Gas),
-		})
-	return err
+		},
+	}
+	if n.Share > 0 {
+		c.do, c.names["#m"] = c.do+", in_flight.#m = if_not_exists(in_flight.#m, :one) - :one", n.Merchant
+	}
+	c.do += " REMOVE reservations.#id, reserved_at.#id, reserved_for.#id ADD returned :one"
+	return s.change(ctx, n.Wallet, "returning a nonce of", c)
 }
 
 // Orphan implements store.Nonces.
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
-	_, err := s.changeNamed(ctx, id, map[string]string{"#id": string(holder)}, "orphaning a nonce of", "SET reserved_at.#id = :never",
-		"reservations.#id = :nonce",
-		attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))})
-	return err
+	return s.change(ctx, id, "orphaning a nonce of", change{do: "SET reserved_at.#id = :never", when: "reservations.#id = :nonce",
+		names:  map[string]string{"#id": string(holder)},
+		values: attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))}})
 }
 
 // Release implements store.Nonces.
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       walletKey(tx.ChainID, tx.Address.String()),
-		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id, reserved_for.#id"),
-		ConditionExpression:       aws.String("reservations.#id = :nonce"),
-		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
-		ExpressionAttributeValues: attributes{":nonce": number(tx.Nonce)},
-	})
+	_, err := s.update(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
+		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: attributes{":nonce": number(tx.Nonce)}})
 	return outcome(err, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
 // RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	err := s.change(ctx, id, "raising the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
-		attributes{":ceiling": number(ceiling)})
-	if errors.Is(err, store.ErrChanged) {
-		return nil // as high already
-	}
-	return err
+	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{do: "SET nonce_ceiling = :ceiling",
+		when: "nonce_ceiling < :ceiling", values: attributes{":ceiling": number(ceiling)}}))
 }
 
 // LowerCeiling implements store.Nonces. An expression has no maximum, so that the two are
 // tried in turn: a nonce that is returned in between leaves the ceiling to the next call.
 func (s *Payments) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	err := s.change(ctx, id, "lowering the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling > :ceiling AND next_nonce <= :ceiling",
-		attributes{":ceiling": number(ceiling)})
+	c := change{do: "SET nonce_ceiling = :ceiling", when: "nonce_ceiling > :ceiling AND next_nonce <= :ceiling",
+		values: attributes{":ceiling": number(ceiling)}}
+	err := s.change(ctx, id, "lowering the ceiling of", c)
 	if errors.Is(err, store.ErrChanged) {
-		err = s.change(ctx, id, "lowering the ceiling of", "SET nonce_ceiling = next_nonce", "next_nonce BETWEEN :ceiling AND nonce_ceiling",
-			attributes{":ceiling": number(ceiling)})
+		c.do, c.when = "SET nonce_ceiling = next_nonce", "next_nonce BETWEEN :ceiling AND nonce_ceiling"
+		err = s.change(ctx, id, "lowering the ceiling of", c)
 	}
-	if errors.Is(err, store.ErrChanged) {
-		return nil // as low already
-	}
-	return err
+	return unlessChanged(err)
 }

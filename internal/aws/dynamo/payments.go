@@ -41,12 +41,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 		return payment.Payment{}, false, err
 	}
 	sent := 0
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &s.name,
-		Item:                                encodePayment(p),
-		ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}, conflicts, counting(&sent))
+	err := s.insert(ctx, encodePayment(p), counting(&sent))
 	if there, ok := refused(err); ok && there != nil {
 		stored, err := decodePayment(there)
 		if err != nil {
@@ -63,7 +58,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 
 // Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
-	return get(ctx, s.table, paymentKey(string(id)), string(id), store.ErrNotFound, decodePayment)
+	return get(ctx, s.table, paymentKey(id), string(id), store.ErrNotFound, decodePayment)
 }
 
 // PaymentByHash implements store.Payments with two reads.
@@ -93,38 +88,26 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key: paymentKey(string(p.ID)),
-		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
-			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision"),
-		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
-		ExpressionAttributeNames: stateName,
-		ExpressionAttributeValues: attributes{
+	return s.make(ctx, change{
+		key: paymentKey(p.ID),
+		do: "SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
+			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision",
+		when: "#state = :prepared AND (revision = :old OR revision = :revision)",
+		values: attributes{
 			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": &types.AttributeValueMemberBOOL{Value: p.Memo()},
 			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
 			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},
-	})
-	return outcome(err, store.ErrChanged, "reassigning "+string(p.ID))
+	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
-
-// stateName is the placeholder of the attribute state, a reserved word.
-var stateName = map[string]string{"#state": attrState}
 
 // Discard implements store.Payments. When the SDK repeats it after a lost answer
 // the payment is gone, and the caller gets ErrChanged: whether this call or
 // another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName:                &s.name,
-		Key:                      paymentKey(string(p.ID)),
-		ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
-		ExpressionAttributeNames: stateName,
-		ExpressionAttributeValues: attributes{
-			":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
-		},
-	}, conflicts)
+	err := s.remove(ctx, change{key: paymentKey(p.ID), when: "#state = :prepared AND revision = :revision",
+		values: attributes{":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision)}})
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
 }
 
@@ -134,31 +117,27 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	set := "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, list_pk = :list, list_sk = :place"
-	names := map[string]string{"#state": attrState, "#mode": "mode"}
-	values := attributes{
-		":nobody": text(""), ":prepared": text(string(payment.Prepared)),
-		":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
-		":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+	c := change{
+		key: paymentKey(p.ID),
+		do: "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, " +
+			"list_pk = :list, list_sk = :place",
+		when: "merchant_id = :nobody AND #state <> :prepared",
+		values: attributes{
+			":nobody": text(""), ":prepared": text(string(payment.Prepared)),
+			":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
+			":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+		},
 	}
 	if p.Reference != "" {
-		set, names["#reference"], values[":reference"] = set+", #reference = :reference", "reference", text(p.Reference)
+		c.set("reference", text(p.Reference))
 	}
 	if len(p.Metadata) > 0 {
-		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata",
-			encode(struct{ M map[string]string }{p.Metadata})["M"]
+		c.set("metadata", encode(struct{ M map[string]string }{p.Metadata})["M"])
 	}
 	if p.Entries != nil {
-		set, names["#references"], values[":references"] = set+", #references = :references", "references", encodeReferences(p.Entries)
+		c.set("references", encodeReferences(p.Entries))
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       paymentKey(string(p.ID)),
-		UpdateExpression:          &set,
-		ConditionExpression:       aws.String("merchant_id = :nobody AND #state <> :prepared"),
-		ExpressionAttributeNames:  names,
-		ExpressionAttributeValues: values,
-	})
-	return outcome(err, store.ErrChanged, "adopting "+string(p.ID))
+	return s.make(ctx, c, store.ErrChanged, "adopting "+string(p.ID))
 }
 
 // Redact implements store.Payments. The list reads the same item.
@@ -166,20 +145,15 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	set := "SET event_body = :body"
-	names := map[string]string{"#state": attrState, "#reference": "reference"}
-	values := attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)), ":failed": text(string(payment.Failed))}
+	c := change{key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
+		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)),
+			":failed": text(string(payment.Failed))}}
 	if p.Entries != nil {
-		set, names["#references"], values[":references"] = set+", #references = :references", "references", encodeReferences(p.Entries)
+		c.set("references", encodeReferences(p.Entries))
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       paymentKey(string(p.ID)),
-		UpdateExpression:          aws.String(set + " REMOVE #reference, metadata"),
-		ConditionExpression:       aws.String("#state IN (:confirmed, :failed)"),
-		ExpressionAttributeNames:  names,
-		ExpressionAttributeValues: values,
-	})
-	return outcome(err, store.ErrChanged, "redacting "+string(p.ID))
+	c.set("reference", nil)
+	c.set("metadata", nil)
+	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
 }
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
@@ -188,33 +162,24 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	set := "SET #state = :state, version = :version, updated_at = :at"
-	values := attributes{
-		":committed": text(string(payment.Committed)), ":state": text(string(p.State)),
-		":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
-	}
+	c := change{key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at", when: "#state = :committed",
+		values: attributes{":committed": text(string(payment.Committed)), ":state": text(string(p.State)),
+			":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt))}}
 	if !p.Onchain.IsZero() {
-		set += ", onchain_tx_hash = :onchain, block_number = :block"
-		values[":onchain"], values[":block"] = text(p.Onchain.String()), number(p.Block)
+		c.set("onchain_tx_hash", text(p.Onchain.String()))
+		c.set("block_number", number(p.Block))
 	}
 	if p.Fee != nil {
-		set += ", network_fee = :fee"
-		values[":fee"] = text(p.Fee.String())
+		c.set("network_fee", text(p.Fee.String()))
 	}
 	if p.Failure != nil {
-		set += ", failure_code = :code, failure_message = :message"
-		values[":code"], values[":message"] = text(string(p.Failure.Code)), text(p.Failure.Message)
+		c.set("failure_code", text(string(p.Failure.Code)))
+		c.set("failure_message", text(p.Failure.Message))
 	}
 	if p.Event != nil {
-		set += ", event_id = :event, event_type = :type, event_body = :body"
-		values[":event"], values[":type"], values[":body"] = text(p.Event.ID), text(p.Event.Type), binary(p.Event.Body)
+		c.set("event_id", text(p.Event.ID))
+		c.set("event_type", text(p.Event.Type))
+		c.set("event_body", binary(p.Event.Body))
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       paymentKey(string(p.ID)),
-		UpdateExpression:          &set,
-		ConditionExpression:       aws.String("#state = :committed"),
-		ExpressionAttributeNames:  stateName,
-		ExpressionAttributeValues: values,
-	})
-	return outcome(err, store.ErrChanged, "finishing "+string(p.ID))
+	return s.make(ctx, c, store.ErrChanged, "finishing "+string(p.ID))
 }

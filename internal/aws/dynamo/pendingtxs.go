@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -23,21 +19,19 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 		return err
 	}
 	return s.transact(ctx, "committing "+string(p.ID),
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name,
-			Key:       paymentKey(string(p.ID)),
-			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision"),
-			ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
-			ExpressionAttributeNames: stateName,
-			ExpressionAttributeValues: attributes{
+		s.with(change{
+			key: paymentKey(p.ID),
+			do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
+				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
+			when: "#state = :prepared AND revision = :revision",
+			values: attributes{
 				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
 				":hash":    text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
 				":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
-		}}, is(store.ErrChanged)},
+		}, is(store.ErrChanged)),
 		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
 		s.putHash(p.TxHash, p.ID),
 	)
@@ -51,24 +45,17 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	}
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
-	names := map[string]string{"#state": attrState, "#hash": "hash"}
-	values := attributes{
-		":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier))),
+	c := change{
+		key: paymentKey(p.ID), do: "SET attempts = list_append(attempts, :attempt)",
+		when: "#state = :committed AND size(attempts) = :count", // attempts are only ever added
+		values: attributes{":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()),
+			":count": number(uint64(len(earlier)))},
 	}
-	condition, last := "#state = :committed AND size(attempts) = :count", len(earlier)-1 // attempts are only ever added
-	if last >= 0 {
-		condition += fmt.Sprintf(" AND attempts[%d].#hash = :last", last)
-		values[":last"] = text(earlier[last].String())
+	if last := len(earlier) - 1; last >= 0 {
+		c.when, c.values[":last"] = c.when+fmt.Sprintf(" AND attempts[%d].#hash = :last", last), text(earlier[last].String())
 	}
 	return s.transact(ctx, "adding an attempt to "+string(p.ID),
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName:                 &s.name,
-			Key:                       paymentKey(string(p.ID)),
-			UpdateExpression:          aws.String("SET attempts = list_append(attempts, :attempt)"),
-			ConditionExpression:       &condition,
-			ExpressionAttributeNames:  names,
-			ExpressionAttributeValues: values,
-		}}, is(store.ErrChanged)},
+		s.with(c, is(store.ErrChanged)),
 		s.bumpPendingTx(tx),
 		s.putHash(tx.Hash(), p.ID),
 	)
@@ -101,44 +88,35 @@ func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
 	if id != "" {
 		item["payment_id"] = text(string(id))
 	}
-	return s.put(item)
+	return s.put(item, "", nil, nil)
 }
 
 // bumpPendingTx sets the newest attempt of tx if the stored pending transaction
 // has exactly the attempts before it, else it is refused with ErrChanged.
 func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 	last := len(tx.Hashes) - 1
-	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
-	values := attributes{
-		":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
-		":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
+	c := change{
+		key:  pendingTxKey(tx.ID, tx.Nonce),
+		do:   "SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, signed_at = :at, gas_held = :gas",
+		when: "hashes = :earlier AND attribute_not_exists(payment_id)",
+		values: attributes{
+			":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
+			":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
+		},
 	}
 	if !tx.Noop() {
-		condition = "hashes = :earlier AND payment_id = :id"
-		values[":id"] = text(string(tx.Payment))
+		c.when, c.values[":id"] = "hashes = :earlier AND payment_id = :id", text(string(tx.Payment))
 	}
-	return write{types.TransactWriteItem{Update: &types.Update{
-		TableName: &s.name,
-		Key:       pendingTxKey(tx.ChainID, tx.Address.String(), tx.Nonce),
-		UpdateExpression: aws.String("SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, " +
-			"signed_at = :at, gas_held = :gas"),
-		ConditionExpression:       &condition,
-		ExpressionAttributeValues: values,
-	}}, is(store.ErrChanged)}
+	return s.with(c, is(store.ErrChanged))
 }
 
 // PendingTxs implements store.PendingTxs with one query, strongly consistent.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	txs = []wallet.PendingTx{}
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression: aws.String("pk = :wallet AND sk BETWEEN :from AND :end"),
-		ExpressionAttributeValues: attributes{
-			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":from": text(pendingTxSK(from)), ":end": text(pendingTxPrefix + "~"),
-		},
-		ConsistentRead: aws.Bool(true),
-	}) {
+	reading := "reading the pending transactions of " + id.Address.String()
+	for item, err := range s.partition(ctx, reading, walletPK(id), pendingTxSK(from), pendingTxPrefix+"~") {
 		if err != nil {
-			return nil, 0, fmt.Errorf("reading the pending transactions of %s: %w", id.Address, err)
+			return nil, 0, err
 		}
 		tx, err := decodePendingTx(id)(item)
 		if err != nil {
@@ -152,16 +130,12 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 
 // PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
-	key := pendingTxKey(id.ChainID, id.Address.String(), nonce)
-	return get(ctx, s.table, key, "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
+	return get(ctx, s.table, pendingTxKey(id, nonce), "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
 }
 
 // DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.name,
-		Key:       pendingTxKey(id.ChainID, id.Address.String(), nonce),
-	}, conflicts)
+	err := s.remove(ctx, change{key: pendingTxKey(id, nonce)})
 	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
 }
 
@@ -189,7 +163,7 @@ func encodePendingTx(tx wallet.PendingTx) attributes {
 		hashes[i] = h.String()
 	}
 	return encode(pendingTxItem{
-		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
+		PK: walletPK(tx.ID), SK: pendingTxSK(tx.Nonce),
 		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
 		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant,

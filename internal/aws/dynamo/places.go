@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -21,15 +19,13 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	if err := store.Within("places", most, store.MaxPlaces); err != nil {
 		return err
 	}
-	take := &dynamodb.UpdateItemInput{
-		Key: placesKey(p), UpdateExpression: aws.String("ADD held :place SET #ttl = :ttl"),
-		ConditionExpression:      aws.String("attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)"),
-		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: attributes{
-			":place": places(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
+	take := change{
+		key: placesKey(p), do: "ADD held :place SET #ttl = :ttl",
+		when: "attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)",
+		values: attributes{
+			":place": textSet(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
 			":ttl": number(uint64(now.Add(placesKept).Unix())),
 		},
-		ReturnValuesOnConditionCheckFailure: allOld,
 	}
 	_, err := s.update(ctx, take)
 	item, full := refused(err)
@@ -49,8 +45,7 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	if err := s.drop(ctx, p, ended...); err != nil {
 		return err
 	}
-	_, err = s.update(ctx, take)
-	return outcome(err, store.ErrFull, "taking a place of "+p.Merchant)
+	return s.make(ctx, take, store.ErrFull, "taking a place of "+p.Merchant)
 }
 
 // Leave implements store.Places.
@@ -60,16 +55,9 @@ func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 
 // drop removes places of a merchant.
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key: placesKey(of), UpdateExpression: aws.String("DELETE held :places"),
-		ExpressionAttributeValues: attributes{":places": places(names...)},
-	})
-	return outcome(err, nil, "leaving places of "+of.Merchant)
+	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}},
+		nil, "leaving places of "+of.Merchant)
 }
 
 func placesKey(p store.Place) primaryKey { return pair("places#"+p.Merchant, "places") }
 func placeName(p store.Place) string     { return instant(p.Until) + "#" + p.ID }
-
-func places(names ...string) types.AttributeValue {
-	return &types.AttributeValueMemberSS{Value: names}
-}

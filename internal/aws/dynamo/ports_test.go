@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -120,6 +122,41 @@ func TestARegistrationWithoutAnAddress(t *testing.T) {
 	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) ||
 		len(registry.Working(true))+len(registry.Working(false)) != 1 {
 		t.Errorf("%v, %v, want %v, of which one is a wallet", registry, err, want)
+	}
+}
+
+// TestWebhooksExpire: deliveries end 90 days after their creation, however they came to be
+// stored, and a deleted endpoint 90 days after its deletion; nothing else does.
+func TestWebhooksExpire(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).Webhooks
+	hooks, o := dynamo.NewWebhooks(db, table), webhook.Owner{Merchant: "mer_1", Mode: "test"}
+	stays, gone := webhook.Endpoint{Owner: o, ID: "we_1", CreatedAt: noon}, webhook.Endpoint{Owner: o, ID: "we_2", CreatedAt: noon}
+	added := webhook.Delivery{Ref: webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: "dlv_1"}, CreatedAt: noon, Status: webhook.Pending}
+	err := errors.Join(hooks.AddEndpoint(t.Context(), stays, 9), hooks.AddEndpoint(t.Context(), gone, 9),
+		hooks.AddDelivery(t.Context(), added))
+	gone.Status, gone.DeletedAt = webhook.Deleted, noon
+	_, saveErr := hooks.SaveEndpoint(t.Context(), gone)
+	ended := added
+	ended.Status = webhook.Cancelled
+	_, endErr := hooks.Record(t.Context(), ended, 0)
+	ended.Delivery = "dlv_2"
+	_, storeErr := hooks.Record(t.Context(), ended, 0)
+	out, scanErr := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table})
+	if err := errors.Join(err, saveErr, endErr, storeErr, scanErr); err != nil {
+		t.Fatal(err)
+	}
+	expire := map[string]bool{}
+	for _, item := range out.Items {
+		ttl, expires := item["ttl"].(*types.AttributeValueMemberN)
+		if expires && ttl.Value != fmt.Sprint(noon.AddDate(0, 0, 90).Unix()) {
+			t.Errorf("%v", item)
+		}
+		expire[item["sk"].(*types.AttributeValueMemberS).Value] = expires
+	}
+	want := map[string]bool{"count#test": false, "endpoint#test#we_1": false, "gone#test#we_2": true, "dlv_1": true, "dlv_2": true}
+	if diff := cmp.Diff(want, expire); diff != "" {
+		t.Errorf("items that expire (-want +got):\n%s", diff)
 	}
 }
 

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -32,7 +31,7 @@ func entryKeyText(merchant, mode string, a token.Address) string {
 }
 
 func entryKey(merchant, mode string, a token.Address) primaryKey {
-	return primaryKey{attrKeyHash: text(entryKeyText(merchant, mode, a))}
+	return hashKey(entryKeyText(merchant, mode, a))
 }
 
 func bookList(merchant, mode string) string { return "recipients#" + mode + "#" + merchant }
@@ -54,15 +53,10 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 // AddEntry implements recipient.Store. When the SDK repeats the put after a lost
 // answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name,
-		Item: encode(entryItem{
-			entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label,
-			instant(e.ActiveAt),
-		}),
-		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	err := s.insert(ctx, encode(entryItem{
+		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label,
+		instant(e.ActiveAt),
+	}))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
 		return stored, err == nil && stored == e, err
@@ -90,9 +84,9 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 		in.ExclusiveStartKey[attrMerchantID], in.ExclusiveStartKey[attrCreatedAt] = text(bookList(merchant, mode)), text(instant(from.CreatedAt))
 	}
 	page = []recipient.Entry{}
-	for item, err := range s.query(ctx, in) {
+	for item, err := range s.query(ctx, "querying a recipient book", in) {
 		if err != nil {
-			return nil, false, fmt.Errorf("querying a recipient book: %w", err)
+			return nil, false, err
 		}
 		if len(page) == limit {
 			return page, true, nil
@@ -109,10 +103,6 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 // DeleteEntry implements recipient.Store. When the SDK repeats it after a lost
 // answer the entry is gone, and the caller gets ErrNotFound.
 func (s *APIKeys) DeleteEntry(ctx context.Context, merchant, mode string, a token.Address) error {
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName:           &s.name,
-		Key:                 entryKey(merchant, mode, a),
-		ConditionExpression: aws.String("attribute_exists(key_hash)"),
-	})
+	err := s.remove(ctx, change{key: entryKey(merchant, mode, a), when: "attribute_exists(key_hash)"})
 	return outcome(err, recipient.ErrNotFound, "deleting an entry")
 }

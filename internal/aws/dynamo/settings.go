@@ -1,12 +1,14 @@
 package dynamo
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -26,11 +28,8 @@ func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	item := denialKey(coinAddress)
 	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
 	item["reason"] = text("no denial: the chain and the token of this table's payments")
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND " +
-			"token_contract = :token"),
-		ExpressionAttributeValues: attributes{":chain": item["chain_id"], ":token": item["token_contract"]},
-	})
+	err := s.replace(ctx, item, "attribute_not_exists(chain_id) OR chain_id = :chain AND token_contract = :token",
+		attributes{":chain": item["chain_id"], ":token": item["token_contract"]})
 	return outcome(err, store.ErrOtherCoin, "storing the coin")
 }
 
@@ -47,9 +46,9 @@ func settingsKey(version uint64) primaryKey {
 
 func keySettingsKey(version uint64) primaryKey {
 	if version == 0 {
-		return primaryKey{attrKeyHash: text("settings")}
+		return hashKey("settings")
 	}
-	return primaryKey{attrKeyHash: text(fmt.Sprintf("settings#%020d", version))}
+	return hashKey(fmt.Sprintf("settings#%020d", version))
 }
 
 // settingsItem is a version of settings.
@@ -95,23 +94,17 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 	}
 	under := func(k primaryKey) attributes {
 		item := encode(it)
-		for name, part := range k {
-			item[name] = part
-		}
+		maps.Copy(item, k)
 		return item
 	}
-	current := write{types.TransactWriteItem{Put: &types.Put{
-		TableName: &table.name, Item: under(key(0)),
-		ConditionExpression: aws.String("version = :version"), ExpressionAttributeValues: attributes{":version": number(stamp.Version)},
-	}}, is(store.ErrChanged)}
+	when, version := "version = :version", number(stamp.Version)
 	if stamp.Version == 0 {
-		current.Put.ConditionExpression = aws.String("attribute_not_exists(version) OR NOT attribute_type(version, :version)")
-		current.Put.ExpressionAttributeValues[":version"] = text("N")
+		when, version = "attribute_not_exists(version) OR NOT attribute_type(version, :version)", text("N")
 	}
-	writes := []write{current, table.put(under(key(it.Version)))}
+	writes := []write{table.put(under(key(0)), when, attributes{":version": version}, is(store.ErrChanged)),
+		table.put(under(key(it.Version)), "", nil, nil)}
 	if it.Version > settings.Kept {
-		writes = append(writes, write{types.TransactWriteItem{Delete: &types.Delete{TableName: &table.name,
-			Key: key(it.Version - settings.Kept)}}, nil})
+		writes = append(writes, table.without(change{key: key(it.Version - settings.Kept)}, nil))
 	}
 	return table.transact(ctx, "storing settings", writes...)
 }
@@ -175,4 +168,81 @@ func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, erro
 		return nil, err
 	}
 	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
+}
+
+// deniedPK is the partition of the operator's deny list, which one query reads.
+const deniedPK = "denied"
+
+// errNobody reports a denial of the zero address or a precompiled contract, under which the
+// settings and the coin are.
+var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
+
+func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
+
+// Deny implements store.Denials.
+func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
+	if d.To.IsZero() || d.To.IsPrecompile() {
+		return errNobody
+	}
+	others := 0
+	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
+		if err != nil {
+			return err
+		}
+		to, _ := item[attrSK].(*types.AttributeValueMemberS) // settings and the coin are no denials
+		if to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() && to.Value != coinAddress.String() {
+			others++
+		}
+	}
+	if err := store.FitsDenials(d, others); err != nil {
+		return err
+	}
+	item := denialKey(d.To)
+	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))
+	return outcome(s.replace(ctx, item, "", nil), nil, "denying "+d.To.String())
+}
+
+// Allow implements store.Denials.
+func (s *Payments) Allow(ctx context.Context, to token.Address) error {
+	if to.IsZero() || to.IsPrecompile() {
+		return errNobody
+	}
+	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
+}
+
+// Rules implements store.Settings with one strongly consistent query. A denial or a coin
+// that does not decode is an error: a payment could go to its recipient.
+func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
+	rules := store.Rules{Unusable: settings.ErrMissing}
+	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
+		if err != nil {
+			return store.Rules{}, err
+		}
+		var it struct {
+			To     string `dynamodbav:"sk"`
+			Reason string `dynamodbav:"reason"`
+			At     string `dynamodbav:"created_at"`
+
+			ChainID uint64 `dynamodbav:"chain_id"` // of the coin alone, as is the next
+			Token   string `dynamodbav:"token_contract"`
+		}
+		r := read(item, &it)
+		if it.To == (token.Address{}).String() {
+			rules.Settings, rules.Unusable = decodeSettings(s.name, settings.Payments, item)
+			continue
+		}
+		if it.To == coinAddress.String() && it.ChainID != 0 {
+			if rules.Coin, err = decoded(r, store.Coin{ChainID: it.ChainID, Token: r.address("token_contract", it.Token)}, "the coin"); err != nil {
+				return store.Rules{}, err
+			}
+			continue
+		}
+		d, err := decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
+		if err != nil {
+			return store.Rules{}, err
+		}
+		rules.Denied = append(rules.Denied, d)
+	}
+	slices.SortFunc(rules.Denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+	return rules, nil
 }

@@ -1,11 +1,13 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -60,18 +62,23 @@ func (t table) batch(ctx context.Context, keys []primaryKey) ([]attributes, erro
 	return nil, errThrottled
 }
 
-// query yields the items that a query finds. It reads a page when the items
-// before it are used up, and ends after an error.
-func (t table) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[attributes, error] {
-	in.TableName = &t.name
+// A pager reads pages of items.
+type pager[P any] interface {
+	HasMorePages() bool
+	NextPage(ctx context.Context, options ...func(*dynamodb.Options)) (P, error)
+}
+
+// paged yields the items of all pages. It reads a page when the items before it are used
+// up, and ends after an error, which says what it was reading.
+func paged[P any](ctx context.Context, reading string, pages pager[P], items func(P) []attributes) iter.Seq2[attributes, error] {
 	return func(yield func(attributes, error) bool) {
-		for pages := dynamodb.NewQueryPaginator(t.db, in); pages.HasMorePages(); {
+		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(nil, err)
+				yield(nil, fmt.Errorf("%s: %w", reading, err))
 				return
 			}
-			for _, item := range page.Items {
+			for _, item := range items(page) {
 				if !yield(item, nil) {
 					return
 				}
@@ -80,18 +87,163 @@ func (t table) query(ctx context.Context, in *dynamodb.QueryInput) iter.Seq2[att
 	}
 }
 
-// update updates one item and returns the attributes that in asks for.
-func (t table) update(ctx context.Context, in *dynamodb.UpdateItemInput, options ...func(*dynamodb.Options)) (attributes, error) {
+// query yields the items that a query finds.
+func (t table) query(ctx context.Context, reading string, in *dynamodb.QueryInput) iter.Seq2[attributes, error] {
 	in.TableName = &t.name
-	out, err := t.db.UpdateItem(ctx, in, append([]func(*dynamodb.Options){conflicts}, options...)...)
+	return paged(ctx, reading, dynamodb.NewQueryPaginator(t.db, in), func(p *dynamodb.QueryOutput) []attributes { return p.Items })
+}
+
+// scan yields the items of the whole table that a filter keeps, strongly consistent.
+func (t table) scan(ctx context.Context, filter string, values attributes) iter.Seq2[attributes, error] {
+	pages := dynamodb.NewScanPaginator(t.db, &dynamodb.ScanInput{
+		TableName: &t.name, FilterExpression: &filter, ExpressionAttributeValues: values, ConsistentRead: aws.Bool(true),
+	})
+	return paged(ctx, "reading table "+t.name, pages, func(p *dynamodb.ScanOutput) []attributes { return p.Items })
+}
+
+// partition yields the items of a partition in the order of their sort keys, strongly
+// consistent: those from one key to another, both included, or all if from is empty.
+func (t table) partition(ctx context.Context, reading, pk, from, to string) iter.Seq2[attributes, error] {
+	in := &dynamodb.QueryInput{KeyConditionExpression: aws.String("pk = :pk"), ConsistentRead: aws.Bool(true),
+		ExpressionAttributeValues: attributes{":pk": text(pk)}}
+	if from != "" {
+		*in.KeyConditionExpression += " AND sk BETWEEN :from AND :to"
+		in.ExpressionAttributeValues[":from"], in.ExpressionAttributeValues[":to"] = text(from), text(to)
+	}
+	return t.query(ctx, reading, in)
+}
+
+// all decodes items until there is an error.
+func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, error)) ([]T, error) {
+	list := []T{}
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		v, err := decode(item)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// A change is a write of one item: what it does, and the condition under which, which holds
+// always if it is empty. A "#name" in both is the attribute of that name, or of the name that
+// names has for it.
+type change struct {
+	key      primaryKey
+	do, when string
+	names    map[string]string
+	values   attributes
+	unset    []string          // placeholders that are removed
+	returns  types.ReturnValue // the zero value: none
+}
+
+// set has c, which does nothing but set attributes, set one more, or remove it if value is
+// nil.
+func (c *change) set(name string, value types.AttributeValue) {
+	if value == nil {
+		c.unset = append(c.unset, "#"+name)
+		return
+	}
+	if c.do += ", "; c.do == ", " {
+		c.do = "SET "
+	}
+	c.do += fmt.Sprintf("#%s = :%[1]s", name)
+	c.values[":"+name] = value
+}
+
+// expression returns what c does.
+func (c change) expression() *string {
+	if len(c.unset) > 0 {
+		c.do += " REMOVE " + strings.Join(c.unset, ", ")
+	}
+	return &c.do
+}
+
+// placeholders returns the names of all attributes, nil for none: DynamoDB refuses an empty map.
+func (c change) placeholders() map[string]string {
+	var names map[string]string
+	for _, word := range strings.FieldsFunc(*c.expression()+" "+c.when, func(r rune) bool { return strings.ContainsRune(" ,.()[]", r) }) {
+		if name, found := strings.CutPrefix(word, "#"); found {
+			if names == nil {
+				names = map[string]string{}
+			}
+			names[word] = cmp.Or(c.names[word], name)
+		}
+	}
+	return names
+}
+
+// condition returns the condition, nil for none.
+func (c change) condition() *string {
+	if c.when == "" {
+		return nil
+	}
+	return &c.when
+}
+
+// onFailure has a failed condition return the stored item.
+func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
+	if c.when == "" {
+		return ""
+	}
+	return types.ReturnValuesOnConditionCheckFailureAllOld
+}
+
+// update makes a change, and the item if there is none. It returns the attributes that c asks for.
+func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
+	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
+		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
+	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
 	if err != nil {
 		return nil, err
 	}
 	return out.Attributes, nil
 }
 
-// allOld makes a write whose condition fails return the stored item.
-const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+// make makes a change. It returns refusal if its condition fails; nil stands for a change
+// that was made before.
+func (t table) make(ctx context.Context, c change, refusal error, doing string, options ...func(*dynamodb.Options)) error {
+	_, err := t.update(ctx, c, options...)
+	return outcome(err, refusal, doing)
+}
+
+// insert puts an item if none is stored under its key.
+func (t table) insert(ctx context.Context, item attributes, options ...func(*dynamodb.Options)) error {
+	return t.replace(ctx, item, absent(item), nil, options...)
+}
+
+// absent is the condition that no item is stored under the key of item.
+func absent(item attributes) string {
+	if item[attrKeyHash] != nil {
+		return "attribute_not_exists(key_hash)"
+	}
+	return "attribute_not_exists(pk)"
+}
+
+// replace puts an item over any other under its key, under a condition.
+func (t table) replace(ctx context.Context, item attributes, when string, values attributes, options ...func(*dynamodb.Options)) error {
+	c := change{when: when}
+	_, err := t.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
+	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
+	return err
+}
+
+// remove deletes the item of a change that does nothing else.
+func (t table) remove(ctx context.Context, c change) error {
+	_, err := t.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
+		ExpressionAttributeValues: c.values,
+	}, conflicts)
+	return err
+}
 
 // refused reports whether err is the failed condition of a write of one item.
 // It returns the stored item if the write asked for it, nil if there is none.
@@ -116,9 +268,8 @@ func outcome(err, refusal error, doing string) error {
 }
 
 // A write is one item of a transaction. A failed condition of it stands for the
-// error that refusal returns for the stored item, which is nil if there is none
-// or the write did not ask for it. A nil refusal stands for a write that was
-// made before.
+// error that refusal returns for the stored item, which is nil if there is none. A nil refusal
+// stands for a write that was made before.
 type write struct {
 	types.TransactWriteItem
 	refusal func(stored attributes) error
@@ -127,16 +278,34 @@ type write struct {
 // is is the refusal of a write that always stands for err.
 func is(err error) func(attributes) error { return func(attributes) error { return err } }
 
-// put puts an item over any other under its key.
-func (t table) put(item attributes) write {
-	return write{types.TransactWriteItem{Put: &types.Put{TableName: &t.name, Item: item}}, nil}
+// put puts an item over any other under its key, under a condition.
+func (t table) put(item attributes, when string, values attributes, refusal func(attributes) error) write {
+	c := change{when: when}
+	return write{types.TransactWriteItem{Put: &types.Put{
+		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: c.onFailure(),
+	}}, refusal}
 }
 
 // putAbsent puts an item if none is stored under its key.
 func (t table) putAbsent(item attributes, refusal func(attributes) error) write {
-	w := t.put(item)
-	w.Put.ConditionExpression, w.refusal = aws.String("attribute_not_exists(pk)"), refusal
-	return w
+	return t.put(item, absent(item), nil, refusal)
+}
+
+// with makes a change.
+func (t table) with(c change, refusal func(attributes) error) write {
+	return write{types.TransactWriteItem{Update: &types.Update{
+		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
+		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
+	}}, refusal}
+}
+
+// without deletes the item of a change that does nothing else.
+func (t table) without(c change, refusal func(attributes) error) write {
+	return write{types.TransactWriteItem{Delete: &types.Delete{
+		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
+		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
+	}}, refusal}
 }
 
 // transact makes all writes or none. It returns the refusal of the first write

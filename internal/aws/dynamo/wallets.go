@@ -11,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -25,39 +23,32 @@ import (
 
 // Register implements store.Wallets.
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
-	item := walletListKey(r.ChainID, r.Address.String())
+	item := walletListKey(r.ID)
 	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
 	if !r.Replaces.IsZero() {
 		item["replaces"] = text(r.Replaces.String())
 	}
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item,
-		ConditionExpression: aws.String("attribute_not_exists(pk)")})
-	return outcome(err, nil, "registering "+r.Address.String())
+	return outcome(s.insert(ctx, item), nil, "registering "+r.Address.String())
 }
 
 // SetState implements store.Wallets.
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
-	w := s.setState(id, from, to, at)
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key: w.Update.Key, UpdateExpression: w.Update.UpdateExpression, ConditionExpression: w.Update.ConditionExpression,
-		ExpressionAttributeNames: w.Update.ExpressionAttributeNames, ExpressionAttributeValues: w.Update.ExpressionAttributeValues,
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	_, err := s.update(ctx, moving(id, from, to, at))
 	if stored, failed := refused(err); failed {
-		return w.refusal(stored)
+		return unmoved(to)(stored)
 	}
 	return outcome(err, nil, "changing the state of "+id.Address.String())
 }
 
-// setState moves a registration from one state to another.
-func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) write {
-	return write{types.TransactWriteItem{Update: &types.Update{
-		TableName: &s.name, Key: walletListKey(id.ChainID, id.Address.String()),
-		UpdateExpression: aws.String("SET #state = :to, since = :at"), ConditionExpression: aws.String("#state = :from"),
-		ExpressionAttributeNames:            stateName,
-		ExpressionAttributeValues:           attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))},
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}}, func(stored attributes) error {
+// moving moves a registration from one state to another.
+func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
+	return change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
+		values: attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))}}
+}
+
+// unmoved judges the registration that is not in the state from which it was to move.
+func unmoved(to wallet.State) func(attributes) error {
+	return func(stored attributes) error {
 		switch is, _ := stored[attrState].(*types.AttributeValueMemberS); {
 		case is == nil:
 			return wallet.ErrUnknown
@@ -66,7 +57,7 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) w
 		default:
 			return store.ErrChanged
 		}
-	}}
+	}
 }
 
 // Retire implements store.Wallets with one transaction. The registration is the first
@@ -74,11 +65,9 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) w
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
 	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
 	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)
-	return s.transact(ctx, "retiring "+w.Address.String(), s.setState(w.ID, wallet.Draining, wallet.Retired, at),
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name, Key: walletKey(w.ChainID, w.Address.String()), UpdateExpression: aws.String("SET paused = :retired"),
-			ConditionExpression: &condition, ExpressionAttributeValues: values,
-		}}, is(store.ErrChanged)})
+	return s.transact(ctx, "retiring "+w.Address.String(),
+		s.with(moving(w.ID, wallet.Draining, wallet.Retired, at), unmoved(wallet.Retired)),
+		s.with(change{key: keyOf(w.ID), do: "SET paused = :retired", when: condition, values: values}, is(store.ErrChanged)))
 }
 
 // paused returns the condition that a wallet is paused for a reason, which it adds to values.
@@ -100,35 +89,24 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	}
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name, Key: walletListKey(w.ChainID, w.Address.String()),
-			UpdateExpression: aws.String("SET opened = :yes, #state = if_not_exists(#state, :draining), signer = " +
-				"if_not_exists(signer, :secret)"),
-			ExpressionAttributeNames: stateName,
-			ExpressionAttributeValues: attributes{
-				":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)),
-				":secret": text(string(wallet.InSecret)),
-			},
-		}}, nil})
+		s.with(change{
+			key: walletListKey(w.ID),
+			do:  "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)",
+			values: attributes{":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)),
+				":secret": text(string(wallet.InSecret))},
+		}, nil))
 }
 
 // Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	return get(ctx, s.table, walletKey(id.ChainID, id.Address.String()), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
+	return get(ctx, s.table, keyOf(id), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
 
 // Wallets implements store.Wallets with one query, strongly consistent. The address is in
 // the key of each registration: the zero address stands for a key without one.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
-	var registry wallet.Registry
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("pk = :wallets"),
-		ExpressionAttributeValues: attributes{":wallets": text(WalletPartition(chainID))},
-		ConsistentRead:            aws.Bool(true),
-	}) {
-		if err != nil {
-			return nil, fmt.Errorf("reading the registry of chain %d: %w", chainID, err)
-		}
+	pk := WalletPartition(chainID)
+	registry, err := all(s.partition(ctx, "reading the registry of "+pk, pk, "", ""), func(item attributes) (wallet.Registration, error) {
 		var it struct {
 			SK     string `dynamodbav:"sk"`
 			State  string `dynamodbav:"state"`
@@ -151,10 +129,10 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 		if len(r.errs) > 0 {
 			w = wallet.Registration{ID: w.ID, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
 		}
-		registry = append(registry, w)
-	}
+		return w, nil
+	})
 	slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	return registry, nil
+	return registry, err
 }
 
 // comparisonItem is the item of what runs have learned of a chain, beside its key.
@@ -181,13 +159,12 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 	if !c.Final.Hash.IsZero() {
 		it.Hash = c.Final.Hash.String()
 	}
-	put := &dynamodb.PutItemInput{TableName: &s.name, Item: encode(it), ConditionExpression: aws.String("attribute_not_exists(revision)")}
-	maps.Copy(put.Item, comparedKey(chainID, s.name))
+	item, when, values := encode(it), "attribute_not_exists(revision)", attributes(nil)
+	maps.Copy(item, comparedKey(chainID, s.name))
 	if c.Revision > 0 {
-		put.ConditionExpression, put.ExpressionAttributeValues = aws.String("revision = :read"), attributes{":read": number(c.Revision)}
+		when, values = "revision = :read", attributes{":read": number(c.Revision)}
 	}
-	_, err := s.db.PutItem(ctx, put)
-	return outcome(err, store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
+	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
 }
 
 // Compared implements store.Wallets.
@@ -214,13 +191,18 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 
 // Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	err := s.change(ctx, id, "claiming", "SET claimed_by = :by, claimed_until = :until",
-		"(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))})
+	err := s.change(ctx, id, "claiming", change{do: "SET claimed_by = :by, claimed_until = :until",
+		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
+		values: attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))}})
+	return err == nil, unlessChanged(err)
+}
+
+// unlessChanged returns err, nil if it is store.ErrChanged: the wallet is as it is to be, or not the caller's.
+func unlessChanged(err error) error {
 	if errors.Is(err, store.ErrChanged) {
-		return false, nil
+		return nil
 	}
-	return err == nil, err
+	return err
 }
 
 // Reconcile implements store.Wallets.
@@ -228,22 +210,23 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
 		return err
 	}
-	values := attributes{
-		":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
-	}
-	set, condition := "SET token_available = :token, gas_available = :gas", "next_nonce = :next AND attribute_not_exists(returned)"
+	c := change{do: "SET token_available = :token, gas_available = :gas", when: "next_nonce = :next AND attribute_not_exists(returned)",
+		values: attributes{
+			":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
+		}}
 	if w.Returned > 0 {
-		condition, values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
+		c.when, c.values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
 	}
-	if perMerchant != nil {
-		counts := &types.AttributeValueMemberM{Value: attributes{}}
-		for merchant, n := range perMerchant {
-			counts.Value[merchant] = number(n)
-		}
-		set, values[":counts"] = set+", in_flight = :counts", counts
+	if perMerchant == nil {
+		return s.change(ctx, w.ID, "reconciling", c)
 	}
-	item, err := s.changeNamed(ctx, w.ID, nil, "reconciling", set, condition, values)
-	if err != nil || perMerchant == nil {
+	counts := &types.AttributeValueMemberM{Value: attributes{}}
+	for merchant, n := range perMerchant {
+		counts.Value[merchant] = number(n)
+	}
+	c.do, c.values[":counts"], c.returns = c.do+", in_flight = :counts", counts, types.ReturnValueAllNew
+	item, err := s.changed(ctx, w.ID, "reconciling", c)
+	if err != nil {
 		return err
 	}
 	return s.forgetTaken(ctx, w.ID, item)
@@ -262,69 +245,46 @@ func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attribute
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := s.changeNamed(ctx, id, names, "counting the nonces of",
-		"ADD recounts :one REMOVE "+strings.Join(slices.Sorted(maps.Keys(names)), ", "), "",
-		attributes{":one": number(1)})
-	return err
+	return s.change(ctx, id, "counting the nonces of", change{names: names, values: attributes{":one": number(1)},
+		do: "ADD recounts :one REMOVE " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")})
 }
 
 // Advance implements store.Wallets.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
-	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, noops_below = :noops", "next_nonce <= :next",
-		attributes{":next": number(next), ":noops": number(noopsBelow)})
-	if errors.Is(err, store.ErrChanged) {
-		return nil
-	}
-	return err
+	return unlessChanged(s.change(ctx, id, "advancing", change{do: "SET next_nonce = :next, noops_below = :noops",
+		when: "next_nonce <= :next", values: attributes{":next": number(next), ":noops": number(noopsBelow)}}))
 }
-
-// unexplained replaces an empty reason, which would read as not paused.
-const unexplained = "unexplained"
 
 // Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
-	return s.change(ctx, id, "pausing", "SET paused = :reason", "",
-		attributes{":reason": text(cmp.Or(reason, unexplained))})
+	return s.change(ctx, id, "pausing", change{do: "SET paused = :reason",
+		values: attributes{":reason": text(cmp.Or(reason, wallet.Unexplained))}})
 }
 
 // Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
-	values := attributes{}
-	condition := "(" + paused(values, ":from", from) + " OR " + paused(values, ":to", to) + ")"
-	change := "REMOVE paused"
+	c := change{do: "REMOVE paused", values: attributes{}}
+	c.when = "(" + paused(c.values, ":from", from) + " OR " + paused(c.values, ":to", to) + ")"
 	if to != "" {
-		change = "SET paused = :to"
+		c.do = "SET paused = :to"
 	}
-	if len(values) == 0 {
-		values = nil // DynamoDB refuses an empty map
+	if len(c.values) == 0 {
+		c.values = nil // DynamoDB refuses an empty map
 	}
-	return s.change(ctx, id, "changing the pause of", change, condition, values)
+	return s.change(ctx, id, "changing the pause of", c)
 }
 
-// change changes a stored wallet under a condition; an empty one always holds.
-// It returns wallet.ErrUnknown if the wallet is not stored, and
-// store.ErrChanged if the stored one does not meet the condition.
-func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
-	_, err := s.changeNamed(ctx, id, nil, doing, change, condition, values)
+// change changes a stored wallet. It returns wallet.ErrUnknown if the wallet is not stored,
+// and store.ErrChanged if the stored one does not meet the condition.
+func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c change) error {
+	_, err := s.changed(ctx, id, doing, c)
 	return err
 }
 
-// changeNamed is change with names for attributes. It returns the item that it wrote.
-func (s *Payments) changeNamed(ctx context.Context, id wallet.ID, names map[string]string, doing, change, condition string,
-	values attributes) (attributes, error) {
-	exists := "attribute_exists(pk)"
-	if condition != "" {
-		exists += " AND " + condition
-	}
-	written, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                                 walletKey(id.ChainID, id.Address.String()),
-		UpdateExpression:                    &change,
-		ConditionExpression:                 &exists,
-		ExpressionAttributeNames:            names,
-		ExpressionAttributeValues:           values,
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+// changed is change that returns the attributes that c asks for.
+func (s *Payments) changed(ctx context.Context, id wallet.ID, doing string, c change) (attributes, error) {
+	c.key, c.when = keyOf(id), strings.TrimSuffix("attribute_exists(pk) AND "+c.when, " AND ")
+	written, err := s.update(ctx, c)
 	if item, failed := refused(err); failed && item == nil {
 		return nil, wallet.ErrUnknown
 	}
@@ -355,7 +315,7 @@ type walletItem struct {
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
+		PK: walletPK(w.ID), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
 		NoopsBelow:   w.NoopsBelow,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, ReservedFor: map[string]string{}, InFlight: map[string]int64{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),

@@ -3,10 +3,6 @@ package dynamo
 import (
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
@@ -59,36 +55,20 @@ func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 // updateEndpoint sets e's attributes one by one if the stored version is read. It
 // never puts the whole item: while a deployment is under way, an older binary must
 // not erase the attributes that a newer one has added.
-func updateEndpoint(e webhook.Endpoint, read int64) *dynamodb.UpdateItemInput {
+func updateEndpoint(e webhook.Endpoint, read int64) change {
 	item := encodeEndpoint(e, nil)
-	names := map[string]string{}
-	values := attributes{":read": number(uint64(read))}
-	var set, remove []string
+	c := change{key: endpointKey(e.Owner, e.ID), when: "#version = :read", values: attributes{":read": number(uint64(read))}}
 	for name, value := range item {
 		if !slices.Contains(endpointFixed, name) {
-			names["#"+name], values[":"+name] = name, value
-			set = append(set, "#"+name+" = :"+name)
+			c.set(name, value)
 		}
 	}
 	for _, name := range endpointOptional {
 		if item[name] == nil {
-			names["#"+name] = name
-			remove = append(remove, "#"+name)
+			c.set(name, nil)
 		}
 	}
-	slices.Sort(set)
-	expression := "SET " + strings.Join(set, ", ")
-	if len(remove) > 0 {
-		expression += " REMOVE " + strings.Join(remove, ", ")
-	}
-	return &dynamodb.UpdateItemInput{
-		Key:                                 endpointKey(e.Owner, e.ID),
-		UpdateExpression:                    &expression,
-		ConditionExpression:                 aws.String("#version = :read"),
-		ExpressionAttributeNames:            names,
-		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}
+	return c
 }
 
 func decodeEndpoint(item attributes) (webhook.Endpoint, error) {

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,39 +36,19 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 	}
 	return s.transact(ctx, "putting "+e.ID,
 		s.putAbsent(encodeEndpoint(e, endpointKey(e.Owner, e.ID)), nil), // ids are random: the same endpoint is there
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name, Key: countKey(e.Owner),
-			UpdateExpression:    aws.String("ADD endpoints :one"),
-			ConditionExpression: aws.String("attribute_not_exists(endpoints) OR endpoints < :limit"),
-			ExpressionAttributeValues: attributes{
-				":one": number(1), ":limit": number(uint64(max(limit, 0))),
-			},
-		}}, is(webhook.ErrLimit)})
+		s.with(change{
+			key: countKey(e.Owner), do: "ADD endpoints :one",
+			when:   "attribute_not_exists(endpoints) OR endpoints < :limit",
+			values: attributes{":one": number(1), ":limit": number(uint64(max(limit, 0)))},
+		}, is(webhook.ErrLimit)))
 }
 
 // Endpoints implements webhook.EndpointStore with one query of one page.
 func (s *Webhooks) Endpoints(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
-	list := []webhook.Endpoint{}
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression: aws.String("pk = :pk AND begins_with(sk, :prefix)"),
-		ExpressionAttributeValues: attributes{
-			":pk": text(o.Merchant), ":prefix": text(endpointPrefix + o.Mode + "#"),
-		},
-		ConsistentRead: aws.Bool(true),
-	}) {
-		if err != nil {
-			return nil, fmt.Errorf("querying the webhooks of %s: %w", o.Merchant, err)
-		}
-		e, err := decodeEndpoint(item)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, e)
-	}
-	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
-	return list, nil
+	prefix := endpointPrefix + o.Mode + "#"
+	list, err := all(s.partition(ctx, "querying the webhooks of "+o.Merchant, o.Merchant, prefix, prefix+"~"), decodeEndpoint)
+	slices.SortFunc(list, webhook.NewestFirst)
+	return list, err
 }
 
 // Endpoint implements webhook.EndpointStore.
@@ -114,21 +93,14 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 	gone := e
 	gone.Version++
 	return gone, s.transact(ctx, "removing "+e.ID,
-		write{types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &s.name, Key: endpointKey(e.Owner, e.ID),
-			ConditionExpression:                 aws.String("version = :read"),
-			ExpressionAttributeValues:           attributes{":read": number(uint64(e.Version))},
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}}, func(stored attributes) error {
-			if stored == nil {
-				return webhook.ErrNotFound
-			}
-			return webhook.ErrConflict
-		}},
-		s.put(encodeEndpoint(gone, goneKey(e.Owner, e.ID))),
-		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name, Key: countKey(e.Owner),
-			UpdateExpression:          aws.String("ADD endpoints :less"),
-			ExpressionAttributeValues: attributes{":less": &types.AttributeValueMemberN{Value: "-1"}},
-		}}, nil})
+		s.without(change{key: endpointKey(e.Owner, e.ID), when: "version = :read", values: attributes{":read": number(uint64(e.Version))}},
+			func(stored attributes) error {
+				if stored == nil {
+					return webhook.ErrNotFound
+				}
+				return webhook.ErrConflict
+			}),
+		s.put(encodeEndpoint(gone, goneKey(e.Owner, e.ID)), "", nil, nil),
+		s.with(change{key: countKey(e.Owner), do: "ADD endpoints :less",
+			values: attributes{":less": &types.AttributeValueMemberN{Value: "-1"}}}, nil))
 }

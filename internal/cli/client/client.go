@@ -41,22 +41,22 @@ type Problem struct {
 	Code         string // the stable code; "" in a 401, in a 422 and for unknown routes
 }
 
-// Error tells the request and the answer. No key is part of either.
+// Error has the request and the answer. No key is part of either.
 func (p *Problem) Error() string {
 	return fmt.Sprintf("%s %s answered %d %s", p.Method, p.Path, p.Status, bytes.TrimSpace(p.Body))
 }
 
-// Detail tells why, in the API's words: its detail and code, or the whole body.
+// Detail returns why, in the API's words: its detail and code, or the whole body.
 func (p *Problem) Detail() string {
-	var told struct {
+	var problem struct {
 		Detail any `json:"detail"`
 	}
-	if err := json.Unmarshal(p.Body, &told); err != nil || told.Detail == nil {
+	if err := json.Unmarshal(p.Body, &problem); err != nil || problem.Detail == nil {
 		return string(bytes.TrimSpace(p.Body))
 	}
-	text, plain := told.Detail.(string)
+	text, plain := problem.Detail.(string)
 	if !plain {
-		b, _ := json.Marshal(told.Detail) // it was JSON
+		b, _ := json.Marshal(problem.Detail) // it was JSON
 		text = string(b)
 	}
 	return strings.TrimSpace(p.Code + " " + text)
@@ -108,11 +108,11 @@ func ask[T any](ctx context.Context, c *Client, method, path string, v any, head
 		return value, err
 	}
 	if a.Status < 200 || a.Status > 299 {
-		var told struct {
+		var problem struct {
 			Code string `json:"code"`
 		}
-		_ = json.Unmarshal(a.Body, &told) // a body without a code leaves it empty
-		return value, &Problem{a, method, path, told.Code}
+		_ = json.Unmarshal(a.Body, &problem) // a body without a code leaves it empty
+		return value, &Problem{a, method, path, problem.Code}
 	}
 	if err = json.Unmarshal(a.Body, &value); err != nil {
 		err = fmt.Errorf("reading the answer to %s %s: %w", method, path, err)
@@ -137,7 +137,7 @@ type Order struct {
 	Metadata map[string]string `json:"metadata,omitempty"` // not of an entry
 }
 
-// A Payment is a merchant's payment as the API tells it, in an answer or in an
+// A Payment is a merchant's payment as the API returns it, in an answer or in an
 // event.
 type Payment struct {
 	Hash      string      `json:"tx_hash"` // the payment's identity for ever
@@ -222,11 +222,9 @@ type Webhook struct {
 	Secret string `json:"secret"` // only in the answer that created it
 }
 
-// CreateWebhook registers an endpoint for events of those types, or of all types
-// if there are none.
-func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string, types ...string) (Webhook, error) {
-	return ask[Webhook](ctx, c, "POST", "/webhooks",
-		map[string]any{"url": endpoint, "description": description, "event_types": append([]string{}, types...)})
+// CreateWebhook registers an endpoint for all events.
+func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string) (Webhook, error) {
+	return ask[Webhook](ctx, c, "POST", "/webhooks", map[string]string{"url": endpoint, "description": description})
 }
 
 // DeleteWebhook deletes an endpoint; its pending deliveries are cancelled.

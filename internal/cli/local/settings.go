@@ -35,7 +35,7 @@ type Settings struct {
 	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
-	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may fill; 100 is no limit."`
+	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may use; 100 is no limit."`
 	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether a node that gave no valid answer for five minutes counts towards what is confirmed: strict, it does, or answering, it does not. Empty: answering, but strict on a main network."`
 	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`

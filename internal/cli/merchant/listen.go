@@ -16,13 +16,11 @@ import (
 
 // Listen is `remit listen`.
 type Listen struct {
-	URL    string   `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
-	Listen string   `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Where webhooks are received; port 0 takes a free one."`
-	Key    string   `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
-	Secret []string `env:"REMIT_WEBHOOK_SECRET" placeholder:"whsec_…" help:"Register nothing, and verify what arrives with this secret; may be repeated."`
-	Events []string `help:"Types of event to receive; none means all."`
-	Answer int      `default:"204" help:"Status to answer with. Anything but 2xx makes Remit try again."`
-	Body   bool     `help:"Print the whole body of every event."`
+	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
+	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Where webhooks are received; port 0 takes a free one."`
+	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
+	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit try again."`
+	Body   bool   `help:"Print the whole body of every event."`
 }
 
 // Run receives webhooks, verifies them and prints them to out until ctx ends. It
@@ -55,25 +53,18 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if id != "" {
-		err = errors.Join(err, api.DeleteWebhook(stopping, id))
-	}
-	return errors.Join(err, server.Shutdown(stopping))
+	return errors.Join(err, api.DeleteWebhook(stopping, id), server.Shutdown(stopping))
 }
 
-// register makes an endpoint for url and returns its id, "" if secrets were given
-// and none is made.
+// register makes an endpoint for url and returns its id.
 func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (id string, err error) {
-	if len(c.Secret) > 0 {
-		return "", r.trust(c.Secret...)
-	}
 	if err := join(ctx, api, "remit listen"); err != nil {
 		return "", err
 	}
 	if c.Key == "" {
 		invite(r.out, api.URL, api.Key, failing(ctx, api))
 	}
-	w, err := api.CreateWebhook(ctx, url, "remit listen", c.Events...)
+	w, err := api.CreateWebhook(ctx, url, "remit listen")
 	if err != nil {
 		return "", fmt.Errorf("registering %s: %w", url, err)
 	}

@@ -27,7 +27,7 @@ type Pay struct {
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
 	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
-	DryRun      bool          `help:"Read the file, say what would be paid, and pay nothing."`
+	DryRun      bool          `help:"Read the file, show what would be paid, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
 	Concurrency int           `default:"16" help:"How many requests are made at once."`
@@ -83,13 +83,13 @@ type payout struct {
 	out    io.Writer
 	number int      // of the next numbered payment; see paybatch.go
 	size   int      // rows of a batch
-	failed []string // what to say of those that paid nobody
+	failed []string // descriptions of those that paid nobody
 
 	mu      sync.Mutex // of the rows' outcomes and of what follows
 	written time.Time  // when the results were written last
 }
 
-// Run reads the whole file, says what it will pay, asks, and pays. It writes what
+// Run reads the whole file, shows what it will pay, asks, and pays. It writes what
 // became of each row to a file beside it, FILE.results.csv, as it goes.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
@@ -129,17 +129,17 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	return p.ended(out)
 }
 
-// read reads the file, whose amounts mean what the API says of the token.
+// read reads the file, with the decimals of the API's token.
 func (p *payout) read(ctx context.Context) error {
 	file, err := os.ReadFile(p.File)
 	if err != nil {
 		return err
 	}
-	told, err := p.api.Token(ctx)
+	coin, err := p.api.Token(ctx)
 	if err != nil {
 		return fmt.Errorf("asking for the token: %w", err)
 	}
-	p.symbol, p.decimals = told.Symbol, told.Decimals
+	p.symbol, p.decimals = coin.Symbol, coin.Decimals
 	rows, bad, err := readPayments(file, p.Name, p.decimals)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
@@ -198,17 +198,17 @@ func (p *payout) payAll(ctx context.Context) error {
 	return p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
 }
 
-// pay asks for a row's payment until the API has said what became of it.
+// pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
 	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, r.order(), r.key) })
-	told, answered := errors.AsType[*client.Problem](err)
+	refusal, answered := errors.AsType[*client.Problem](err)
 	switch {
 	case err == nil:
-		p.saw(r, made)
-	case answered && shut(told):
+		p.noted(r, made)
+	case answered && shut(refusal):
 		return fmt.Errorf("%w: no row can be paid with this key", err)
-	case answered && told.Status < 500 && !again(told):
-		p.lost(r, refused, told.Detail())
+	case answered && refusal.Status < 500 && !again(refusal):
+		p.lost(r, refused, refusal.Detail())
 	default:
 		p.lost(r, unknown, err.Error())
 	}
@@ -223,28 +223,26 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 			return err
 		}
 		for _, r := range rows {
-			p.saw(r, now)
+			p.noted(r, now)
 		}
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }
 
-// saw keeps a payment as the API tells it.
-func (p *payout) saw(r *payRow, told client.Payment) {
+// noted keeps a payment as the API returns it.
+func (p *payout) noted(r *payRow, made client.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.status, r.hash, r.onChain, r.block = told.Status, told.Hash, told.OnChain, told.Block
-	r.problem = strings.TrimSpace(told.Failure.Code + " " + told.Failure.Message)
+	r.status, r.hash, r.onChain, r.block = made.Status, made.Hash, made.OnChain, made.Block
+	r.problem = strings.TrimSpace(made.Failure.Code + " " + made.Failure.Message)
 }
 
-// lost keeps why a row has no payment that the API told of.
+// lost keeps why a row has no payment that the API knows.
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,19 +252,19 @@ func (p *payout) lost(r *payRow, status, problem string) {
 // inProgress reports whether an Idempotency-Key was taken on and its payment is not
 // signed: it may be made.
 func inProgress(err error) bool {
-	told, ok := errors.AsType[*client.Problem](err)
-	return ok && told.Status == http.StatusConflict && told.Code == "idempotency_in_progress"
+	refusal, ok := errors.AsType[*client.Problem](err)
+	return ok && refusal.Status == http.StatusConflict && refusal.Code == "idempotency_in_progress"
 }
 
 // shut reports whether the key may not do what it was used for.
-func shut(told *client.Problem) bool {
-	return told.Status == http.StatusUnauthorized || told.Status == http.StatusForbidden
+func shut(refusal *client.Problem) bool {
+	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }
 
 // again reports whether a refusal asks for the same request again: under the same
 // Idempotency-Key that is always safe.
-func again(told *client.Problem) bool {
-	return told.Status >= 500 || told.Status == http.StatusTooManyRequests || inProgress(told)
+func again(refusal *client.Problem) bool {
+	return refusal.Status >= 500 || refusal.Status == http.StatusTooManyRequests || inProgress(refusal)
 }
 
 // retried makes a request until it has an answer that another request would not
@@ -276,23 +274,21 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	end := time.Now().Add(patience)
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
 		value, err := do()
-		told, answered := errors.AsType[*client.Problem](err)
-		if err == nil || answered && !again(told) {
+		refusal, answered := errors.AsType[*client.Problem](err)
+		if err == nil || answered && !again(refusal) {
 			return value, err
 		}
-		pause := wait
+		wanted := wait
 		if answered {
-			if seconds, unreadable := strconv.Atoi(told.Header.Get("Retry-After")); unreadable == nil {
-				pause = time.Duration(seconds) * time.Second
+			if seconds, unreadable := strconv.Atoi(refusal.Header.Get("Retry-After")); unreadable == nil {
+				wanted = time.Duration(seconds) * time.Second
 			}
 		}
-		if time.Now().Add(pause).After(end) {
+		if time.Now().Add(wanted).After(end) {
 			return value, err
 		}
-		select {
-		case <-ctx.Done():
-			return value, errors.Join(err, ctx.Err())
-		case <-time.After(pause):
+		if ended := pause(ctx, wanted); ended != nil {
+			return value, errors.Join(err, ended)
 		}
 	}
 }

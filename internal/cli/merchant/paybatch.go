@@ -67,10 +67,10 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 
 // find is look, once.
 func (p *payout) find(ctx context.Context) error {
-	free := map[says][]*payRow{}
+	free := map[content][]*payRow{}
 	for _, r := range p.rows {
 		if r.hash == "" {
-			free[r.says()] = append(free[r.says()], r)
+			free[r.content()] = append(free[r.content()], r)
 		}
 	}
 	for window := 1; ; window = max(1, p.Concurrency) {
@@ -128,26 +128,26 @@ func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _
 	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
 		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.Hash)
 		return false, err
-	case len(its) > 0: // the first of those that say the same, whose own key is never used
+	case len(its) > 0: // the first of those with the same content, whose own key is never used
 		p.paid(its[:1], first, p.batchKey(0))
 	}
 	p.recall(first)
 	return false, nil
 }
 
-// says is what a row and an entry of a batch are compared by.
-type says struct {
+// A content is what a row and an entry of a batch are compared by.
+type content struct {
 	to        token.Address
 	amount    token.Amount
 	reference string
 }
 
-func (r *payRow) says() says { return says{r.to, r.amount, r.reference} }
+func (r *payRow) content() content { return content{r.to, r.amount, r.reference} }
 
 // take takes the entries of the batch with the next number out of the rows that are
-// free, which the map holds by what they say. If the batch has lost its words, any
+// free, which the map holds by their content. If the batch has lost its words, any
 // row of the same recipient and amount is taken.
-func (p *payout) take(made client.Payment, free map[says][]*payRow) error {
+func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
 	entries, key := made.Entries, p.batchKey(p.number)
 	if entries == nil { // of one, recovered from the chain
 		entries = []client.Order{{To: made.To, Amount: made.Amount}}
@@ -162,7 +162,7 @@ func (p *payout) take(made client.Payment, free map[says][]*payRow) error {
 		if err != nil {
 			return fmt.Errorf("reading amount %q: %w", e.Amount, err)
 		}
-		rows := free[says{to, amount, e.Reference}]
+		rows := free[content{to, amount, e.Reference}]
 		if made.Reference == "" {
 			rows = p.rows
 		}
@@ -185,7 +185,7 @@ func (p *payout) take(made client.Payment, free map[says][]*payRow) error {
 // paid keeps what the batch under a key made of rows.
 func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
 	for _, r := range rows {
-		p.saw(r, made)
+		p.noted(r, made)
 		r.key = key
 	}
 }
@@ -244,13 +244,13 @@ func (p *payout) payNumbered(ctx context.Context) error {
 // whether the next may be sent. A refusal leaves the number unused. stale counts the
 // answers in a row of which nothing was learned.
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
-	told, answered := errors.AsType[*client.Problem](err)
-	if !answered || again(told) {
+	refusal, answered := errors.AsType[*client.Problem](err)
+	if !answered || again(refusal) {
 		return p.stop(rows, unknown, err.Error())
 	}
-	kind, faults := faultsOf(told, len(rows))
+	kind, faults := faultsOf(refusal, len(rows))
 	switch {
-	case shut(told):
+	case shut(refusal):
 		return false, fmt.Errorf("%w: no row can be paid with this key", err)
 	case kind == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
@@ -261,20 +261,20 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 			*stale = 0
 		}
 		if *stale == 3 {
-			return p.stop(rows, unknown, "its batch was refused as another one that cannot be seen: "+told.Detail())
+			return p.stop(rows, unknown, "its batch was refused as another one that cannot be seen: "+refusal.Detail())
 		}
 	case !p.Batch:
-		p.lost(rows[0], refused, told.Detail())
+		p.lost(rows[0], refused, refusal.Detail())
 	case len(faults) > 0:
 		for place, why := range faults {
 			p.lost(rows[place], refused, why)
 		}
-	case (kind == "too_many" || told.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
+	case (kind == "too_many" || refusal.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
 		p.size = len(rows) / 2
-	case told.Code == "batches_not_enabled":
-		return p.stop(rows, refused, told.Detail()+" Run the same without --batch.")
+	case refusal.Code == "batches_not_enabled":
+		return p.stop(rows, refused, refusal.Detail()+" Run the same without --batch.")
 	default:
-		return p.stop(rows, refused, told.Detail())
+		return p.stop(rows, refused, refusal.Detail())
 	}
 	return true, nil
 }
@@ -289,7 +289,7 @@ func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
 
 // faultsOf returns the kind of a 422, and why entries of a batch are refused, by their
 // place among so many.
-func faultsOf(told *client.Problem, entries int) (kind string, faults map[int]string) {
+func faultsOf(refusal *client.Problem, entries int) (kind string, faults map[int]string) {
 	var body struct {
 		Index  *int
 		Detail json.RawMessage
@@ -298,11 +298,11 @@ func faultsOf(told *client.Problem, entries int) (kind string, faults map[int]st
 		Type, Msg string
 		Loc       []any
 	}
-	_ = json.Unmarshal(told.Body, &body)    // a body of another form names no entry
+	_ = json.Unmarshal(refusal.Body, &body) // a body of another form names no entry
 	_ = json.Unmarshal(body.Detail, &items) // and neither does a sentence
 	faults = map[int]string{}
 	if body.Index != nil {
-		faults[*body.Index] = told.Detail()
+		faults[*body.Index] = refusal.Detail()
 	}
 	for _, item := range items {
 		if kind = item.Type; len(item.Loc) > 2 && item.Loc[1] == "payments" {

@@ -24,9 +24,9 @@ type payRow struct {
 	amount    token.Amount
 	reference string
 	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
-	twin      int    // the line of the first row that says the same; 0 for none
+	twin      int    // the line of the first row with the same content; 0 for none
 
-	status  string // "" until the API told of it; see the statuses in pay.go
+	status  string // "" until the API knows it; see the statuses in pay.go
 	hash    string
 	onChain string
 	block   uint64
@@ -48,11 +48,11 @@ var (
 const referenceLimit = 128
 
 // readPayments reads a whole file of payments in a token of so many decimals. bad
-// tells each row that cannot be paid, by line and reason; then rows are not all. An
+// lists each row that cannot be paid, by line and reason; then rows are not all. An
 // error means that the file as a whole cannot be read.
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient,
-// amount and reference, and from how many rows before say the same. It follows from
+// amount and reference, and from how many rows before have the same content. It follows from
 // nothing else, so a row keeps its key when the file is renamed, sorted, edited
 // elsewhere, or read on another machine.
 func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
@@ -86,7 +86,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 	if err != nil {
 		return nil, nil, err
 	}
-	seen := map[string][]int{} // the lines of the rows that say the same
+	seen := map[string][]int{} // the lines of the rows with the same content
 	for {
 		fields, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -109,12 +109,12 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 			continue
 		}
 		row.line = line
-		says := strings.Join([]string{run, row.to.String(), row.amount.String(), row.reference}, "\x00")
-		if before := seen[says]; len(before) > 0 {
+		content := strings.Join([]string{run, row.to.String(), row.amount.String(), row.reference}, "\x00")
+		if before := seen[content]; len(before) > 0 {
 			row.twin = before[0]
 		}
-		row.key = payKey(says, len(seen[says]))
-		seen[says] = append(seen[says], line)
+		row.key = payKey(content, len(seen[content]))
+		seen[content] = append(seen[content], line)
 		rows = append(rows, row)
 	}
 	if len(rows)+len(bad) == 0 {
@@ -123,10 +123,10 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 	return rows, bad, nil
 }
 
-// payKey returns the Idempotency-Key of the payment with that number among those of
-// which the same can be said.
-func payKey(says string, number int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", says, number))
+// payKey returns the Idempotency-Key of the payment with that number among those with
+// the same content.
+func payKey(content string, number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", content, number))
 	return "pay-" + hex.EncodeToString(sum[:16])
 }
 

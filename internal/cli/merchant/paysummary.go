@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// summary says what will be paid and asks for consent.
+// summary shows what will be paid and asks for consent.
 func (p *payout) summary(out io.Writer) error {
 	var total, largest token.Amount
 	var twins []*payRow

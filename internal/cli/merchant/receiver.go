@@ -3,7 +3,6 @@ package merchant
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,11 +22,12 @@ type receiver struct {
 	answer int  // status for a genuine webhook
 	whole  bool // print bodies
 	now    func() time.Time
-	took   func(body []byte) // told of each genuine webhook; nil for none
+	took   func(body []byte) // called with each genuine webhook; nil for none
 
-	mu    sync.Mutex
-	hooks []*standardwebhooks.Webhook
-	seen  []string // ids of the newest events, to tell duplicates
+	hook *standardwebhooks.Webhook
+
+	mu   sync.Mutex
+	seen []string // ids of the newest events, to find duplicates
 }
 
 const (
@@ -35,24 +35,16 @@ const (
 	seenLimit = 10_000  // events
 )
 
-// trust makes the receiver take webhooks that are signed with any of the secrets.
-func (r *receiver) trust(secrets ...string) error {
-	for _, s := range secrets {
-		hook, err := standardwebhooks.NewWebhook(s)
-		if err != nil || !strings.HasPrefix(s, "whsec_") {
-			return errors.New("a secret is whsec_ and base64, as it was shown when the webhook was made")
-		}
-		r.hooks = append(r.hooks, hook)
-	}
-	return nil
+// trust makes the receiver take webhooks that are signed with the secret.
+func (r *receiver) trust(secret string) (err error) {
+	r.hook, err = standardwebhooks.NewWebhook(secret)
+	return err
 }
 
 // ServeHTTP takes one webhook. One that is not genuine is answered with 401.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyLimit))
-	genuine := err == nil && slices.ContainsFunc(r.hooks, func(h *standardwebhooks.Webhook) bool {
-		return h.Verify(body, req.Header) == nil
-	})
+	genuine := err == nil && r.hook.Verify(body, req.Header) == nil
 	status := r.answer
 	if !genuine {
 		status = http.StatusUnauthorized

@@ -53,7 +53,7 @@ type smoke struct {
 // errStep reports a step that did not go as it should.
 var errStep = errors.New("smoke test failed")
 
-// Run goes from key to webhook, step by step. It tells the steps on standard
+// Run goes from key to webhook, step by step. It reports the steps on standard
 // error, and writes them to out with --json.
 func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
 	s := &smoke{Smoke: c, api: connect(c.URL, c.Key), out: os.Stderr}
@@ -64,7 +64,7 @@ func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
 		if c.JSON {
 			enc := json.NewEncoder(out)
 			enc.SetIndent("", "  ")
-			_ = enc.Encode(rows) // the exit code says how it went
+			_ = enc.Encode(rows) // the exit code has the result
 		}
 	}()
 	for _, step := range []struct {
@@ -81,13 +81,13 @@ func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
 	} {
 		fmt.Fprintf(s.out, "%-38s ", step.what)
 		began := time.Now()
-		said, err := step.do(ctx)
-		rows = append(rows, stepRow{step.what, err == nil, time.Since(began).Seconds(), said})
+		result, err := step.do(ctx)
+		rows = append(rows, stepRow{step.what, err == nil, time.Since(began).Seconds(), result})
 		if err != nil {
 			fmt.Fprintf(s.out, "FAILED\n")
 			return fmt.Errorf("%w: %s: %w", errStep, step.what, explained(err, s.api))
 		}
-		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), said)
+		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), result)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (s *smoke) confirmed(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("the payment failed: %s: %s", p.Failure.Code, p.Failure.Message)
 		}
 		fmt.Fprint(s.out, ".")
-		pause(ctx)
+		_ = pause(ctx, time.Second) // the next request fails then
 	}
 	return "", fmt.Errorf("still pending after %s", s.Limit)
 }
@@ -224,15 +224,17 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 				return "the endpoint took it", nil
 			}
 		}
-		pause(ctx)
+		_ = pause(ctx, time.Second) // the next request fails then
 	}
 	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
 }
 
-// pause waits a second, or until ctx ends.
-func pause(ctx context.Context) {
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

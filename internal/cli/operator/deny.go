@@ -63,12 +63,12 @@ type denyList struct{ deployed.Target }
 
 // Run shows the list.
 func (c *denyList) Run(ctx context.Context, d *deployed.Deployment) error {
-	all, err := d.Payments.Denied(ctx)
+	rules, err := d.Payments.Rules(ctx)
 	if err != nil {
 		return err
 	}
 	rows, b := []map[string]any{}, strings.Builder{}
-	for _, denial := range all {
+	for _, denial := range rules.Denied {
 		at := deployed.Stamp(denial.At)
 		rows = append(rows, map[string]any{"address": denial.To, "reason": denial.Reason, "created_at": at})
 		fmt.Fprintf(&b, "%s  %s  %s\n", denial.To, at, denial.Reason)

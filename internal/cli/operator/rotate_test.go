@@ -112,7 +112,8 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		return nil
 	}}
 	local := &deployed.Local{
-		Tables: deployed.Tables{Payments: payments, AuditLog: tables}, Nodes: []string{embedded.URL()}, Config: config, Hint: func(context.Context) error { return nil },
+		Tables: deployed.Tables{Payments: payments, AuditLog: tables}, Nodes: []string{embedded.URL()}, Config: config,
+		Hint: func(context.Context) error { return nil },
 		Keyed: func() (all []token.Address) {
 			keys.Range(func(a, _ any) bool { all = append(all, a.(token.Address)); return true })
 			return all

@@ -108,9 +108,9 @@ func Loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// stranger says why a request is none of the page's own, "" if it is. A page of the
-// web reaches loopback too: by a name of its own that it resolves to loopback (its Host
-// tells), or from another origin (Origin and Sec-Fetch-Site tell).
+// stranger returns why a request is none of the page's own, "" if it is. A page of the
+// web reaches loopback too: by a name of its own that it resolves to loopback (see Host), or
+// from another origin (see Origin and Sec-Fetch-Site).
 func stranger(own string, r *http.Request) string {
 	at, err := url.Parse(own)
 	if err != nil {

@@ -85,7 +85,7 @@ gas                $%s a month, at %v gwei and $%v a coin
 	return nil
 }
 
-// capacity says which mode of capacity costs less for a steady load.
+// capacity names the mode of capacity costs less for a steady load.
 func capacity(n float64, s Deployment) string {
 	other := s
 	other.Provisioned = true

@@ -66,8 +66,8 @@ const (
 	CallsOfARound = 5
 	// roundSeconds is how long a round takes beside its pause.
 	roundSeconds = 0.2
-	// share is how much of a limit a plan uses up, so that a burst finds the rest.
-	share = 0.7
+	// usable is how much of a limit a plan uses up; a burst finds the remainder.
+	usable = 0.7
 	// mostGB is the most memory of a function (Lambda developer guide, "Configure Lambda
 	// function memory": 10,240 MB).
 	mostGB = 10

@@ -44,10 +44,10 @@ func (w Wall) Holds(rate float64) bool {
 // Needed returns what the limit must be for a rate, with room for a burst: as it is, if
 // that does.
 func (w Wall) Needed(rate float64) float64 {
-	if rate*w.Each/share <= w.Limit {
+	if rate*w.Each/usable <= w.Limit {
 		return w.Limit
 	}
-	return min(math.Ceil(rate*w.Each/share), cmp.Or(w.Most, math.Inf(1)))
+	return min(math.Ceil(rate*w.Each/usable), cmp.Or(w.Most, math.Inf(1)))
 }
 
 // times returns the seconds between two rounds of settling, and between two blocks.
@@ -93,7 +93,7 @@ func (l Load) Planned() Load {
 			l.Stack.SettleGB = w.Needed(l.Rate) / 1024
 		}
 	}
-	l.Wallets = max(4, math.Ceil(l.Rate/l.PerWallet()/share))
+	l.Wallets = max(4, math.Ceil(l.Rate/l.PerWallet()/usable))
 	return l
 }
 
@@ -120,7 +120,7 @@ func (l Load) Walls() []Wall {
 	all := []Wall{
 		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
 		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
-		{"one merchant's share of the windows, in percent", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
+		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
 		{"the API's own rate", Small["Api"], requests, "parameter Size, its Api", 0},
 		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
 		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch,
@@ -156,7 +156,7 @@ func (l Load) Short() []Wall {
 		case settling:
 			walls[i].Limit = l.Stack.SettleGB * 1024
 		case creating:
-			walls[i].Limit, walls[i].Each = l.Wallets, (least-0.5)*share/l.Rate // of which it needs least, in whole wallets
+			walls[i].Limit, walls[i].Each = l.Wallets, (least-0.5)*usable/l.Rate // of which it needs least, in whole wallets
 		}
 	}
 	return slices.DeleteFunc(walls, func(w Wall) bool {
@@ -164,7 +164,7 @@ func (l Load) Short() []Wall {
 	})
 }
 
-// Advice says what raises the limit, from what to what, for a rate.
+// Advice returns what raises the limit, from what to what, for a rate.
 func (w Wall) Advice(rate float64) string {
 	if w.Raise == "" {
 		return "nothing moves it"

@@ -42,7 +42,8 @@ func TestSettings(t *testing.T) {
 	fly("a first deployment", "live", "")
 	fly("a stack that is made again", "live", "the tables that are taken over have none", again...)
 	a.stack = "UPDATE_COMPLETE"
-	fly("a stack without any", "live", "\nAWS_REGION=us-east-1 remit settings set AmountMinimum=… AmountMaximum=… DailyLimit=… --stack remit-prod\n")
+	fly("a stack without any", "live",
+		"\nAWS_REGION=us-east-1 remit settings set AmountMinimum=… AmountMaximum=… DailyLimit=… --stack remit-prod\n")
 	fly("with restored tables", "live", "DailyLimit=…"+flags, again...)
 	fly("with a table that is none", "live", "non-existent table", "ExistingPaymentsTable=nowhere")
 	fly("a sandbox", "test", "")

@@ -58,7 +58,8 @@ func Read(parameters map[string]string) (c stack.Config, err error) {
 		id = fmt.Errorf("ChainId: %w", id)
 	}
 	own, _ := Of(c.ChainID)
-	c.Token, c.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"], parameters["TokenDecimals"])
+	c.Token, c.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"],
+		parameters["TokenDecimals"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		if c.ConfirmationRule, rule = chain.ParseConfirmationRule(text); rule != nil {
 			rule = fmt.Errorf("ConfirmationRule: %w", rule)

@@ -53,7 +53,7 @@ var Payments = Table[Settings]{
 			func(s *Settings) *uint64 { return &s.FeeCapGwei }, unlessOwn),
 		count("NonceWindow", "Payments of one wallet that may wait to be mined at once, at most 64; 0 is the chain's own number.", 0, MaxWindow,
 			func(s *Settings) *uint64 { return &s.NonceWindow }, unlessOwn),
-		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may fill; 100 is no limit.", 1, 100,
+		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may use; 100 is no limit.", 1, 100,
 			func(s *Settings) *uint64 { return &s.MerchantShare }, func(from, to uint64) bool { return to > from }),
 		flag("Memo", "Whether a payment's ID follows the transfer in its call data: on or off.", "off", "on",
 			func(s *Settings) *bool { return &s.MemoOff }, false),

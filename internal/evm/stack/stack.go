@@ -18,9 +18,9 @@ import (
 // Rules are what payments are judged by: settings, and what follows from them here.
 type Rules struct {
 	settings.Settings
-	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
-	Window   uint64       // payments in flight per wallet
-	Share    uint64       // of those, the most of one merchant; 0: any
+	FeeLimit    token.Amount // wei per gas, the most that a fee cap may be
+	Window      uint64       // payments in flight per wallet
+	MerchantCap uint64       // of those, the most of one merchant; 0: any
 }
 
 // Own are a chain's own values of Rules.
@@ -36,7 +36,7 @@ func (c Config) Rules(s settings.Settings) Rules {
 		r.FeeLimit, _ = token.Units(s.FeeCapGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	}
 	if s.MerchantShare < 100 {
-		r.Share = max(1, r.Window*s.MerchantShare/100)
+		r.MerchantCap = max(1, r.Window*s.MerchantShare/100)
 	}
 	return r
 }
@@ -70,7 +70,7 @@ type Config struct {
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
-	Mode string // "test" or "live", in which refills are in the books
+	Mode string // "test" or "live", in which refills are stored
 	Live bool   // payments move real money
 
 	Own Own // the chain's, where the settings are 0

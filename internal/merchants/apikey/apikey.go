@@ -5,6 +5,7 @@
 package apikey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +98,11 @@ type Finder interface {
 	// if there is no such key. Of several callers with the same since at most
 	// one writes.
 	Touch(ctx context.Context, hash Hash, at, since time.Time) error
+}
+
+// NewestFirst orders a list of keys.
+func NewestFirst(a, b Key) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
 // A Store keeps the keys of a Registry. Each of its writes is all or nothing,

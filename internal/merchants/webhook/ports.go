@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -84,6 +85,11 @@ func Ends(due []Due, limit int) []Due {
 		return due
 	}
 	return slices.Delete(due, limit-limit/2, len(due)-limit/2)
+}
+
+// NewestFirst orders a list of endpoints.
+func NewestFirst(a, b Endpoint) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
 // A Store keeps endpoints and deliveries.

@@ -41,7 +41,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			return p, nil
 		}
 		need := store.NeedOf(p, d.Now())
-		need.Merchant, need.Share = p.Merchant, d.Share
+		need.Merchant, need.Share = p.Merchant, d.MerchantCap
 		signer, w, err := d.reserve(ctx, p, need)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {

@@ -227,11 +227,6 @@ func (s *Store) SettingsHistory(ctx context.Context) ([]settings.Settings, error
 		func(ctx context.Context) ([]settings.Settings, error) { return s.Store.SettingsHistory(ctx) })
 }
 
-// Denied implements store.Denials.
-func (s *Store) Denied(ctx context.Context) ([]store.Denial, error) {
-	return ask(ctx, s.Around, "Denied", "", func(ctx context.Context) ([]store.Denial, error) { return s.Store.Denied(ctx) })
-}
-
 // SetCompared implements store.Wallets.
 func (s *Store) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
 	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, c) })

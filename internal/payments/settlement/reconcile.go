@@ -158,7 +158,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		coin, overflow := sum.coin.Add(owner.coin)
 		gas, overflows := sum.gas.Add(owner.gas)
 		sum.coin, sum.gas, err = coin, gas, cmp.Or(err, overflow, overflows)
-		capped := p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator
+		capped := p.MerchantCap > 0 && owner.merchant != "" && owner.merchant != payment.Operator
 		if capped && (sum.perMerchant[owner.merchant] > 0 || len(sum.perMerchant) < wallet.MaxInFlight) {
 			sum.perMerchant[owner.merchant]++
 		}

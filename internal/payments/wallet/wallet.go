@@ -166,6 +166,9 @@ const RetiredReason = "retired"
 // be retired. It ends when that command is given again.
 const Retiring = "to be retired"
 
+// Unexplained is the reason of a pause for none: an empty one would read as not paused.
+const Unexplained = "unexplained"
+
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is
 // mined than the settled count that is final, another program is sending from

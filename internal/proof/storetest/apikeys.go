@@ -202,13 +202,6 @@ var keyPromises = []promise[keyCheck]{
 			return cmp.Diff(apikey.MaxLive, len(keys))
 		})
 	}},
-	{"a hash that is taken is not issued", func(c keyCheck) {
-		k, other := c.created(), c.fresh()
-		other.Hash = k.Hash
-		c.refused("issuing", c.Issue(c.Context(), other, 5), apikey.ErrExists)
-		c.holds(k)
-	}},
-	{"an unknown key is not found", func(c keyCheck) { c.absent(c.fresh()) }},
 	{"storing the same key again changes nothing", func(c keyCheck) {
 		k := c.created()
 		_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
@@ -223,6 +216,7 @@ var keyPromises = []promise[keyCheck]{
 		other := c.fresh()
 		other.Hash = k.Hash
 		c.refused("creating", c.Create(c.Context(), other), apikey.ErrExists)
+		c.refused("issuing", c.Issue(c.Context(), other, 5), apikey.ErrExists)
 		c.holds(k)
 		c.listed(other.MerchantID)
 	}},
@@ -253,18 +247,6 @@ var keyPromises = []promise[keyCheck]{
 			c.holds(k)
 		}
 	}},
-	{"one of many racing uses is recorded", func(c keyCheck) {
-		k := c.created()
-		c.race(8, func(ctx context.Context, i int) {
-			if err := c.Touch(ctx, k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
-				c.Errorf("use %d: %v", i, err)
-			}
-		})
-		got, err := c.Find(c.Context(), k.Hash)
-		if err != nil || got.LastUsedAt.Before(noon) || got.LastUsedAt.After(noon.Add(7*time.Microsecond)) {
-			c.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
-		}
-	}},
 	{"a use of an unknown key creates nothing", func(c keyCheck) {
 		k := c.fresh()
 		c.refused("touching", c.Touch(c.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
@@ -274,7 +256,9 @@ var keyPromises = []promise[keyCheck]{
 		old := c.created()
 		next := c.key(old.MerchantID, noon.Add(time.Hour))
 		old.ExpiresAt = noon.Add(25 * time.Hour)
-		c.replace(old, old.ExpiresAt, next)
+		for range 2 { // again: the first answer may have been lost
+			c.replace(old, old.ExpiresAt, next)
+		}
 		c.holds(old, next)
 		c.listed(old.MerchantID, next, old)
 	}},
@@ -308,15 +292,6 @@ var keyPromises = []promise[keyCheck]{
 		next.Hash = other.Hash
 		c.refused("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
 		c.holds(old, other)
-	}},
-	{"a replacement may be repeated", func(c keyCheck) {
-		old := c.created()
-		next := c.key(old.MerchantID, noon.Add(time.Second))
-		old.ExpiresAt = noon.Add(time.Hour)
-		for range 2 {
-			c.replace(old, old.ExpiresAt, next)
-		}
-		c.listed(old.MerchantID, next, old)
 	}},
 	{"a revoked key keeps its first instant", func(c keyCheck) {
 		k := c.created()

@@ -10,10 +10,6 @@ import (
 )
 
 var dailyLimitPromises = []promise[*check]{
-	{"a day's first charge has the whole limit", func(c *check) {
-		c.ok("charging the whole limit", c.charge(100, 100))
-		c.left(0)
-	}},
 	{"a charge beyond the rest of the limit takes nothing", func(c *check) {
 		c.refused("charging more than the limit", c.charge(101, 100), store.ErrDailyLimit)
 		c.left(100)
@@ -22,12 +18,6 @@ var dailyLimitPromises = []promise[*check]{
 		c.left(40)
 		c.ok("charging the rest", c.charge(40, 100))
 		c.left(0)
-	}},
-	{"racing charges never exceed the limit", func(c *check) {
-		won := c.wins(20, store.ErrDailyLimit, func(context.Context, int) error { return c.charge(10, 100) })
-		if len(won) != 10 {
-			c.Errorf("%d charges of 10 fit in 100", len(won))
-		}
 	}},
 	{"a refund gives back no more than was charged", func(c *check) {
 		c.refund(50)

@@ -82,20 +82,29 @@ var commitPromises = []promise[*check]{
 		c.holds(committed)
 		c.holdsTxOf(committed)
 	}},
-	{"of many payments racing for a nonce one is committed", func(c *check) {
+	{"of many payments and a no-op racing for a nonce one is stored", func(c *check) {
 		id := c.walletID()
-		drafts := make([]payment.Payment, 6)
+		no, drafts := noop(id, 7), make([]payment.Payment, 5)
+		stored := []wallet.PendingTx{no}
 		for i := range drafts {
 			drafts[i] = c.created(id)
+			stored = append(stored, store.PendingTxOf(c.committing(drafts[i], 7)))
 		}
-		won := c.winner(len(drafts), store.ErrNonceTaken, func(ctx context.Context, i int) error {
-			return patiently(func() error { return c.Commit(ctx, c.committing(drafts[i], 7)) })
+		won := c.winner(len(stored), store.ErrNonceTaken, func(ctx context.Context, i int) error {
+			return patiently(func() error {
+				if i == 0 {
+					return c.PutNoop(ctx, no)
+				}
+				return c.Commit(ctx, c.committing(drafts[i-1], 7))
+			})
 		})
-		drafts[won] = c.committing(drafts[won], 7)
-		for _, p := range drafts {
+		for i, p := range drafts {
+			if i == won-1 {
+				p = c.committing(p, 7)
+			}
 			c.holds(p)
 		}
-		c.holdsTxOf(drafts[won])
+		c.holdsPendingTxs(id, stored[won])
 	}},
 	{"a new attempt is stored in payment, pending transaction and hash", func(c *check) {
 		first := c.committed(c.created(c.walletID()), 3)
@@ -170,11 +179,6 @@ func (c *check) notStored(p, attempt payment.Payment) {
 }
 
 var pendingTxPromises = []promise[*check]{
-	{"a no-op fills a nonce and is no payment", func(c *check) {
-		n := c.put(noop(c.walletID(), 8))
-		c.holdsPendingTxs(n.ID, n)
-		c.leadsNowhere(n.Hash())
-	}},
 	{"a nonce with a pending transaction takes no no-op", func(c *check) {
 		p := c.committed(c.created(c.walletID()), 8)
 		n := noop(idOf(p), 8)
@@ -188,20 +192,6 @@ var pendingTxPromises = []promise[*check]{
 		c.refused("committing over a no-op", c.Commit(c.Context(), c.committing(q, 8)), store.ErrNonceTaken)
 		c.holds(q)
 		c.holdsPendingTxs(n.ID, n)
-	}},
-	{"of a commit and a no-op racing for a nonce one is stored", func(c *check) {
-		p := c.committing(c.created(c.walletID()), 8)
-		n := noop(idOf(p), 8)
-		stored := []wallet.PendingTx{store.PendingTxOf(p), n}
-		won := c.winner(2, store.ErrNonceTaken, func(ctx context.Context, i int) error {
-			return patiently(func() error {
-				if i == 0 {
-					return c.Commit(ctx, p)
-				}
-				return c.PutNoop(ctx, n)
-			})
-		})
-		c.holdsPendingTxs(n.ID, stored[won])
 	}},
 	{"a no-op is bumped like a payment", func(c *check) {
 		n := c.put(noop(c.walletID(), 8))

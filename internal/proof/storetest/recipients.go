@@ -65,24 +65,12 @@ var entryPromises = []promise[entryCheck]{
 		c.same("entry", e, stored)
 	}},
 	{"one of many that add an address adds it", func(c entryCheck) {
-		added := make([]bool, 20)
-		c.race(len(added), func(ctx context.Context, i int) {
+		c.winner(20, errOthers, func(ctx context.Context, i int) error {
 			e := c.entry(1)
 			e.CreatedAt = e.CreatedAt.Add(time.Duration(i) * time.Second)
-			var err error
-			if _, added[i], err = c.AddEntry(ctx, e); err != nil {
-				c.Error(err)
-			}
+			_, added, err := c.AddEntry(ctx, e)
+			return othersUnless(added, err)
 		})
-		n := 0
-		for _, yes := range added {
-			if yes {
-				n++
-			}
-		}
-		if n != 1 {
-			c.Errorf("%d of the callers added it", n)
-		}
 	}},
 	{"books of merchants and modes are apart", func(c entryCheck) {
 		c.add(c.entry(1))

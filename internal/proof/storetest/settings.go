@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,55 +15,48 @@ import (
 // The store may be shared with other checks: each starts from the version that it finds.
 var settingsPromises = []promise[*check]{
 	{"settings are one version after another, and a write on an old one changes nothing", func(c *check) {
-		versioned(c.tester, settings.Default(), settings.Payments, func(ctx context.Context) (settings.Settings, error) {
-			rules, err := c.Rules(ctx)
-			c.ok("reading the rules", err)
+		versioned(c.tester, settings.Default(), settings.Payments, func(context.Context) (settings.Settings, error) {
+			rules := c.rules()
 			return rules.Settings, rules.Unusable
 		}, c.SetSettings, c.SettingsHistory, func(s *settings.Settings, n uint64) { s.Daily = token.Units(n) })
 	}},
 	{"a table is of one coin, the first that it is told", func(c *check) {
-		coin := func() store.Coin {
-			c.Helper()
-			rules, err := c.Rules(c.Context())
-			c.ok("reading the rules", err)
-			return rules.Coin
-		}
-		if coin() == (store.Coin{}) { // another check may have shared the store
+		if c.rules().Coin == (store.Coin{}) { // another check may have shared the store
 			c.winner(4, store.ErrOtherCoin, func(ctx context.Context, i int) error {
 				return c.Bind(ctx, store.Coin{ChainID: 1<<64 - 4 + uint64(i), Token: usdc.Contract}, noon)
 			})
 		}
-		is := coin()
+		is := c.rules().Coin
 		for _, other := range []store.Coin{{ChainID: 1, Token: is.Token}, {ChainID: is.ChainID, Token: token.Address{1}}} {
 			c.refused("binding to another", c.Bind(c.Context(), other, noon), store.ErrOtherCoin)
 			c.ok("binding to the same", c.Bind(c.Context(), is, noon.Add(time.Hour)))
-			c.same("the coin", is, coin())
+			c.same("the coin", is, c.rules().Coin)
 		}
 	}},
 	{"settings and deny list are read together, and damaged settings leave the list", func(c *check) {
 		to := c.walletID().Address
 		c.ok("denying", c.Deny(c.Context(), store.Denial{To: to, At: noon}))
-		rules, err := c.Rules(c.Context())
-		c.ok("reading the rules", err)
 		next := settings.Default()
-		next.Version = rules.Settings.Version
+		next.Version = c.rules().Settings.Version
 		c.ok("setting", c.SetSettings(c.Context(), next))
 		c.SpoilSettings()
-		rules, err = c.Rules(c.Context())
-		c.ok("reading the rules", err)
+		rules := c.rules()
 		c.refused("obeying damaged settings", rules.Unusable, settings.ErrDamaged)
-		listed := false
-		for _, d := range rules.Denied {
-			listed = listed || d.To == to
-		}
+		listed := slices.ContainsFunc(rules.Denied, func(d store.Denial) bool { return d.To == to })
 		c.same("the deny list has the recipient", true, listed)
 		next.Version++
 		c.same("the version of damaged settings", next.Version, rules.Settings.Version)
 		c.ok("setting over damaged settings", c.SetSettings(c.Context(), next))
-		rules, err = c.Rules(c.Context())
-		c.ok("reading the rules", err)
-		c.ok("obeying them", rules.Unusable)
+		c.ok("obeying them", c.rules().Unusable)
 	}},
+}
+
+// rules returns the stored rules.
+func (c *check) rules() store.Rules {
+	c.Helper()
+	rules, err := c.Rules(c.Context())
+	c.ok("reading the rules", err)
+	return rules
 }
 
 // KeySettings checks that a store keeps the promises of settings.KeyStore.
@@ -118,4 +112,36 @@ func versioned[T any](c tester, start T, t settings.Table[T], read func(context.
 	c.refused("reading what newer code wrote", err, settings.ErrNewer)
 	t.Stamp(&newer).Needs, t.Stamp(&newer).Version = settings.Code, t.Stamp(&v).Version
 	c.ok("setting over it", set(ctx, newer))
+}
+
+var denialPromises = []promise[*check]{
+	{"a denial is listed until it is removed, and replaced by another", func(c *check) {
+		to := c.walletID().Address // drawn at random: the list is of all checks
+		ours := func() (found []store.Denial) {
+			c.Helper()
+			for _, d := range c.rules().Denied {
+				if d.To == to {
+					found = append(found, d)
+				}
+			}
+			return found
+		}
+		c.same("before", []store.Denial(nil), ours())
+		for i, reason := range []string{"court order", ""} {
+			d := store.Denial{To: to, Reason: reason, At: noon.Add(time.Duration(i) * time.Hour)}
+			c.ok("denying", c.Deny(c.Context(), d))
+			c.same("denied", []store.Denial{d}, ours())
+		}
+		for range 2 {
+			c.ok("allowing", c.Allow(c.Context(), to))
+			c.same("allowed", []store.Denial(nil), ours())
+		}
+		c.ok("denying", c.Deny(c.Context(), store.Denial{To: token.Address{0xff}, At: noon}))
+		c.ok("allowing", c.Allow(c.Context(), token.Address{0xff}))
+		for _, nobody := range []token.Address{{}, {19: 1}} {
+			if c.Deny(c.Context(), store.Denial{To: nobody, At: noon}) == nil || c.Allow(c.Context(), nobody) == nil {
+				c.Errorf("%s was denied or allowed: settings, or the coin, may be stored under it", nobody)
+			}
+		}
+	}},
 }

@@ -148,6 +148,17 @@ func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) er
 	return won
 }
 
+// errOthers is the refusal of a racing call that found another's result.
+var errOthers = errors.New("another call's")
+
+// othersUnless returns errOthers for a call that is not the one.
+func othersUnless(own bool, err error) error {
+	if err == nil && !own {
+		return errOthers
+	}
+	return err
+}
+
 // winner is wins where exactly one call may succeed.
 func (c tester) winner(n int, refusal error, f func(ctx context.Context, i int) error) int {
 	c.Helper()

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -184,9 +183,7 @@ var endpointPromises = []promise[hookCheck]{
 			c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
 			want = append(want, e)
 		}
-		slices.SortFunc(want, func(a, b webhook.Endpoint) int {
-			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-		})
+		slices.SortFunc(want, webhook.NewestFirst)
 		c.lists(o, want...)
 	}},
 	{"a field that was emptied is read back empty", func(c hookCheck) {

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -145,9 +144,7 @@ func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, erro
 	for _, k := range slices.Backward(there) {
 		keys = append(keys, *k)
 	}
-	slices.SortStableFunc(keys, func(a, b apikey.Key) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortStableFunc(keys, apikey.NewestFirst)
 	return keys, nil
 }
 

@@ -1,11 +1,15 @@
 package memory
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -57,10 +61,8 @@ func (h *versions[T]) newestFirst() []T {
 
 // Rules implements store.Settings.
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
-	if r.Denied, err = s.Denied(ctx); err != nil {
-		return r, err
-	}
 	err = s.locked(ctx, func() error {
+		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
 		r.Settings, r.Unusable = s.settings.newest(settings.Payments)
 		r.Coin = s.coin
 		return nil
@@ -119,4 +121,36 @@ func (s *APIKeys) KeySettingsHistory(context.Context) ([]settings.Keys, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.settings.newestFirst(), nil
+}
+
+var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
+
+// Deny implements store.Denials.
+func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
+	return s.locked(ctx, func() error {
+		if d.To.IsZero() || d.To.IsPrecompile() {
+			return errNobody
+		}
+		others := len(s.denied)
+		if _, replaced := s.denied[d.To]; replaced {
+			others--
+		}
+		if err := store.FitsDenials(d, others); err != nil {
+			return err
+		}
+		d.At = d.At.UTC()
+		s.denied[d.To] = d
+		return nil
+	})
+}
+
+// Allow implements store.Denials.
+func (s *Payments) Allow(ctx context.Context, to token.Address) error {
+	return s.locked(ctx, func() error {
+		if to.IsZero() || to.IsPrecompile() {
+			return errNobody
+		}
+		delete(s.denied, to)
+		return nil
+	})
 }

@@ -185,13 +185,10 @@ func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow u
 // Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return s.change(ctx, id, func(p *purse) error {
-		p.w.Paused = cmp.Or(reason, unexplained)
+		p.w.Paused = cmp.Or(reason, wallet.Unexplained)
 		return nil
 	})
 }
-
-// unexplained stands for an empty reason, which would read as not paused.
-const unexplained = "unexplained"
 
 // Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,9 +65,7 @@ func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(list, webhook.NewestFirst)
 	return list
 }
 

@@ -69,7 +69,7 @@ var breakages = []breakage{
 		fault.Cut{Op: "Commit"}),
 	cutAt("before-broadcast", "before broadcast", "a pending transaction that no node has", "check-receipts sends it.",
 		fault.Cut{Op: "Send", Before: true}),
-	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client that was never told",
+	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client without an answer",
 		"A request under the key is answered with the same hash.", fault.Cut{Op: "Send"}),
 
 	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
@@ -88,7 +88,7 @@ var breakages = []breakage{
 	habit("node-hangs", "first node hangs", "The first node takes requests and never answers.",
 		"Another is asked after half a second; after three misses the node is left alone for a while.",
 		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
-	habit("node-lies", "first node lies about receipts", "The first node says that every transaction has reverted.",
+	habit("node-lies", "first node lies about receipts", "The first node reports every transaction as reverted.",
 		"Receipts are held against each other: nothing ends while nodes differ.", 0, named("receipts with a wrong status")),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
 		"The batch is split until the node takes it.", 0, named("3 calls a batch")),
@@ -172,7 +172,7 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	} else {
 		words += " " + b.Does
 	}
-	s.say("fault", "%s", words)
+	s.logf("fault", "%s", words)
 	s.mu.Unlock()
 	err := b.begin(s, depth)
 	if err != nil {
@@ -210,5 +210,5 @@ func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.broken, id)
-	s.say("fault", "%s", words)
+	s.logf("fault", "%s", words)
 }

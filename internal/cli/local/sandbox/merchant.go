@@ -72,7 +72,7 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
-		s.say("bad", "A webhook arrived whose signature is not the endpoint's.")
+		s.logf("bad", "A webhook arrived whose signature is not the endpoint's.")
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -100,7 +100,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	s.mu.Lock()
 	r := s.rowOf(id)
 	r.Asked += times
-	if s.say("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
+	if s.logf("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
 		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
 	}
 	s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *Sandbox) again(id payment.ID, times int) error {
 	return err
 }
 
-// ask makes one request, and reports whether it was answered for good. An answer that
-// never came says nothing.
+// ask makes one request, and reports whether it was answered for good. Without an
+// answer the outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	p, err := s.api.Send(ctx, client.Order{To: o.To, Amount: json.Number(o.Amount)}, o.Key)
 	refusal, answered := errors.AsType[*client.Problem](err)
@@ -136,23 +136,23 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	case err == nil:
 		r.Answers++
 		if r.Hash != "" && r.Hash != p.Hash {
-			s.say("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+			s.logf("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
 		s.byHash[p.Hash] = id
 		return true
 	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
-		s.say("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
+		s.logf("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
 		if r.Hash == "" {
 			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
 		}
 		return true
 	case answered:
 		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
-		s.say("ask", "%s was answered %s: ask again", o.Key, r.Answer)
+		s.logf("ask", "%s was answered %s: ask again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.say("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
+		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
 	}
 	return false
 }
@@ -186,7 +186,7 @@ func (s *Sandbox) heal() (err error) {
 	s.acting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.say("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
+	s.logf("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
 	for _, r := range s.order {
 		if r.Ours && r.Answers == 0 && !r.Refused {
 			o, id := order{r.To, r.Amount, r.Key}, r.ID

@@ -123,7 +123,7 @@ func (s *Sandbox) Timeline(ctx context.Context, find, _ string) (page.Timeline, 
 }
 
 // deliveries returns the deliveries of an event to the page's endpoint, as the API
-// tells them.
+// returns them.
 func (s *Sandbox) deliveries(ctx context.Context, event string) []json.RawMessage {
 	found := []json.RawMessage{}
 	got, err := s.api.Call(ctx, http.MethodGet, "/webhooks/"+s.hookID+"/deliveries", "")

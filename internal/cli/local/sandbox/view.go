@@ -39,7 +39,7 @@ type arrival struct {
 	N       int    `json:"n"`
 	At      int64  `json:"at"`
 	Type    string `json:"type"`
-	Genuine bool   `json:"genuine"` // as the Standard Webhooks library says
+	Genuine bool   `json:"genuine"` // by the Standard Webhooks library
 	Times   int    `json:"times"`   // arrivals of the event so far
 }
 
@@ -72,7 +72,7 @@ type view struct {
 	logs      int
 	blocks    []block
 	wallets   []page.Wallet
-	said      int // lines so far
+	lineCount int // so far
 	lines     []page.Line
 	arrived   int // webhooks so far
 	arrivals  []arrival
@@ -94,10 +94,10 @@ func paymentOf(c interpose.Call) payment.ID {
 	return payment.ID(id)
 }
 
-// say adds a line to the log. The caller holds the lock.
-func (s *Sandbox) say(kind, format string, args ...any) {
-	s.said++
-	s.lines = append(s.lines, page.Line{N: s.said, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
+// logf adds a line to the log. The caller holds the lock.
+func (s *Sandbox) logf(kind, format string, args ...any) {
+	s.lineCount++
+	s.lines = append(s.lines, page.Line{N: s.lineCount, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
@@ -113,7 +113,7 @@ func (s *Sandbox) rowOf(id payment.ID) *page.Row {
 	return r
 }
 
-// stepWords say what each step means.
+// stepWords describe each step.
 var stepWords = [page.Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
 	"is committed: its signed bytes are stored at a nonce. These bytes pay it, or a fee bump of them, or nothing does",
@@ -135,8 +135,8 @@ func (s *Sandbox) reached(id payment.ID, at page.Step) {
 	s.changed[id] = true
 	if at >= 0 && r.At[at] == 0 {
 		r.At[at] = s.now().UnixMilli()
-		if at != page.Final { // which is said once its end is read
-			s.say("step", "%s "+stepWords[at], name(r))
+		if at != page.Final { // which is logged once its end is read
+			s.logf("step", "%s "+stepWords[at], name(r))
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	return nil
 }
 
-// learn takes over what the tables say of a payment. The caller holds the lock.
+// learn takes over a stored payment. The caller holds the lock.
 func (s *Sandbox) learn(p payment.Payment) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
@@ -239,13 +239,13 @@ func (s *Sandbox) learn(p payment.Payment) {
 			if p.Failure != nil {
 				end = "failed (" + r.Failure + ")"
 			}
-			s.say("end", "%s "+stepWords[page.Final], name(r), end)
+			s.logf("end", "%s "+stepWords[page.Final], name(r), end)
 		}
 	}
 }
 
 // readChain reads the blocks since the last ones that are known and still there, and
-// the Transfer logs in them. The call data of each transfer tells its payment: nothing
+// the Transfer logs in them. The call data of each transfer names its payment: nothing
 // is taken from the tables. It alone changes what is known of the chain.
 func (s *Sandbox) readChain(ctx context.Context) error {
 	latest, known := s.Chain.Head(), s.chain.Number
@@ -290,7 +290,7 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 		for i := range s.blocks {
 			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
 		}
-		s.say("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+		s.logf("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
 	}
 	for i, n := range numbers {
 		s.hashes[n], s.transfers[n] = hashes[i], found[n]
@@ -354,10 +354,10 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	}
 	if r.At[page.Mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
 		r.At[page.Mined] = s.now().UnixMilli()
-		s.say("step", "%s "+stepWords[page.Mined], name(r), number)
+		s.logf("step", "%s "+stepWords[page.Mined], name(r), number)
 	}
 	if s.paid[id] > 1 {
-		s.say("bad", "%s is on the chain %d times", name(r), s.paid[id])
+		s.logf("bad", "%s is on the chain %d times", name(r), s.paid[id])
 	}
 }
 

@@ -50,31 +50,22 @@ func (a *Account) Output(name string) (string, error) {
 	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", a.Stack, name)
 }
 
-// tables opens the tables that the outputs name, the audit log with its copy if the
-// deployed template has one.
+// tables opens the tables that the outputs name, and the audit log with its copy.
 func (a *Account) tables() (t Tables, err error) {
 	named := map[string]string{}
-	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl"} {
+	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl", "AuditLogGroupName"} {
 		if named[output], err = a.Output(output); err != nil {
 			return t, err
 		}
 	}
 	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
-	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
-		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
-	if log := a.AuditCopy(); log != nil {
-		t.AuditLog = log.Beside(payments)
-	}
-	return t, nil
+	return Tables{payments, a.AuditCopy().Beside(payments), dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}, nil
 }
 
-// AuditCopy returns nil if the deployed template is of before there was one.
+// AuditCopy is the copy of the audit log.
 func (a *Account) AuditCopy() *auditcopy.Copy {
-	group := a.Outputs["AuditLogGroupName"]
-	if group == "" {
-		return nil
-	}
-	return auditcopy.Open(a.AWS, group, a.Outputs["PaymentsTableName"])
+	return auditcopy.Open(a.AWS, a.Outputs["AuditLogGroupName"], a.Outputs["PaymentsTableName"])
 }
 
 // Who implements Platform.

@@ -146,8 +146,8 @@ func (o *Oracle) ever(id payment.ID) (payment.Payment, bool) {
 // denied reports whether the operator's deny list has a recipient. A list is never
 // changed but by restores, which take entries out.
 func (o *Oracle) denied(to token.Address) bool {
-	all, err := o.Store.Denied(context.Background())
-	return err == nil && slices.ContainsFunc(all, func(d store.Denial) bool { return d.To == to })
+	rules, err := o.Store.Rules(context.Background())
+	return err == nil && slices.ContainsFunc(rules.Denied, func(d store.Denial) bool { return d.To == to })
 }
 
 // A merchantDay is a UTC day of a merchant.
