@@ -25,19 +25,6 @@ func (got answered) member(t *testing.T, name string) string {
 
 func TestMerchantNames(t *testing.T) { answers(t, newAPI, `POST /create-api-key {"merchant_name":%s}`) }
 
-// TestEveryCallMakesAMerchant: two calls with one name make two merchants.
-func TestEveryCallMakesAMerchant(t *testing.T) {
-	a := newAPI(t)
-	one := a.post("/create-api-key", `{"merchant_name":"Same"}`)
-	two := a.post("/create-api-key", `{"merchant_name":"Same"}`)
-	for _, name := range []string{"api_key", "id", "merchant_id"} {
-		if one.member(t, name) == two.member(t, name) {
-			t.Errorf("both have the %s %s", name, one.member(t, name))
-		}
-	}
-	a.get("/api-keys", "X-Api-Key: "+two.member(t, "api_key")).want(t, 200, two.member(t, "id"))
-}
-
 // TestKeyCreationByOperator: where only an operator creates keys, every request
 // is refused before its body is read.
 func TestKeyCreationByOperator(t *testing.T) {
@@ -108,15 +95,4 @@ func TestOthersKeys(t *testing.T) {
 		}
 	}
 	a.get("/api-keys", "X-Api-Key: "+other.Secret.Reveal()).want(t, 200, `"revoked_at":null`)
-}
-
-// TestLastUse: at most a minute behind.
-func TestLastUse(t *testing.T) {
-	a := newAPI(t)
-	a.get("/api-keys")
-	a.now = a.now.Add(59 * time.Second)
-	a.get("/api-keys").want(t, 200, `"last_used_at":"2026-01-02T15:04:05.000Z"`)
-	a.now = a.now.Add(time.Second)
-	a.get("/api-keys")
-	a.get("/api-keys").want(t, 200, `"last_used_at":"2026-01-02T15:05:05.000Z"`)
 }

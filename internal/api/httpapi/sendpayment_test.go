@@ -64,14 +64,6 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// TestReplayTellsToday: a replay is 201 with the payment as it is by now.
-func TestReplayTellsToday(t *testing.T) {
-	a := newAPI(t)
-	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"status":"pending"`)
-	a.confirm()
-	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"status":"confirmed"`, `"version":2`, "Idempotent-Replayed: true")
-}
-
 // TestIdempotencyKeys: 1 to 255 visible ASCII characters, raw or in one pair of
 // quotes.
 func TestIdempotencyKeys(t *testing.T) {

@@ -260,32 +260,6 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 	}
 }
 
-// TestPagesOfOneInstant: payments of the same millisecond are not lost between
-// two pages.
-func TestPagesOfOneInstant(t *testing.T) {
-	a := newAPI(t)
-	for n := range 9 {
-		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n+1)).want(t, 201)
-	}
-	seen := map[int]bool{}
-	page := a.list("limit=2")
-	for {
-		for _, n := range page.amounts() {
-			if seen[n] {
-				t.Errorf("%d twice", n)
-			}
-			seen[n] = true
-		}
-		if page.NextCursor == nil {
-			break
-		}
-		page = a.list("cursor=" + *page.NextCursor)
-	}
-	if len(seen) != 9 {
-		t.Errorf("saw %v", seen)
-	}
-}
-
 // TestFilters: they restrict, they are exclusive, and they travel inside the
 // cursor.
 func TestFilters(t *testing.T) {

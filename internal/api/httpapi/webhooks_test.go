@@ -31,20 +31,6 @@ func TestWebhookLife(t *testing.T) {
 	})
 }
 
-// TestOthersWebhooks: acting on another merchant's webhook is 404.
-func TestOthersWebhooks(t *testing.T) {
-	a := newAPI(t).hooked(1)
-	other := a.otherMerchant()
-	theirs := "X-Api-Key: " + other.Secret.Reveal()
-	for _, id := range []string{exampleHook, "we_unknown", "x", "%00", strings.Repeat("a", 3000)} {
-		for _, action := range []string{"", "/delete", "/rotate-secret"} {
-			a.post("/webhooks/"+id+action, `{}`, theirs).want(t, 404, `{"detail":"No such webhook.","code":"webhook_not_found"}`)
-		}
-	}
-	a.get("/webhooks", theirs).want(t, 200, `{"data":[]}`)
-	a.get("/webhooks").want(t, 200, exampleHook)
-}
-
 // TestWebhookLimit: the eleventh is refused; a deleted one makes room.
 func TestWebhookLimit(t *testing.T) { answers(t, newAPI, "%s") }
 

@@ -95,11 +95,12 @@ var errLate = errors.New("another node was faster by far")
 // open reports whether the node is to be left alone. When its rest is over,
 // requests try it until one is not answered.
 func (b *breaker) open() bool {
-	if b != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	if b == nil {
+		return false
 	}
-	return b != nil && b.row >= tolerance && b.now().Sub(b.missed) < rest
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.row >= tolerance && b.now().Sub(b.missed) < rest
 }
 
 // lastMiss returns when the node last left a request unanswered.

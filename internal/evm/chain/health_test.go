@@ -361,17 +361,3 @@ func TestSend(t *testing.T) {
 		})
 	}
 }
-
-type failing struct {
-	*stub
-	err error
-}
-
-func (f failing) Estimate(context.Context, chain.Call) (uint64, error) { return 0, f.err }
-
-func (f failing) Send(context.Context, []byte) chain.Reply {
-	if errors.Is(f.err, chain.ErrBusy) {
-		return chain.Reply{Class: chain.Ambiguous, Unasked: true}
-	}
-	return chain.Reply{Class: chain.Known}
-}

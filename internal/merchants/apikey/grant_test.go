@@ -108,21 +108,6 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}
 }
 
-// TestARotatedKeyIsTheSame: it keeps label, scopes, limits, the day's use and the expiry
-// that the key was made with, also when the old key ends earlier by its rotation.
-func TestARotatedKeyIsTheSame(t *testing.T) {
-	_, registry, m := stack(t)
-	k, err := issued(t, registry, m.Key, apikey.KeyRequest{Label: "till 3", Amount: token.Units(9), Count: 3, Maximum: token.Units(5),
-		Book: true, Life: 48 * time.Hour})
-	must(t, err)
-	for range 2 {
-		next, err := registry.Rotate(t.Context(), m.Key, k.ID, time.Minute, silent)
-		if err != nil || !next.Key.ExpiresAt.Equal(noon.Add(48*time.Hour)) || next.Key.Label != "till 3" || next.Key.Grant != k.Grant {
-			t.Errorf("%+v, %v", next.Key, err)
-		}
-	}
-}
-
 // TestNoKeyWithoutItsAnnouncement: a key that was not announced is not stored, and
 // one that is refused is not announced.
 func TestNoKeyWithoutItsAnnouncement(t *testing.T) {

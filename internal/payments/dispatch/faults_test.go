@@ -203,7 +203,8 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
-				if p.stored().ID != "" && p.holdsNothing() && p.Now().Equal(began) { // under a daily limit another handler may be charging it for a while
+				// Under a daily limit another handler may be charging it for a while.
+				if p.stored().ID != "" && p.holdsNothing() && p.Now().Equal(began) {
 					if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 						t.Errorf("sent again at once: %v", err)
 					}
@@ -505,7 +506,8 @@ func TestLimitsOfAKey(t *testing.T) {
 // and the refusal names the cause when all do.
 func TestAnotherWalletIsTried(t *testing.T) {
 	p := newProcess(t, script{"Reserve#1": pause(first)})
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Record(walletOf(first)).NextNonce != 0 || p.Did("Payment#1") {
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Record(walletOf(first)).NextNonce != 0 ||
+		p.Did("Payment#1") {
 		t.Errorf("answered %+v, %v, after %v", result, err, p.Calls)
 	}
 	if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.Did("Reassign#2") {

@@ -97,19 +97,6 @@ func TestTransferOfAll(t *testing.T) {
 	}
 }
 
-// TestTransferFromANewWallet: one that is newer than the process, and has never paid.
-func TestTransferFromANewWallet(t *testing.T) {
-	p := newProcess(t, script{})
-	_, err := p.pay()
-	p.Must(err)
-	p.keys = append(p.keys, token.Address{3})
-	p.Pass(time.Minute)
-	move := dispatch.Transfer{Key: "k", Mode: "test", From: token.Address{3}, To: asked.To, Amount: token.Units(50)}
-	if made, err := p.d.Move(t.Context(), move); err != nil || p.Record(walletOf(token.Address{3})).NextNonce != 1 || p.Did("Charge#2") {
-		t.Errorf("%+v, %v", made, err)
-	}
-}
-
 // TestTwoOperators give orders under one key at once: an order is made and charged once, and
 // another one is not made.
 func TestTwoOperators(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -97,7 +96,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 		"the token pays nobody from the second":   {func(p *process) { p.unable = []token.Address{second} }, third},
 		"the contract may not spend the second's": {func(p *process) { p.unapproved = []token.Address{second} }, third},
 		"the second has too little":               {func(p *process) { p.poor = second }, third},
-		"the second's key is away":                {func(p *process) { p.Script["Ready#3"] = func(*process) error { return porttest.ErrBroken } }, third},
+		"the second's key is away":                {func(p *process) { p.Script = breaks("Ready#3").With("Reserve#1", pause(first)) }, third},
 		"the node is silent":                      {func(p *process) { p.mute = 2 }, token.Address{}},
 	} {
 		p := newProcess(t, script{"Reserve#1": pause(first)})
@@ -149,21 +148,6 @@ func TestATokenThatRefusesTheMemo(t *testing.T) {
 	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 ||
 		!bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
 		t.Errorf("call data is %x, %v", data, err)
-	}
-}
-
-// TestTakenUpWhileTheChainIsAhead: a payment that restored tables show as prepared may
-// have been made since. A request under its key does not make it, and is not told
-// that nothing was started.
-func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
-	earlier := newProcess(t, breaks("Reserve#1", "Payment#1"))
-	if _, err := earlier.pay(); !errors.Is(err, dispatch.ErrInProgress) {
-		t.Fatal(err)
-	}
-	p := start(t, earlier.Tables, script{})
-	p.mined = 5
-	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrWaiting) || p.Did("Reserve#1") {
-		t.Errorf("%+v, %v, after %v", result, err, p.Calls)
 	}
 }
 

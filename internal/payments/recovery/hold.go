@@ -92,7 +92,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 			err = r.Store.Repause(ctx, id, w.Paused, reason)
 		}
 		if err != nil && !errors.Is(err, store.ErrChanged) {
-			return retired, err
+			return false, err
 		}
 	}
 }

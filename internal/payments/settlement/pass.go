@@ -169,11 +169,11 @@ func (p *pass) tally(change func(*Report)) {
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
-		return ahead, nil
+		return false, nil
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
 	if err != nil || count <= fresh.NextNonce {
-		return ahead, err
+		return false, err
 	}
 	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
 		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
@@ -183,16 +183,16 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		p.report.Suspect++
 		wallets, err := p.Store.Wallets(ctx, p.ChainID)
 		if err != nil {
-			return ahead, err
+			return false, err
 		}
 		for _, r := range wallets.Working(true) {
 			if err := p.Store.Pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
-				return ahead, err
+				return false, err
 			}
 		}
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
-		return ahead, err
+		return false, err
 	}
 	// Last: once next_nonce is raised, no later run finds those transactions again.
 	return true, p.Store.Advance(ctx, p.wallet.ID, count, fresh.NoopsBelow)

@@ -20,11 +20,11 @@ import (
 func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
-		return report, fmt.Errorf("finding nodes: %w", err)
+		return Report{}, fmt.Errorf("finding nodes: %w", err)
 	}
 	rules, err := s.rules(ctx)
 	if err != nil || rules.Refills == (settings.Refills{}) {
-		return report, err
+		return Report{}, err
 	}
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
-		return silent, news
+		return 0, false
 	}
 	now, since := s.Now(), map[string]time.Time{}
 	for _, name := range names {

@@ -20,10 +20,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-var (
-	ErrBroken = errors.New("broken")          // of a call without effect
-	ErrLost   = errors.New("answer was lost") // of a call with its effect
-)
+// ErrBroken is the error of a call without effect, ErrLost of a call with its effect.
+var ErrBroken, ErrLost = errors.New("broken"), errors.New("answer was lost")
 
 // A Script maps a call, named by its operation and number ("Reserve#1"), to an act that precedes
 // it. The call returns the act's error, if any.
