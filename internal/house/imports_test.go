@@ -130,6 +130,7 @@ var mayImport = map[string]string{
 	"tools":         "",
 	"tools/mutate":  "",
 	"tools/verdict": "",
+	"tools/words":   "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -142,7 +143,7 @@ var onlyIn = map[string]string{
 	"net/http": "boot client devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page " +
 		"webhook webhook/guard",
-	"os/exec":                "tools/mutate",
+	"os/exec":                "tools/mutate tools/words",
 	"github.com/alecthomas/": "operator",
 }
 
