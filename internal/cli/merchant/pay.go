@@ -83,7 +83,7 @@ type payout struct {
 	out    io.Writer
 	number int      // of the next numbered payment; see paybatch.go
 	size   int      // rows of a batch
-	failed []string // descriptions of those that paid nobody
+	failed []string // descriptions of payments that paid nobody
 
 	mu      sync.Mutex // of the rows' outcomes and of what follows
 	written time.Time  // when the results were written last

@@ -177,8 +177,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	}
 }
 
-// TestPayAgainAfterAFailure: a row that failed on the chain is told apart from those
-// that were paid, and nothing is paid while the results have no place.
+// TestPayAgainAfterAFailure: results separate rows that failed on the chain from paid rows, and
+// nothing is paid while there is no place for the results.
 func TestPayAgainAfterAFailure(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	const reverts = "0x7e57000000000000000000000000000000000001"

@@ -96,7 +96,7 @@ func TestMerchants(t *testing.T) {
 		{"what was done", "audit-log", "merchants suspend " + m + " --reason=stolen --yes"},
 		{"a key that ends", "keys revoke --yes " + m + " " + made.ID, "revoked"},
 		{"but no other", "keys revoke --yes " + m + " key_zzzzzzzzzzzz", "!no such API key"},
-		{"one that never had any", "keys issue --yes mer_none", "!no such API key"},
+		{"a merchant that never had a key", "keys issue --yes mer_none", "!no such API key"},
 
 		{"a recipient that is paid no more", "deny add --yes --reason court" + payee, "is not paid"},
 		{"is listed with the reason", "deny list", "court"},
@@ -111,8 +111,8 @@ func TestMerchants(t *testing.T) {
 	})
 }
 
-// TestCreate makes wallets by two commands at once, and by one that stops after the key
-// is stored: no key is lost, none is read, and no wallet is registered without its key.
+// TestCreate makes wallets by two commands at once, and by a command that stops after it has stored
+// the key: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),

@@ -124,7 +124,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}
 	since, err := c.Since.First(ctx, nodes, final)
 	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last one that every node calls final: say an earlier one", since, final)
+		err = fmt.Errorf("--since %d is beyond block %d, the last block that every node calls final: name an earlier block", since, final)
 	}
 	if err != nil {
 		return nil, err

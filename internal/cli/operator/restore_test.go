@@ -20,9 +20,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestPauseAll pauses every wallet of a restored table: those that it does not know
-// too, those whose pause would end by itself, and one whose record cannot be read, which
-// is named and stays paused.
+// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know
+// and wallets whose pause would end by itself. A wallet with an unreadable record is named and
+// stays paused.
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}

@@ -26,7 +26,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
 	}
 	return become(ctx, d, c.Address, wallet.Active, wallet.Draining,
-		"No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life.")
+		"No new payment will use wallet %s within minutes. Payments under way are finished; then run remit wallet retire.")
 }
 
 // become is the change of a wallet from a state to another.

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestSettings changes the settings of a live stack. Whatever is refused changes nothing.
+// TestSettings changes the settings of a live stack. A refused change has no effect.
 func TestSettings(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Parameters["Mode"], a.Parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
@@ -111,8 +111,8 @@ func TestApply(t *testing.T) {
 	}
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
 	step("a file that lacks a name", apply("", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
-	step("one that has more", apply("More=1", nil), `!there is no setting "More"`)
-	step("one that has a name twice", apply("Memo=off", nil), "!has Memo twice")
+	step("a file that has more", apply("More=1", nil), `!there is no setting "More"`)
+	step("a file that has a name twice", apply("Memo=off", nil), "!has Memo twice")
 	step("a bad value", apply("", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
 	step("a line that is none", apply("Memo", nil), `!"Memo" is no line NAME=VALUE`)
 	step("the first", apply("", nil), "settings of payments: version 1\nsettings of keys: version 1")

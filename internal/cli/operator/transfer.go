@@ -131,10 +131,9 @@ const (
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// move is the change of transfers, which are each brought to their commit. Of a sweep,
-// which moves all of both assets, one that the wallet has nothing of is left out. A crash
-// leaves transfers that were reserved, which are made, and others, which are not; the
-// same command carries them on.
+// move is the change of transfers, each of which it brings to its commit. A sweep moves all of both
+// assets, and leaves out an asset that the wallet does not hold. A crash leaves reserved transfers,
+// which are made, and others, which are not; the same command carries them on.
 func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
 	if c.Key == "" {
 		return none, errors.New("--key is empty: say a name for what this command moves, such as sweep-2026-11")

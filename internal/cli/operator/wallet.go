@@ -26,12 +26,12 @@ type Wallet struct {
 	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
 	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
 	Balance walletBalance                 `cmd:"" help:"Show what the chain says each wallet holds."`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
+	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent."`
 	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again."`
 	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
 	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move all that a drained wallet has."`
 	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet, which refills the others and pays no merchant's payments."`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
+	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished."`
 	Retire  change.Command[walletRetire]  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
 	Rotate  change.Command[walletRotate]  `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
 }

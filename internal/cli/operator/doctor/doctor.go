@@ -36,8 +36,7 @@ const (
 // round of settling puts into one.
 const calls = 100
 
-// Command is `remit doctor`. MinGasGwei's default is that of the
-// template's GasLowGwei.
+// Command is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
 type Command struct {
 	deployed.Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
@@ -252,8 +251,8 @@ func (e *examination) providersDiffer(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d", len(of)), err
 }
 
-// blocksBecomeFinal finds a node on which no payment would ever end: one that has
-// no block with the tag of the confirmation rule, or has dropped that block's state.
+// blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with
+// the confirmation rule's tag or has dropped that block's state.
 func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ string) (string, error) {
 	rule := e.Config.ConfirmationRule
 	head, err := node.Head(ctx, rule)
