@@ -10,8 +10,8 @@ import (
 // A State is where a wallet is in its life.
 type State string
 
-// The states of a wallet, in their order. A drained wallet may become active again;
-// one that is retired stays retired.
+// The states of a wallet, in their order. A drained wallet may become active again; a retired
+// wallet stays retired.
 const (
 	Active   State = "active"   // new payments may use it
 	Funding  State = "treasury" // it refills the active ones, and no payment may use it
@@ -33,9 +33,9 @@ type KeyRef string
 // its address.
 const InSecret KeyRef = "secret"
 
-// A Registration is a wallet's entry in the registry of its chain. It names no key
-// material. Of one that is Damaged, no field is sure but the ID, and if that is not known
-// its address is zero: it is counted and reported, and no wallet.
+// A Registration is a wallet's entry in the registry of its chain. It names no key material. If it
+// is Damaged, only its ID is certain. If the ID is unknown too, its address is zero: it is counted
+// and reported, and belongs to no wallet.
 type Registration struct {
 	ID
 	State  State

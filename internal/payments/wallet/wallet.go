@@ -35,8 +35,8 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	// What of the stored record cannot be read, and is zero here; then no reservation is given.
-	// NextNonce and Reservations can.
+	// The part of the stored record that cannot be read, and is zero here; then no reservation is
+	// given. NextNonce and Reservations can be read.
 	Damaged string
 
 	// PerMerchant counts the nonces that each merchant's payments hold and that are not
