@@ -45,9 +45,9 @@ func SilentAfter(env *boot.Env) time.Duration {
 	return after
 }
 
-// Config returns the configuration that both engines work by: that of the environment
-// and, for each part that is empty there, the chain's own, but in live mode the rule
-// finalized. Of a chain that is not known it logs which values the stack has.
+// Config returns the configuration of both engines: the environment's and, for each part that is
+// empty there, the chain's own, but in live mode the rule finalized. For an unknown chain it logs
+// which values the stack has.
 func Config(env *boot.Env) stack.Config {
 	parameters := coin(env)
 	parameters["Mode"], parameters["BlockTime"] = env.String("MODE"), env.Optional("BLOCK_TIME", "")
