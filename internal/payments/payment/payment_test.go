@@ -228,7 +228,7 @@ func TestPublic(t *testing.T) {
 	dear := token.MaxAmount()
 	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
 	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
-		t.Errorf("the fee of a failed payment, and of a payment without a mined transaction: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
+		t.Errorf("the fees of a failed payment, and of one with nothing mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
 	}
 	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {
 		t.Errorf("the largest amount is written as %s, %v", got, err)
