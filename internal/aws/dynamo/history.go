@@ -34,7 +34,7 @@ const (
 	listWidth = 9
 )
 
-// List implements store.History. The index says which payments a page has; the
+// List implements store.History. The index gives the payments of a page; the
 // payments themselves are read strongly consistent, so that a page never shows a
 // status that has passed. A payment that does not decode, or is not of f.Status
 // any more, is left out.

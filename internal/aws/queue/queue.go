@@ -27,7 +27,7 @@ type Jobs struct {
 	url    string
 
 	mu      sync.Mutex
-	busy    bool // a request is under way, or a message was told to make one
+	busy    bool // a request is under way, or a message has its turn to make one
 	waiting []*message
 }
 
@@ -94,7 +94,7 @@ func (q *Jobs) next() {
 	}
 }
 
-// send makes one request of the messages that wait longest, and tells each how it went.
+// send makes one request of the messages that wait longest, and gives each its outcome.
 func (q *Jobs) send(ctx context.Context) {
 	q.mu.Lock()
 	n, bytes := 0, 0

@@ -121,7 +121,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if ctx.Err() != nil {
-		err = nil // the rows say how far it came
+		err = nil // the rows show how far it came
 	}
 	if failed := errors.Join(err, p.write()); failed != nil {
 		return failed

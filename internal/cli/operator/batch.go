@@ -54,7 +54,7 @@ type batchApprove struct {
 }
 
 // Change gives the allowance, to the contract alone whose code every node has. An allowance
-// is ended whatever the nodes say.
+// ends whatever the nodes answer.
 func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	amount := token.Amount{}
 	switch c.Amount {

@@ -63,7 +63,7 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 		answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
-// restrictions are the flags that say what a key may do.
+// restrictions are the flags for the rights of a key.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
 	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything, but keys for a key with limits."`

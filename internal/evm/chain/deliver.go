@@ -9,7 +9,7 @@ import (
 
 // Deliver sends stored bytes to every node and returns the best reply: the
 // network can mine the bytes that one node holds. As soon as one holds them, it
-// waits only a little for the others; until then a node that says nothing may have
+// waits only a little for the others; until then a silent node may have
 // them. To a node that misses predecessors it
 // first sends those, in nonce order, then the bytes again. before fetches them
 // and is called at most once per node that asks for them; nil when the nonce

@@ -147,7 +147,7 @@ type Node interface {
 	// nonce, read from the block itself (not from the receipt index, which
 	// may lag), if that block is final at or below the block number final.
 	// It returns the zero Hash when the nonce is not used by then, and an
-	// error when the node cannot tell.
+	// error when the node does not know.
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
 	// Transfers returns the transfers of a token out of wallets in the blocks
@@ -169,7 +169,7 @@ type Node interface {
 type Reply struct {
 	Class  Class
 	Detail string // the node's own words, for logs only
-	// Unasked says that the node was not asked (ErrBusy).
+	// Unasked reports that the node was not asked (ErrBusy).
 	Unasked bool
 }
 

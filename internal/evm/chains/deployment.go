@@ -26,7 +26,7 @@ func IsMain(id uint64) bool {
 }
 
 // Open returns the parameters that leave a stack with real money in test mode or
-// unwatched, a sentence for each that says what to set. A
+// unwatched, each with a sentence about the value to set. A
 // sandbox may be as open as it likes. template.yaml's Rules say the same.
 func (d Deployment) Open() (open []error) {
 	if d.Mode != "live" && d.Environment != "prod" && !IsMain(d.ChainID) {

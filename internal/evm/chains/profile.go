@@ -26,7 +26,7 @@ type Profile struct {
 	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
 	// (docs/decisions/0015-window.md).
 	Window uint64
-	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
+	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
 	ByCall bool   // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
 	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }

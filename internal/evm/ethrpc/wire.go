@@ -109,7 +109,7 @@ type receipt struct {
 	Logs []logged `json:"logs"`
 }
 
-// price has the fields of a receipt that say what its gas cost. Those after the first are of
+// price has the fields of a receipt with the cost of its gas. Those after the first are of
 // the OP stack: the layer-1 fee of Base, OP Mainnet and others, and the operator's
 // fee. Other chains charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
 // (Linea).

@@ -24,7 +24,7 @@ type Entry struct {
 }
 
 // Public is an entry as its merchant sees it, in answers and in events. Every field
-// is always written, null where it is empty.
+// is always written, null where it has no value.
 type Public struct {
 	Address   token.Address `json:"address"` // with its EIP-55 checksum
 	Label     *string       `json:"label"`

@@ -231,9 +231,9 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	return d.resume(ctx, p, r, payment.Payment{}, refusal)
 }
 
-// unknown answers a request whose payment the store said nothing of. No money
+// unknown answers a request when the store gave no answer about its payment. No money
 // moves for a payment without a reservation, but under a key it may have been made by
-// an earlier request: then it would be wrong to say that nothing was started.
+// an earlier request: then it would be wrong to answer that nothing was started.
 func unknown(r payment.Request, cause error) error {
 	if r.IdempotencyKey == "" {
 		return errors.Join(ErrUnavailable, cause)

@@ -42,7 +42,7 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 
 func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
 
-// ready returns the key of a wallet if it can sign now. It is asked before a nonce is
+// ready returns the key of a wallet if it can sign now. It is called before a nonce is
 // reserved: while a key is out of reach, no reservations pile up for it.
 func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
 	signer, err := d.signer(ctx, address)

@@ -137,7 +137,7 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 }
 
 // Recovered returns the payment that a mined transaction makes by its call data,
-// unsigned, not yet stored, and assigned to its sender. The chain does not tell the
+// unsigned, not yet stored, and assigned to its sender. The chain does not record the
 // merchant, which stays empty until Adopted. It reports false if tx moves none of coin,
 // or has no payment's ID after its arguments.
 func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
@@ -159,7 +159,7 @@ func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network strin
 }
 
 // Pays reports whether p moves the amounts of outputs to their recipients, in this
-// order, which is all that the chain tells of a request.
+// order, which is all that the chain records of a request.
 func (p Payment) Pays(outputs []Entry) bool {
 	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
 }
@@ -242,7 +242,7 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 
 // Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With
 // memo, the ID's bytes follow the arguments of transfers, where Solidity reads nothing: then
-// the chain itself says which payment a transaction makes. Ether moves without any: its
+// the chain itself records which payment a transaction makes. Ether moves without any: its
 // recipient may be a contract, and an operator's call has the data that the operator gave.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	c := chain.Call{From: wallet, To: p.Token.Contract}

@@ -10,7 +10,7 @@ import (
 )
 
 // A Public is a payment as merchants see it, in answers and in events. Every
-// field is always written, null where it is empty.
+// field is always written, null where it has no value.
 type Public struct {
 	TxHash        chain.Hash        `json:"tx_hash"`
 	Status        Status            `json:"status"`

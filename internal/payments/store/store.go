@@ -188,7 +188,7 @@ type Wallets interface {
 	// wallet that is stored already stays as it is.
 	Open(ctx context.Context, w wallet.Wallet) error
 
-	// Wallet returns a wallet, or wallet.ErrUnknown. If its record tells the nonces and
+	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and
 	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
@@ -292,7 +292,7 @@ type Entry struct {
 	Noop    chain.Hash
 }
 
-// A Filter says which payments to list. Zero fields do not restrict.
+// A Filter selects the payments to list. Zero fields do not restrict.
 type Filter struct {
 	Merchant, Mode string
 	Status         payment.Status

@@ -26,7 +26,7 @@ const Damaged State = "damaged"
 // States returns every state that is stored.
 func States() []State { return []State{Active, Funding, Draining, Retired} }
 
-// A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
+// A KeyRef is where a wallet's key lies: InSecret, or the ARN of a key in KMS.
 type KeyRef string
 
 // InSecret is the KeyRef of a wallet whose key lies in a secret that is named after

@@ -251,7 +251,7 @@ func (n *nemesis) elsewhere(blocks uint64) {
 	n.returns = time.Since(c.start) + n.away.stay
 }
 
-// travel has nodes serve another chain, and the right one again, as the seed says.
+// travel has nodes serve another chain, and the right one again, as the seed decides.
 func (n *nemesis) travel() {
 	c := n.cluster
 	at := time.Since(c.start)

@@ -70,7 +70,7 @@ type Habit struct {
 	Beside bool // an honest node is configured as well
 	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
 	Lies   bool // about receipts: no payment may end before the lies do
-	Twins  bool // every payment is asked for twice at once, so that some nonces are left to no-ops
+	Twins  bool // every payment is requested twice at once, so that some nonces are left to no-ops
 }
 
 // Habits are the habits that the acceptance run pays through.

@@ -163,7 +163,7 @@ func (a *auditor) open(ctx context.Context) error {
 	return nil
 }
 
-// chunk is how many blocks are asked for at once. A node that takes fewer is asked for
+// chunk is how many blocks one request covers. A node that takes fewer is asked for
 // fewer.
 const chunk = 10_000
 
@@ -240,7 +240,7 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 	return nil
 }
 
-// compare holds the transfers against the payments, both ways. A transfer of
+// compare compares the transfers with the payments, both ways. A transfer of
 // a source's coins is of the wallet that made it; its owner's are left out.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {

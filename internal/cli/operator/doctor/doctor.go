@@ -191,7 +191,7 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	return result, err
 }
 
-// chainIsKnown tells what the stack works by. It finds nothing wrong.
+// chainIsKnown reports the values that the stack works by. It finds nothing wrong.
 func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 	own, known := chains.Of(e.ChainID)
 	name := own.Name

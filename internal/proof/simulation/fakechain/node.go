@@ -32,7 +32,7 @@ type Faults struct {
 	NullReceipts bool        // it has no receipts, as while its index lags
 	Lies         Lie         // how its receipts are wrong
 	Quotes       Nonsense    // how its prices are wrong
-	Blind        bool        // it says that every call passes, with any gas, but of lists it does not lie
+	Blind        bool        // it reports that every call passes, with any gas, but of lists it does not lie
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
 	StrictFees   bool        // it refuses a transaction that the next block would not take

@@ -27,7 +27,7 @@ type paid struct {
 }
 
 // Violations checks a simulation at its end and returns every violation of an
-// invariant since its start. settled says that enough runs went by since the
+// invariant since its start. settled reports that enough runs went by since the
 // last fault, so nothing may be pending.
 func (o *Oracle) Violations(settled bool) []string {
 	var wallets []token.Address
@@ -47,7 +47,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		seen := payees[r.payee()]
 		delete(payees, r.payee())
 		if r.Ether && len(o.lost)+len(o.past) > 0 {
-			continue // the chain does not tell which transfer of ether it was
+			continue // the chain does not show which transfer of ether it was
 		}
 		if seen.times > 1 {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
@@ -78,7 +78,7 @@ func (o *Oracle) Violations(settled bool) []string {
 			days[of] = append(days[of], p)
 		}
 	}
-	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not tell
+	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not show it
 		o.checkDays(days)
 	}
 	for a := range payees {

@@ -30,7 +30,7 @@ import (
 // An Invariant holds in every simulation, with all its faults.
 type Invariant string
 
-// The invariants. docs/guarantees.md says them in full.
+// The invariants. docs/guarantees.md states them in full.
 const (
 	PaidOnce         Invariant = "I1 paid once"
 	StoredBeforeSent Invariant = "I2 stored before sent"
@@ -151,7 +151,7 @@ func (o *Oracle) Requested(r Order) (committed bool) {
 }
 
 // Answered records an answer. A request that came when its payment was
-// committed must not be told that nothing was started.
+// committed must not get the answer that nothing was started.
 func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
 		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)

@@ -32,7 +32,7 @@ type Actor struct {
 	dead, ended atomic.Bool
 }
 
-// End says that the actor has nothing more to do.
+// End reports that the actor has nothing more to do.
 func (a *Actor) End() {
 	a.cancel()
 	a.ended.Store(true)
