@@ -68,7 +68,7 @@ func TestOperatorsPages(t *testing.T) {
 				t.Fatalf("%s: this test cannot run %s", block.page, line)
 			}
 			r := o.run(words[1:]...)
-			if strings.Contains(r.stderr, "say --yes") {
+			if strings.Contains(r.stderr, "add --yes") {
 				printed += r.stdout + r.stderr
 				r = o.run(append(words[1:], "--yes")...)
 			}

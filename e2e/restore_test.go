@@ -57,7 +57,7 @@ func newDrill(t *testing.T) *drill {
 	bin := t.TempDir()
 	d.ok(os.WriteFile(filepath.Join(bin, "remit"), []byte(`#!/bin/bash
 said=$("`+program+`" "$@" 2>&1) && echo "$said" && exit
-[[ $said != *"say --yes"* ]] && echo "$said" && exit 1
+[[ $said != *"add --yes"* ]] && echo "$said" && exit 1
 exec "`+program+`" "$@" --yes 2>&1
 `), 0o700))
 	tools, err := filepath.Abs(filepath.Join(root, ".cache"))

@@ -102,7 +102,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 says the same as line 3") ||
+	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
 		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -98,7 +98,7 @@ func (s *smoke) createKey(ctx context.Context) (string, error) {
 	}
 	mode, _, _ := strings.Cut(strings.TrimPrefix(s.api.Key, "remit_"), "_")
 	if mode == "live" && !s.Live {
-		return "", errors.New("this key moves real money: say --live if that is meant")
+		return "", errors.New("this key moves real money: add --live if you mean that")
 	}
 	return mode + " mode", nil
 }
@@ -226,7 +226,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 		}
 		_ = pause(ctx, time.Second) // the next request fails then
 	}
-	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
+	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries shows why")
 }
 
 // pause waits, or until ctx ends.

@@ -28,7 +28,7 @@ type denyAdd struct {
 // Change denies a recipient.
 func (c denyAdd) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" || c.Address.IsZero() {
-		return change.Change{}, errors.New("say the recipient's address, and with --reason why it is not paid")
+		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")
 	}
 	return change.Change{
 		Consequences: fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed payments are still "+

@@ -166,7 +166,7 @@ type merchantSuspend struct {
 // Change suspends a merchant. One that is suspended gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
-		return change.Change{}, errors.New("--reason is empty: say why, for the operator who finds the merchant suspended")
+		return change.Change{}, errors.New("--reason is empty: give the reason, for the operator who finds the merchant suspended")
 	}
 	return c.change(ctx, d, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
 		func(t *apikey.Terms) { t.Suspended = c.Reason })

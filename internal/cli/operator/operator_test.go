@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Steps([][3]string{
-		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: say --yes"},
+		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: add --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
 		{"a key is put in once", "wallet import --yes --file " + file, "!is there already"},
@@ -86,7 +86,7 @@ func TestMerchants(t *testing.T) {
 	a.Steps([][3]string{
 		{"the merchant", "merchants list", m + "   Acme"},
 		{"with its key", "merchants show " + m, "everything"},
-		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!say --yes"},
+		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!add --yes"},
 		{"a suspension", "merchants suspend " + m + " --reason=stolen --yes", "suspended: stolen"},
 		{"that ends", "merchants resume " + m + " --yes", "active"},
 		{"a limit of its own", "merchants limit " + m + " --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
@@ -104,7 +104,7 @@ func TestMerchants(t *testing.T) {
 		{"and may be paid again", "deny remove --yes" + payee, "may be paid"},
 		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
 
-		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!say what to move"},
+		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!nothing to move: add"},
 		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
 		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
 		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},

@@ -28,7 +28,7 @@ type pausing struct {
 func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
 	ids := []wallet.ID{d.WalletID(c.Address)}
 	if c.All == (c.Address != token.Address{}) {
-		return nil, nil, errors.New("say the address of one wallet, or --all")
+		return nil, nil, errors.New("give the address of one wallet, or --all")
 	}
 	if c.All {
 		if ids, err = everyWallet(ctx, d); err != nil {
@@ -88,7 +88,7 @@ type walletPause struct {
 // the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
-		return none, errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+		return none, errors.New("--reason is empty: give the reason, for the operator who finds the wallet paused")
 	}
 	ws, missing, err := c.wallets(ctx, d)
 	if err != nil {

@@ -99,8 +99,8 @@ func TestPauseAll(t *testing.T) {
 		t.Errorf("the stack's own table was changed: %v, %v", after, err)
 	}
 	for line, want := range map[string]string{
-		"wallet pause --yes": "say the address of one wallet, or --all",
-		"wallet resume --all --yes " + gone.Address.String():                             "say the address of one wallet, or --all",
+		"wallet pause --yes": "give the address of one wallet, or --all",
+		"wallet resume --all --yes " + gone.Address.String():                             "give the address of one wallet, or --all",
 		"wallet pause --all --yes --table wallets=pause-wallets":                         "a table is one of keys, payments and webhooks",
 		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {

@@ -96,7 +96,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	holds := fmt.Sprintf("%s and %s ether", d.Coins(held.Balance), held.Gas.Tokens(18))
 	if !held.Balance.IsZero() && !c.Unswept {
-		return none, fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s: move it first, or add --unswept to leave it there", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{

@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
 			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
-		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: say --yes"},
+		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: add --yes"},
 		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
@@ -119,8 +119,8 @@ func TestApply(t *testing.T) {
 	step("the same", apply("", nil), "nothing changes")
 	step("another", apply("", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
 	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
-	step("is not undone", apply("", nil), `!"theft"; take that into the file, or say --over payments=3`)
-	step("by another version", apply("", nil)+" --over payments=2 --over keys=1", "!say --over payments=3")
+	step("is not undone", apply("", nil), `!"theft"; take that into the file, or add --over payments=3`)
+	step("by another version", apply("", nil)+" --over payments=2 --over keys=1", "!add --over payments=3")
 	step("unless it is named", apply("", nil)+" --over payments=3", "version 4")
 	step("then pipelines go on", apply("", map[string]string{"NonceWindow": "3"}), "version 5")
 	step("a change by hand", "settings set --yes NonceWindow=2", "version 6")

@@ -14,7 +14,7 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List what an endpoint was never told in a window of time."`
+	Failed webhookFailed                 `cmd:"" help:"List the events that an endpoint never received in a window of time."`
 	Resend change.Command[webhookResend] `cmd:"" help:"Send all of that again."`
 }
 

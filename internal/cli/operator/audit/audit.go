@@ -146,7 +146,7 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch timed := !a.line.To.At.IsZero(); {
 	case timed && a.report.To == 0:
-		return errors.New("--to is before the chain's first block: say a later time")
+		return errors.New("--to is before the chain's first block: name a later time")
 	case timed && a.report.To > final:
 		return fmt.Errorf("--to is later than block %d, the last block that every node calls final: wait, or leave --to out", final)
 	case timed:

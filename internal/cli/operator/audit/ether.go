@@ -34,7 +34,7 @@ func (e etherSum) text() string {
 		row("before these blocks", *e.Opening)
 		row("received", *e.Received)
 	} else {
-		row("before these blocks", "the nodes do not tell")
+		row("before these blocks", "unknown to the nodes")
 	}
 	row("network_fee of payments", e.Payments)
 	row("fees that are not in the tables", e.Unrecorded)

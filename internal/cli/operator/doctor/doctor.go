@@ -341,7 +341,7 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		switch {
 		case w.Paused != "":
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
-				"docs/alarms says what it means; then remit wallet resume "+r.Address.String()
+				"docs/alarms explains it; then remit wallet resume "+r.Address.String()
 		case unread == nil && v.Mined > w.NextNonce:
 			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce),
 				"pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
@@ -363,7 +363,7 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 	}
 	e.check(ctx, "batch contract", e.everyNode(func(ctx context.Context, node chain.Node, _ string) (string, error) {
 		return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
-	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it says. Until then pay no batches")
+	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it prints. Until then pay no batches")
 	wallets, err := e.Wallets(ctx)
 	if err != nil {
 		e.found("batch allowances", "", err, "check your rights on the payments table")

@@ -149,7 +149,7 @@ func (r *rollback) afterwards() string {
 		stacks.StackStatusUpdateRollbackFailed:     "continue-update-rollback",
 	}[r.status]
 	if command == "" {
-		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template says the same."
+		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template matches."
 	}
 	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", command,
 		r.Stack)

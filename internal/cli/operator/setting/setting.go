@@ -453,7 +453,7 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 		return !equal || !ours, nil
 	}
 	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
-		"file, or say --over %s=%d",
+		"file, or add --over %s=%d",
 		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
 }
 
