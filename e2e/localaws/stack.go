@@ -115,7 +115,7 @@ func (s *Stack) deploy(ctx context.Context) error {
 // functions run as processes.
 var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 
-// Install deploys a build, over the one that is there if there is one.
+// Install deploys a build, over an existing deployment if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
 		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))

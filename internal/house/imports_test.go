@@ -35,11 +35,11 @@ var mayImport = map[string]string{
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
-	// What a deployment decides.
+	// A deployment's decisions.
 	"stack":  "chain settings token",
 	"chains": "chain stack token",
 
-	// What a deployment takes: arithmetic.
+	// The arithmetic of a deployment's requests, cost and limits.
 	"plan": "chains stack",
 
 	// The port of the protocol, and what may stand before it.
@@ -104,7 +104,7 @@ var mayImport = map[string]string{
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
-	// What the page shows of the stack on one machine, and what may go wrong around it.
+	// The page's view of the stack on one machine, and the faults around it.
 	"fault":         "interpose",
 	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
 
@@ -131,6 +131,7 @@ var mayImport = map[string]string{
 	"tools":         "",
 	"tools/mutate":  "",
 	"tools/verdict": "",
+	"tools/words":   "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -143,7 +144,7 @@ var onlyIn = map[string]string{
 	"net/http": "boot client devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page " +
 		"webhook webhook/guard",
-	"os/exec":                "tools/mutate",
+	"os/exec":                "tools/mutate tools/words",
 	"github.com/alecthomas/": "operator",
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestSettings changes the settings of a live stack. Whatever is refused changes nothing.
+// TestSettings changes the settings of a live stack. A refused change has no effect.
 func TestSettings(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Parameters["Mode"], a.Parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
 			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
-		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: say --yes"},
+		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: add --yes"},
 		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
@@ -114,16 +114,16 @@ func TestApply(t *testing.T) {
 	const env, yaml = "%s=%s\n", "%s: %s\n"
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
 	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
-	step("one that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
-	step("one that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
+	step("a file that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
+	step("a file that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
 	step("a bad value", apply(yaml, "", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
 	step("no settings at all", apply("%s%s", "", nil), "!has neither lines NAME=VALUE nor an object")
 	step("the first", apply(env, "", nil), "settings of payments: version 1\nsettings of keys: version 1")
 	step("the same in YAML", apply(yaml, "", nil), "nothing changes")
 	step("another", apply(yaml, "", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
 	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
-	step("is not undone", apply(env, "", nil), `!"theft"; take that into the file, or say --over payments=3`)
-	step("by another version", apply(env, "", nil)+" --over payments=2 --over keys=1", "!say --over payments=3")
+	step("is not undone", apply(env, "", nil), `!"theft"; take that into the file, or add --over payments=3`)
+	step("by another version", apply(env, "", nil)+" --over payments=2 --over keys=1", "!add --over payments=3")
 	step("unless it is named", apply(env, "", nil)+" --over payments=3", "version 4")
 	step("then pipelines go on", apply(env, "", map[string]string{"NonceWindow": "3"}), "version 5")
 	step("a change by hand", "settings set --yes NonceWindow=2", "version 6")

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
-// TestNodes: a live stack is warned of fewer than three nodes, unless it confirms without
-// those that are silent.
+// TestNodes: a live stack with fewer than three nodes gets a warning, unless it confirms without
+// silent nodes.
 func TestNodes(t *testing.T) {
 	for why, test := range map[string]struct {
 		parameters, urls, want string // urls are those of the secret; "": it has no value

@@ -46,7 +46,7 @@ func TestFindingsAreMended(t *testing.T) {
 		why   string
 		empty bool // the account; otherwise it is ready but for
 		set   func(*account)
-		found string // names of checks, and WARN of those that stop nothing
+		found string // names of checks, with WARN for checks that stop nothing
 		says  string // in one of the findings
 		left  string // after the commands
 	}{

@@ -130,8 +130,8 @@ func (f *flight) allowance(ctx context.Context) (string, error) {
 		source, gone)
 }
 
-// remains returns the commands that remove the empty tables of a deployment that failed,
-// which may be protected from deletion, and names those that have items.
+// remains returns the commands that remove the empty tables of a failed deployment, which may be
+// protected from deletion, and names the tables that have items.
 func (f *flight) remains(ctx context.Context) (commands, kept string, err error) {
 	db := dynamodb.NewFromConfig(f.aws)
 	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),

@@ -81,7 +81,7 @@ func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) 
 	return fmt.Sprintf("%d in %s", len(ids), region), nil
 }
 
-// alarmsExist holds the template's alarms against CloudWatch's.
+// alarmsExist compares the template's alarms with CloudWatch's.
 func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 	declared, err := e.Account.Alarms(ctx)
 	if err != nil {

@@ -196,7 +196,7 @@ func (r *released) rollBack(t *testing.T, yes bool) (string, error) {
 	var out bytes.Buffer
 	ctx := change.Recorded(t.Context(), []string{"rollback", "--stack", "remit"}, func(yes bool, _ string) error {
 		if !yes {
-			return fmt.Errorf("%w: say --yes", change.ErrDeclined)
+			return fmt.Errorf("%w: add --yes", change.ErrDeclined)
 		}
 		if r.meanwhile != nil {
 			r.meanwhile()

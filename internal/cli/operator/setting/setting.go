@@ -108,7 +108,7 @@ func (t *table[T]) versions(ctx context.Context) (all []version, err error) {
 	return all, err
 }
 
-// Read reads the settings of both tables. What cannot be obeyed is no error here.
+// Read reads the settings of both tables. Unusable settings are no error here.
 func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 	rules, err := d.Payments.Rules(ctx)
 	if err != nil {
@@ -364,7 +364,7 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 
 type history struct{ deployed.Target }
 
-// Run shows the versions that are kept, those that cannot be read left out.
+// Run shows the kept versions, except unreadable ones.
 func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 	tables, err := Read(ctx, d)
 	if err != nil {
@@ -433,8 +433,8 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	return write(d, changed, false, applied+filepath.Base(c.File))
 }
 
-// over reports whether the file is to be stored: it is not if its values are those that
-// apply has stored last, and still in force. It is an error if they would undo a change by
+// over reports whether the file is to be stored. It is not if its values equal the values that
+// apply stored last and that are still in force. It is an error if they would undo a change by
 // hand, or replace damaged settings, of a version that the operator does not name.
 func (c apply) over(ctx context.Context, t Table) (bool, error) {
 	current := t.Stamp().Version
@@ -458,7 +458,7 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 		return !equal || !ours, nil
 	}
 	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
-		"file, or say --over %s=%d",
+		"file, or add --over %s=%d",
 		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
 }
 
