@@ -69,12 +69,13 @@ test: ## Every test that this machine can run, with the race detector (PKG=./int
 	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint
+lint: ## gofmt, go vet, golangci-lint, sentences that sound translated
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	go vet $(MODULES)
 	.cache/bin/golangci-lint run $(MODULES)
+	go run ./tools/words
 
 .PHONY: quick
 quick: ## The loop while you work: lint of the packages you changed, the tests of internal/ (those of unchanged ones are remembered), 500 seeds

@@ -31,7 +31,7 @@ func TestOperatorsPages(t *testing.T) {
 	o.s.calm(t)
 	var spent struct{ Address string } // the wallet that the pages drain and retire
 	o.retireEmpty()
-	defer o.retireEmpty() // those that the pages make
+	defer o.retireEmpty() // wallets that the pages make
 	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
 		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
 		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
@@ -68,7 +68,7 @@ func TestOperatorsPages(t *testing.T) {
 				t.Fatalf("%s: this test cannot run %s", block.page, line)
 			}
 			r := o.run(words[1:]...)
-			if strings.Contains(r.stderr, "say --yes") {
+			if strings.Contains(r.stderr, "add --yes") {
 				printed += r.stdout + r.stderr
 				r = o.run(append(words[1:], "--yes")...)
 			}

@@ -21,10 +21,9 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// answers has each of events/ in an order in which the merchant, the key and the
-// endpoint that they name live: those that end one come after those that need
-// it. An event of API Gateway is answered with a status and, in the body, part;
-// any other with part alone.
+// answers lists every file of events/ in an order in which each merchant, key and endpoint still
+// exists: events that end one come after the events that need it. An event of API Gateway is
+// answered with a status and, in the body, part; any other event with part alone.
 var answers = []struct {
 	event  string
 	status int

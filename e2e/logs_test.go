@@ -76,8 +76,8 @@ func TestAPaymentsLog(t *testing.T) {
 	}
 }
 
-// checkLine: every line is JSON, a metric or one that leads back to the
-// invocation, and one that is about a payment to its merchant too.
+// checkLine: every line is JSON: a metric, or a line with its invocation's request ID. A line about
+// a payment also has the payment's merchant.
 func checkLine(t *testing.T, name, line string) {
 	t.Helper()
 	var fields map[string]any

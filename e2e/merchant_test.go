@@ -70,8 +70,8 @@ func (m merchant) api() *client.Client {
 // contract is openapi.yaml, which every answer is held against.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
-// gatewayHeaders are those that API Gateway adds to every answer; openapi.yaml
-// describes Remit's own. X-Amz-Request-Id is ministack's alone.
+// gatewayHeaders are the headers that API Gateway adds to every answer; openapi.yaml describes
+// Remit's own. X-Amz-Request-Id is ministack's alone.
 var gatewayHeaders = []string{"X-Amzn-Requestid", "X-Amzn-Errortype", "X-Amz-Request-Id"}
 
 // described fails the test unless openapi.yaml describes the answer. The stage's
@@ -130,8 +130,8 @@ type delivery struct {
 	body   []byte
 }
 
-// receive serves as the merchant's webhook endpoint, one that answers its first
-// messages with 500, as many as failures.
+// receive serves as the merchant's webhook endpoint, which answers its first failures messages with
+// 500.
 func receive(t *testing.T, failures int32) (url string, got <-chan delivery) {
 	t.Helper()
 	deliveries := make(chan delivery, 100)

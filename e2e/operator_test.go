@@ -80,7 +80,7 @@ func (o *operator) run(args ...string) ran {
 	if _, err := remit(); err != nil { // before the command's time begins
 		o.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // one that hangs is named
+	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // a command that hangs is named
 	defer cancel()
 	cmd := o.command(ctx, args...)
 	var stdout, stderr bytes.Buffer
@@ -180,9 +180,8 @@ func (o *operator) unseen() {
 	}
 }
 
-// retireEmpty retires the wallets that tests have made, which hold nothing: doctor finds
-// fault with one that is active, and remit recover waits for the ether of one that is
-// not retired.
+// retireEmpty retires the empty wallets that tests have made: doctor reports an empty active
+// wallet, and remit recover waits for the ether of every wallet that is not retired.
 func (o *operator) retireEmpty() {
 	o.t.Helper()
 	var rows []struct{ Address, State string }
@@ -252,6 +251,9 @@ func TestFreshDeployment(t *testing.T) {
 		if f.Saw == "" || f.OK != (f.Do == "") {
 			t.Errorf("on a stack that is well: %+v", f)
 		}
+	}
+	if !slices.ContainsFunc(findings, func(f finding) bool { return f.Check == "closed" }) {
+		t.Error("doctor does not ask whether the stack is closed")
 	}
 	t.Log(o.run("doctor").stdout)
 	var steps []struct {

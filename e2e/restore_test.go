@@ -43,7 +43,7 @@ func newDrill(t *testing.T) *drill {
 	}
 	t.Cleanup(func() { _ = started.Close() })
 	d := &drill{T: t, s: &stack{started, calls}, state: filepath.Join(t.TempDir(), "variables")}
-	build := filepath.Join(scratch, "build") // that of the other tests, if they came first
+	build := filepath.Join(scratch, "build") // the other tests' build, if they came first
 	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
 		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
@@ -57,7 +57,7 @@ func newDrill(t *testing.T) *drill {
 	bin := t.TempDir()
 	d.ok(os.WriteFile(filepath.Join(bin, "remit"), []byte(`#!/bin/bash
 said=$("`+program+`" "$@" 2>&1) && echo "$said" && exit
-[[ $said != *"say --yes"* ]] && echo "$said" && exit 1
+[[ $said != *"add --yes"* ]] && echo "$said" && exit 1
 exec "`+program+`" "$@" --yes 2>&1
 `), 0o700))
 	tools, err := filepath.Abs(filepath.Join(root, ".cache"))
@@ -262,7 +262,7 @@ func TestRestorePage(t *testing.T) {
 		"arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
 	} {
 		if !strings.Contains(found, outputs[output]) {
-			t.Errorf("%s is not among those that were found", outputs[output])
+			t.Errorf("%s was not found", outputs[output])
 		}
 		replaces = append(replaces, name, outputs[output])
 	}
@@ -280,7 +280,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	d.paid(m, "by-the-new-stack")
 
-	unused := rotated(t, m, m.id(), time.Hour) // API Gateway remembers one that was used
+	unused := rotated(t, m, m.id(), time.Hour) // API Gateway remembers a used key
 	for _, kind := range []string{"ApiKeys", "Payments", "Webhooks"} {
 		d.export(bucket, kind)
 	}

@@ -40,8 +40,8 @@ var spare = map[right]string{
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
 }
 
-// TestRights compares the calls that each function made with those that it may
-// make: a right that no call needs is one that only a thief uses.
+// TestRights compares each function's calls with its rights: a right that no call needs serves only
+// a thief.
 func TestRights(t *testing.T) {
 	s := start(t)
 	s.useEverything(t)
@@ -225,8 +225,8 @@ func (s *stack) linesOf(t *testing.T, group string) []string {
 	return lines
 }
 
-// grantedRights reads them from the policies of the functions' roles. What serves the
-// runtime alone, as logs and event sources do, is not among them.
+// grantedRights reads them from the policies of the functions' roles, except rights that serve only
+// the runtime, such as logs and event sources.
 func grantedRights(t *testing.T) map[right]bool {
 	t.Helper()
 	text, err := os.ReadFile(root + "/template.yaml")

@@ -36,8 +36,8 @@ func recorded(dir string) (localaws.Config, *calls) {
 	return localaws.Config{Root: root, Dir: dir, Progress: os.Stderr, Between: calls.start}, calls
 }
 
-// deployed is the one stack of this test binary. What the authorizer answers is kept for
-// seconds, not for a minute: tests wait until it is forgotten.
+// deployed is the one stack of this test binary. The gateway caches the authorizer's answers for
+// seconds, not for a minute: tests wait until they expire.
 var deployed = sync.OnceValues(func() (*stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -28,13 +28,16 @@ import (
 
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // from is the version that TestUpgrade begins with.
 var from = flag.String("from", "", "the revision to upgrade from; the newest tag v* before this commit if it is empty")
 
-// Settings of the stack that is upgraded. A payment of the daily limit is the largest too.
+// Limits of the stack that is upgraded, which the earlier version has as parameters. A
+// payment of the daily limit is the largest too.
 const (
 	least   = base
 	most    = 2_000_000_000
@@ -43,8 +46,8 @@ const (
 
 // TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a
 // team that has to roll back does, while a merchant pays all the time. Then it counts the
-// payments on the chain. The stack is a live one, and payments beyond its limits are refused
-// all the time.
+// payments on the chain. The stack is a live one, whose limits are parameters of the earlier
+// version and settings of this one: payments beyond them are refused all the time.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -59,23 +62,19 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0", "Size=small"}
-	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), live...)
+	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0"}
+	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), slices.Concat(live, []string{"KeyCreation=operator"}, strings.Fields(settled))...)
 	if err := s.StoreKeys(ctx); err != nil {
 		t.Fatal(err)
 	}
 
-	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	toDelete := strings.Fields(guidetest.Read(t, root, "docs/operate.md", "# settings now"))
 	for name := range parameters(t, earlier) {
-		if _, stays := parameters(t, root)[name]; !stays && !strings.Contains(string(changelog), "`"+name+"`") {
-			t.Errorf("CHANGELOG.md does not have the parameter %s deleted", name)
+		if _, stays := parameters(t, root)[name]; !stays && !slices.Contains(toDelete, name) {
+			t.Errorf("docs/operate.md does not have the parameter %s deleted", name)
 		}
 	}
 	o := &operator{t: t, s: s}
-	o.ok(nil, slices.Concat([]string{"settings", "set", "--yes", "BatchContract=" + disburser.Address().String()}, strings.Fields(settled))...)
 	m, full := o.merchant("paying"), o.merchant("full")
 	trade := &trade{api: m.api(), full: full.key, hashes: map[int]string{}, events: map[string]string{}, refused: map[string]int{}}
 	if p, err := trade.send(full.key, most, "full"); err != nil {
@@ -86,9 +85,14 @@ func TestUpgrade(t *testing.T) {
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin()
 	trade.await(t, s, 10)
+	s.importSettings(t, o, live...)
 	for i, source := range []string{root, earlier} {
-		begun := trade.count()
-		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), live...)
+		begun, parameters := trade.count(), append(live, "Size=small")
+		if source == earlier {
+			parameters = slices.Concat(live, strings.Fields(o.ok(nil, "settings", "export").stdout))
+			t.Logf("to go back: %s", parameters)
+		}
+		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), parameters...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
 		trade.follow(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
 		trade.await(t, s, trade.count()+10)
@@ -127,6 +131,43 @@ func (o *operator) merchant(name string) merchant {
 	}
 	o.ok(&made, "keys", "create", name, "--yes")
 	return merchant{t: o.t, s: o.s, key: made.Key}
+}
+
+// importSettings does what docs/operate.md has done before the new version is deployed:
+// preflight refuses the deployment until the settings are stored, with the values that
+// the parameters have.
+func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) {
+	t.Helper()
+	for _, pair := range s.Environment() {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	fly := func() (string, error) {
+		var out strings.Builder
+		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"),
+			Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
+		err := command.Run(t.Context(), &out)
+		return out.String(), err
+	}
+	printed, _ := fly()
+	mend(t, printed)
+	if printed, err := fly(); !errors.Is(err, preflight.ErrNotReady) || !slices.Equal(bad(printed), []string{"settings"}) {
+		t.Fatalf("preflight without settings: %v\n%s", err, printed)
+	}
+	o.ok(nil, "settings", "import", "--yes")
+	if printed, err := fly(); err != nil {
+		t.Fatalf("preflight with settings: %v\n%s", err, printed)
+	}
+	var stored map[string]struct{ Values map[string]string }
+	o.ok(&stored, "settings", "show")
+	for _, pair := range strings.Fields(settled + " BatchContract=" + disburser.Address().String()) {
+		if name, value, _ := strings.Cut(pair, "="); !strings.EqualFold(stored["payments"].Values[name], value) {
+			t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])
+		}
+	}
+	if k := stored["keys"].Values; k["KeyCreation"] != "operator" || k["RecipientHoldSeconds"] != "86400" {
+		t.Errorf("the settings of keys are %v", k)
+	}
 }
 
 // checkout writes the tree of the version to upgrade from below dir.

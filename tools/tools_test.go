@@ -84,8 +84,8 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 	}
 }
 
-// TestInstallNeedsOnlyWhatTheMachineHasNot: of Java with Maven, Node.js and Python, each
-// tool wants one that is there, at the version it needs.
+// TestInstallNeedsOnlyWhatTheMachineHasNot: without Python, check passes a tool only if the machine
+// has the Java with Maven, or the Node.js, that the tool needs, in a new enough version.
 func TestInstallNeedsOnlyWhatTheMachineHasNot(t *testing.T) {
 	for _, row := range []struct {
 		tool, command, script string // the command that this machine has, as this script, instead of Python
@@ -112,7 +112,7 @@ func TestInstallNeedsOnlyWhatTheMachineHasNot(t *testing.T) {
 	}
 }
 
-// TestInstallTries: what can be installed is, and the exit status is that of success.
+// TestInstallTries: install try goes on past a tool that it cannot install, and exits with success.
 func TestInstallTries(t *testing.T) {
 	commands := maps.Clone(machine)
 	delete(commands, "python3")

@@ -49,10 +49,10 @@ var nodeKinds = []struct {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
-	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the
-	// transaction again each time it comes. The receipt of a transaction that waited
-	// behind a gap has the price of when it came, and not the one that was paid. It takes
-	// longer to simulate batches than Remit waits, and is asked for none.
+	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the transaction
+	// again each time it comes. The receipt of a transaction that waited behind a gap has the price
+	// at its arrival instead of the paid price. It takes longer to simulate batches than Remit
+	// waits, so the bench sends it none.
 	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true,
 		command: func(dir string, port int, id uint64) []string {
 			return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),

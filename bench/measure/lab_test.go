@@ -128,11 +128,10 @@ func start(ctx context.Context, stderr io.Writer, until, path string, args ...st
 	return p, lines, err
 }
 
-// ownPort returns a port of TCP that belongs to the test until it ends, also while no
-// process listens on it: a server that is killed leaves its clients asking, and another
-// listener in its place would take their requests for its own. The port is below those
-// that systems give to listeners on port 0 (32768 on Linux, 49152 by RFC 6335), and the
-// socket of UDP on it keeps other tests away.
+// ownPort returns a TCP port that belongs to the test until it ends, even while no process listens
+// on it: a killed server's clients keep sending requests, and another listener in its place would
+// take them for its own. The port is below the ports that systems give to listeners on port 0
+// (32768 on Linux, 49152 by RFC 6335), and a UDP socket on it keeps other tests away.
 func ownPort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
@@ -174,7 +173,13 @@ func build(b testing.TB, env []string, pkg string) string {
 // merchant of it.
 func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
 	b.Helper()
-	return localtest.Local(b, b.Output(), remit,
+	return startLocalTo(b, b.Output(), remit, wallets, flags...)
+}
+
+// startLocalTo is startLocal with a place for the log.
+func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
+	b.Helper()
+	return localtest.Local(b, log, remit,
 		append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 }
 

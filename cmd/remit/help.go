@@ -24,11 +24,16 @@ var groups = []struct{ name, commands string }{
 		"recover                       Rebuild lost tables from the chain"},
 }
 
+const (
+	from = "0x1111111111111111111111111111111111111111"
+	to   = "0x2222222222222222222222222222222222222222"
+)
+
 // examples has a command line for every command, by its path.
 var examples = map[string]string{
 	"local":             "remit local --wallets 3 --block-time 2s",
 	"chain serve":       "remit chain serve",
-	"chain fund":        "remit chain fund 0x2222222222222222222222222222222222222222 --ether 5",
+	"chain fund":        "remit chain fund " + to + " --ether 5",
 	"listen":            "remit listen --key $KEY --body",
 	"pay":               "remit pay salaries.csv --key $KEY --run 2026-11 --wait",
 	"smoke":             "remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod",
@@ -38,14 +43,14 @@ var examples = map[string]string{
 	"wallet import":     "remit wallet import --stack remit --kms alias/payouts-1",
 	"wallet list":       "remit wallet list --stack remit",
 	"wallet balance":    "remit wallet balance --stack remit",
-	"wallet pause":      "remit wallet pause 0x1111111111111111111111111111111111111111 --reason 'key rotation'",
+	"wallet pause":      "remit wallet pause " + from + " --reason 'key rotation'",
 	"wallet resume":     "remit wallet resume --all",
-	"wallet move":       "remit wallet move 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --token 500 --key move-1",
-	"wallet sweep":      "remit wallet sweep 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --key sweep-1",
-	"wallet funding":    "remit wallet funding 0x1111111111111111111111111111111111111111",
-	"wallet drain":      "remit wallet drain 0x1111111111111111111111111111111111111111",
-	"wallet retire":     "remit wallet retire 0x1111111111111111111111111111111111111111",
-	"wallet rotate":     "remit wallet rotate 0x1111111111111111111111111111111111111111 --kms",
+	"wallet move":       "remit wallet move " + from + " --to " + to + " --token 500 --key move-1",
+	"wallet sweep":      "remit wallet sweep " + from + " --to " + to + " --key sweep-1",
+	"wallet funding":    "remit wallet funding " + from,
+	"wallet drain":      "remit wallet drain " + from,
+	"wallet retire":     "remit wallet retire " + from,
+	"wallet rotate":     "remit wallet rotate " + from + " --kms",
 	"keys create":       "remit keys create 'Acme Ltd' --scopes payments:write,payments:read --daily-amount 5000000000",
 	"keys issue":        "remit keys issue mer_1 --label billing --expires-in 720h",
 	"keys list":         "remit keys list mer_1",
@@ -58,16 +63,18 @@ var examples = map[string]string{
 	"merchants limit":   "remit merchants limit mer_1 --daily-amount 5000000000",
 	"payment show":      "remit payment show inv-2041 --merchant mer_1",
 	"payment redact":    "remit payment redact inv-2041 --merchant mer_1",
-	"batch deploy":      "remit batch deploy 0x1111111111111111111111111111111111111111 --key deploy-1",
-	"batch approve":     "remit batch approve 0x1111111111111111111111111111111111111111 --amount 5000 --key approve-1",
-	"deny add":          "remit deny add 0x2222222222222222222222222222222222222222 --reason 'reported stolen'",
-	"deny remove":       "remit deny remove 0x2222222222222222222222222222222222222222",
+	"batch deploy":      "remit batch deploy " + from + " --key deploy-1",
+	"batch approve":     "remit batch approve " + from + " --amount 5000 --key approve-1",
+	"deny add":          "remit deny add " + to + " --reason 'reported stolen'",
+	"deny remove":       "remit deny remove " + to,
 	"deny list":         "remit deny list",
 	"settings show":     "remit settings show",
 	"settings set":      "remit settings set DailyLimit=250000 NonceWindow=32 --reason 'new quarter'",
 	"settings history":  "remit settings history",
 	"settings apply":    "remit settings apply settings.env",
 	"settings confirm":  "remit settings confirm",
+	"settings import":   "remit settings import",
+	"settings export":   "remit settings export",
 	"webhooks failed":   "remit webhooks failed mer_1 we_1 --since 6h",
 	"webhooks resend":   "remit webhooks resend mer_1 we_1 --since 6h",
 	"recover":           "remit recover",

@@ -78,7 +78,7 @@ func command[P, R any](s sandbox, c cdp.Command[P, R], params P) {
 	}))
 }
 
-// eval returns the value of an expression in JavaScript, or that of its promise.
+// eval returns the value of an expression in JavaScript, or of its promise.
 func eval[V any](s sandbox, format string, args ...any) V {
 	s.Helper()
 	return show(s.tab, "evaluating "+format, chromedp.Evaluate[V](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))

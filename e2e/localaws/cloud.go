@@ -31,11 +31,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// A Config says from which files a Cloud is started and what is told of it.
+// A Config lists the files that a Cloud starts from, and its progress writer.
 type Config struct {
 	Root     string    // of the repository
 	Dir      string    // for the files of the cloud and of the deployment
-	Progress io.Writer // told of every step that takes seconds
+	Progress io.Writer // gets a line for every step that takes seconds
 
 	// Between returns the URL at which functions find the cloud, which serves under
 	// the certificate in c.Bundle and keyFile. Nil gives them the cloud's own.
@@ -138,7 +138,7 @@ func (c *Cloud) Close() {
 	<-c.ended
 }
 
-// step tells of a step while it lasts: a dot for each two seconds, then its end.
+// step reports a step while it lasts: a dot for each two seconds, then its end.
 func (c *Cloud) step(name string, do func() error) error {
 	began := time.Now()
 	fmt.Fprintf(c.Progress, "%s ", name)

@@ -15,7 +15,7 @@ import (
 // of the repository.
 const variables = ".cache/stage.env"
 
-// Invite tells a person how to use the stack from a shell, where remit is in the directory
+// Invite explains how to use the stack from a shell, where remit is in the directory
 // bin. It makes a merchant's key, and a file with variables that leave removes.
 func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave func() error, err error) {
 	merchant := &client.Client{URL: s.URL(""), HTTP: s.HTTP}
@@ -38,7 +38,7 @@ func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave fu
 	return func() error { return os.Remove(file) }, nil
 }
 
-// welcome tells where all is. Its last lines address the stage by the variables.
+// welcome lists the addresses. Its last lines address the stage by the variables.
 const welcome = `
 The template is deployed on a local AWS, every function under its own role.
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -113,11 +115,18 @@ func (s *Stack) deploy(ctx context.Context) error {
 // functions run as processes.
 var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 
-// Install deploys a build, over the one that is there if there is one.
+// Install deploys a build, over an existing deployment if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(),
-			parameters)...)
+		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
+		own := s.Parameters()
+		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
+			own[slices.Index(own, noTraces)] = "TraceRule=false"
+			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
+			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
+		}
+		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own,
+			parameters)...))
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// run deploys, tells where all is, and takes everything away when ctx ends.
+// run deploys, lists the addresses, and takes everything away when ctx ends.
 func run(ctx context.Context) (err error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -37,7 +37,7 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s, err := localaws.Deploy(ctx, localaws.Config{Root: root, Dir: dir, Progress: os.Stdout})
 	if err != nil && ctx.Err() != nil {
-		return ctx.Err() // an interrupted step has nothing to say
+		return ctx.Err() // the interrupted step's error adds nothing
 	}
 	if err != nil {
 		return err

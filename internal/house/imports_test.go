@@ -35,11 +35,11 @@ var mayImport = map[string]string{
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
-	// What a deployment decides.
+	// A deployment's decisions.
 	"stack":  "chain settings token",
 	"chains": "chain stack token",
 
-	// What a deployment takes: arithmetic.
+	// The arithmetic of a deployment's requests, cost and limits.
 	"plan": "chains stack",
 
 	// The port of the protocol, and what may stand before it.
@@ -80,7 +80,7 @@ var mayImport = map[string]string{
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo settings store",
+	"preflight": "chains dynamo kms settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
@@ -96,14 +96,15 @@ var mayImport = map[string]string{
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
-	"operator/rollback": "operator/change operator/deployed operator/setting store",
+	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
-	"operator/doctor":   "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting token wallet",
+	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
+		"wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
-	// What the page shows of the stack on one machine, and what may go wrong around it.
+	// The page's view of the stack on one machine, and the faults around it.
 	"fault":         "interpose",
 	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
 
@@ -130,6 +131,7 @@ var mayImport = map[string]string{
 	"tools":         "",
 	"tools/mutate":  "",
 	"tools/verdict": "",
+	"tools/words":   "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -142,7 +144,7 @@ var onlyIn = map[string]string{
 	"net/http": "boot client devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page " +
 		"webhook webhook/guard",
-	"os/exec":                "tools/mutate",
+	"os/exec":                "tools/mutate tools/words",
 	"github.com/alecthomas/": "operator",
 }
 

@@ -65,7 +65,7 @@ var rules = []rule{
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
 	{"a role has only policies of this template", "AWS::IAM::Role", foreignPolicies},
-	{"a stolen function forges no webhook: only those that make and use the secrets open them", "AWS::Serverless::Function", opensSecrets},
+	{"a stolen function forges no webhook: only their makers and users open the secrets", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
 	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log",
 		"AWS::Serverless::Function", changesRules},

@@ -117,10 +117,9 @@ func TestEveryFunctionIsDeployed(t *testing.T) {
 // oneMachine lets webhooks go to http://127.0.0.1, for stacks on one machine.
 const oneMachine = "WEBHOOK_LOOPBACK"
 
-// TestEveryFunctionIsGivenWhatItReads checks both ways: a variable that is read
-// and not set stops a function from starting, one that is set and not read is a
-// right or a fact the function has no use for. The SDK reads AWS_ ones itself,
-// and oneMachine must never be set: 127.0.0.1 is where Lambda's runtime listens.
+// TestEveryFunctionIsGivenWhatItReads checks both ways: a missing variable stops a function from
+// starting, and an unread variable is a right or a fact that the function has no use for. The SDK
+// reads AWS_ ones itself, and oneMachine must never be set: Lambda's runtime listens on 127.0.0.1.
 func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	all, used := files(t), map[string]int{}
 	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")
@@ -221,9 +220,9 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestEveryFunctionHasEvents asks for at least one event that a function takes
-// and one that it refuses: events/NAME.json, or NAME-something.json, and
-// events/NAME-bad.json, or NAME-bad-something.json.
+// TestEveryFunctionHasEvents wants at least one event that a function accepts, in events/NAME.json
+// or NAME-something.json, and one event that it refuses, in events/NAME-bad.json or
+// NAME-bad-something.json.
 func TestEveryFunctionHasEvents(t *testing.T) {
 	all, deployed, missing := files(t), functions(t), map[string]bool{}
 	for name := range deployed {

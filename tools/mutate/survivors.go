@@ -241,7 +241,7 @@ func distinguish(all []mutant) {
 	}
 }
 
-// judge holds the survivors against those that are explained.
+// judge compares the survivors with the explained ones.
 func judge(results []result, reasons map[string]string, took time.Duration) error {
 	caught, wrong := 0, 0
 	for _, r := range results {

@@ -274,8 +274,8 @@ func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 // keyID is the form of a key's id.
 var keyID = regexp.MustCompile("^key_[0-9A-Za-z]{12}$")
 
-// askingAbout returns the key that asks about the one that the path names. A path
-// that names none is apikey.ErrNotFound without a read.
+// askingAbout returns the caller's key for a request about another key, named in the path. If the
+// path names no key, it returns apikey.ErrNotFound without a read.
 func askingAbout(c *call, keys *apikey.Registry) (apikey.Key, error) {
 	if !keyID.MatchString(c.params["id"]) {
 		return apikey.Key{}, apikey.ErrNotFound

@@ -17,8 +17,7 @@ func TestContentTypes(t *testing.T) { answers(t, newAPI, "POST /send-payment "+g
 // TestBodies: one strict JSON object of at most 64 KiB.
 func TestBodies(t *testing.T) { answers(t, newAPI, "POST /create-api-key %s") }
 
-// TestBodyOfUnknownLength: a chunked body is held to the same limits, and one
-// that breaks off is not taken.
+// TestBodyOfUnknownLength: a chunked body has the same limits, and a truncated one is refused.
 func TestBodyOfUnknownLength(t *testing.T) {
 	answers(t, newAPI, "%s")
 	a := newAPI(t)

@@ -262,7 +262,7 @@ const answerLimit = 4_000_000
 func fitting[V any](items []V) int {
 	size := 0
 	for i, item := range items {
-		text, _ := encode(item) // an error is that of the whole answer too
+		text, _ := encode(item) // encoding the whole answer reports the error
 		if size += len(text) + bytes.Count(text, []byte(`"`)) + bytes.Count(text, []byte(`\`)); size > answerLimit && i > 0 {
 			return i
 		}

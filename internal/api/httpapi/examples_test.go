@@ -43,7 +43,7 @@ func (a *api) confirm() {
 	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) { return p.Confirm(r, a.now) })
 }
 
-// fail ends the first payment as one that its token contract reverted.
+// fail ends the first payment as reverted by its token contract.
 func (a *api) fail() {
 	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) {
 		return p.Fail(payment.ExecutionReverted, r, a.now)

@@ -13,7 +13,7 @@ import (
 )
 
 // A form is the body of a request. Its methods read one field each and note its
-// faults, so that a caller learns of all faults at once. The values they return
+// faults, so that a caller gets all faults at once. The values they return
 // are valid only if err is nil after the last of them. An optional field that is
 // null counts as absent.
 type form struct {

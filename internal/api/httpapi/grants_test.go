@@ -36,8 +36,8 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// TestScopes: every endpoint that needs a key takes one of its scope alone, and
-// refuses one that has every other scope.
+// TestScopes: every endpoint that needs a key accepts a key with its scope alone, and refuses a key
+// with every other scope.
 func TestScopes(t *testing.T) {
 	seen := map[apikey.Scope]bool{}
 	for _, r := range httpapi.Routes {

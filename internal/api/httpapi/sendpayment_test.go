@@ -84,8 +84,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	})
 }
 
-// TestRefusals: dispatch's refusals, and the Retry-After of those that may be
-// tried again.
+// TestRefusals: dispatch's refusals, with a Retry-After if the client may retry.
 func TestRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
 // TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is

@@ -171,7 +171,7 @@ func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string
 	}
 	if (f.Status == "" || f.Status == p.State.Status()) &&
 		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
-		p.Mode = f.Mode // one that was found on the chain has none yet, but its ID is of this mode's keys
+		p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
 		list.Data = append(list.Data, p.Public())
 	}
 	return list, nil

@@ -302,8 +302,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestCursors: a cursor of another merchant is refused, and one that was changed
-// in any place.
+// TestCursors: another merchant's cursor is refused, and a cursor changed in any place.
 func TestCursors(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)

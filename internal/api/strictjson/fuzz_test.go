@@ -12,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/api/strictjson"
 )
 
-// FuzzParse compares the inputs that Parse accepts with those of an oracle, and the
-// values with those that encoding/json reads. Its seeds are the shapes that matter:
-// every test run holds them.
+// FuzzParse compares the inputs that Parse accepts with an oracle's, and the values with
+// encoding/json's. Its seeds are the shapes that matter: every test run checks them.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{"amount":1e6,"to":"0x00"}`, `{"a":1,"\u0061":2}`, `"\ud83d\ude00"`, `"\ud83d"`, `"\\ud83d"`, `"\\\ud83d"`, `"\ud83dx\n"`,

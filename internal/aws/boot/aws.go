@@ -61,7 +61,7 @@ func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 	return v, nil
 }
 
-// endpoints tells a client of the SDK where its service is, if the environment
+// endpoints gives a client of the SDK its service's address, if the environment
 // says so for that very service.
 type endpoints struct{ lookup func(string) string }
 

@@ -119,9 +119,9 @@ func multi(all map[string][]string, single map[string]string) map[string][]strin
 	return all
 }
 
-// principal reads the authorizer's context. Only API Gateway can write it. What an
-// authorizer wrote that knew no grants, and API Gateway remembers for a while, is
-// of a key that may do everything.
+// principal reads the authorizer's context. Only API Gateway can write it. API Gateway caches
+// answers for a while, also of an older authorizer that knew no grants: their key may do
+// everything.
 func principal(authorizer map[string]any) (apikey.Principal, bool) {
 	text := func(name string) string { s, _ := authorizer[name].(string); return s }
 	mode, err := apikey.ParseMode(text(contextMode))

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// A Run is one run of a scheduled function. hint says that messages of a queue started it,
+// A Run is one run of a scheduled function. hint reports that messages of a queue started it,
 // and not the schedule.
 type Run func(ctx context.Context, hint bool) error
 

@@ -45,9 +45,9 @@ func SilentAfter(env *boot.Env) time.Duration {
 	return after
 }
 
-// Config returns the configuration that both engines work by: that of the environment
-// and, for each part that is empty there, the chain's own, but in live mode the rule
-// finalized. Of a chain that is not known it logs which values the stack has.
+// Config returns the configuration of both engines: the environment's and, for each part that is
+// empty there, the chain's own, but in live mode the rule finalized. For an unknown chain it logs
+// which values the stack has.
 func Config(env *boot.Env) stack.Config {
 	parameters := coin(env)
 	parameters["Mode"], parameters["BlockTime"] = env.String("MODE"), env.Optional("BLOCK_TIME", "")
@@ -64,7 +64,7 @@ func Config(env *boot.Env) stack.Config {
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
 // the moment, watched for as long as it names them. The secret is not read yet: a function
-// whose secret has no value starts, and says so when a node is needed.
+// whose secret has no value starts, and fails when a node is needed.
 func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
 	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
@@ -79,7 +79,7 @@ type provider struct{ nodes *secrets.Cached[chain.Nodes] }
 // Nodes implements chain.Provider.
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
 
-// open opens the nodes; none is asked anything yet.
+// open opens the nodes; it makes no request yet.
 func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	urls, err := secrets.RPC(value)
 	if err != nil {

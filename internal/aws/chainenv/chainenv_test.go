@@ -96,7 +96,7 @@ func TestNodes(t *testing.T) {
 		err               error
 	}{
 		{"a secret without a value is told when it is used", "", "", secrets.ErrMissing},
-		{"one that is no RPC secret too", `{}`, "", secrets.ErrRPC},
+		{"a secret that is no RPC secret too", `{}`, "", secrets.ErrRPC},
 		{"the nodes it names", `{"urls":["https://a.example/k3y","https://b.example/"]}`, "[a.example b.example]", nil},
 		{"other nodes, once it names those", `{"urls":["https://c.example"]}`, "[c.example]", nil},
 		{"the same, when it names none any more", `{"urls":[]}`, "[c.example]", nil},

@@ -26,16 +26,15 @@ const (
 	// bucketLook is the number of index entries that the first request to a bucket
 	// reads at most: some 200 bytes each, so that half a read unit pays for them.
 	bucketLook = 20
-	// firstLook is that of a filtered list, 13 kB of each bucket. Later requests read
-	// the megabyte that a query may, so that some 200 of them find a rare status among
-	// a million payments.
+	// firstLook is the first read of a filtered list: 13 kB of each bucket. Later requests read up
+	// to a query's megabyte, so that some 200 of them find a rare status among a million payments.
 	firstLook = 64
 	// listWidth is how many buckets are read at once: the SDK keeps ten idle
 	// connections to a host (aws/transport/http, DefaultHTTPTransportMaxIdleConnsPerHost).
 	listWidth = 9
 )
 
-// List implements store.History. The index says which payments a page has; the
+// List implements store.History. The index gives the payments of a page; the
 // payments themselves are read strongly consistent, so that a page never shows a
 // status that has passed. A payment that does not decode, or is not of f.Status
 // any more, is left out.
@@ -83,9 +82,9 @@ type bucket struct {
 	read []store.Position     // and not taken yet, newest first
 }
 
-// entries returns the positions of at most n payments that match f, newest first,
-// merged from all buckets. A position is taken only while every bucket has one that
-// is read, or has no more: none that is newer can follow.
+// entries returns the positions of at most n payments that match f, newest first, merged from all
+// buckets. It takes a position only while every bucket has a read position or has no more: no newer
+// one can follow.
 func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
 	buckets := s.buckets(f, n)
 	var found []store.Position

@@ -149,8 +149,8 @@ func (s *stage) reserve() {
 	s.must("reserving", err)
 }
 
-// A repeated write is one that DynamoDB has already applied when the SDK sends it
-// a second time.
+// A repeated write is a write that DynamoDB has already applied when the SDK sends it a second
+// time.
 type repeated struct {
 	sentence string
 	before   func()
@@ -256,7 +256,7 @@ func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	s.sent()
 	s.lose(1)
 	if err := s.Refund(ctx, dayOf(10, 30)); err == nil {
-		t.Error("a refund whose answer was lost is not told from one that is known")
+		t.Error("a refund whose answer was lost is taken for a known one")
 	}
 	if ops := s.sent(); !slices.Equal(ops, []string{"UpdateItem"}) {
 		t.Errorf("a refund was sent %d times", len(ops))

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// errMissing reports an attribute that an item must have and has not, or one
-// that contradicts the item's other attributes.
+// errMissing reports a required attribute that an item lacks, or an attribute that contradicts the
+// item's others.
 var errMissing = errors.New("missing or inconsistent")
 
 // A reader turns attributes into values and collects the errors, so that one

@@ -64,7 +64,7 @@ func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, err
 // TransactionCanceledException).
 var unjudged = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// conflicted reports whether err says that a call was neither applied nor
+// conflicted reports whether err means that a call was neither applied nor
 // judged.
 func conflicted(err error) bool {
 	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {

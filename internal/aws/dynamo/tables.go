@@ -72,7 +72,7 @@ func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	}
 }
 
-// Lacks says what the tables lack of that which template.yaml gives them, a
+// Lacks lists the properties from template.yaml that the tables lack, a
 // sentence for each: their keys and indexes, backups to any second, an expiry of
 // items, and, if protected, a protection against being deleted. A table that a
 // restore has made lacks all but the first until it is set again.

@@ -60,8 +60,8 @@ func unmoved(to wallet.State) func(attributes) error {
 	}
 }
 
-// Retire implements store.Wallets with one transaction. The registration is the first
-// of its writes: that of a wallet that is retired already decides.
+// Retire implements store.Wallets with one transaction. The registration is its first write: if the
+// wallet is retired already, that write decides.
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
 	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
 	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)

@@ -31,8 +31,8 @@ type endpointItem struct {
 	Version           int64    `dynamodbav:"version"`
 }
 
-// endpointFixed are the attributes that never change, endpointOptional those
-// that are removed when they are empty.
+// endpointFixed are the attributes that never change, endpointOptional the attributes that are
+// removed when empty.
 var (
 	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
 	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow",

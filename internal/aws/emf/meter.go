@@ -17,8 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// namespace is that of all metrics. template.yaml's alarms and dashboard name
-// it too.
+// namespace is the namespace of all metrics. template.yaml's alarms and dashboard name it too.
 const namespace = "Remit"
 
 // most is how many values of a metric one line may have.

@@ -23,10 +23,10 @@ const Purpose = "webhook-secrets"
 // heldKeys bounds how many data keys of others a process keeps.
 const heldKeys = 1000
 
-// DataKeys encrypt small secrets with data keys under a key of KMS. A process asks KMS for
-// one data key, with its first secret, and seals all of its secrets with that. What it
-// seals carries the data key, which only KMS can unwrap: a process that opens asks once for
-// every data key that it meets. KMS's own rotation of the key changes neither.
+// DataKeys encrypt small secrets with data keys under a KMS key. A process gets one data key from
+// KMS with its first secret, and seals all of its secrets with it. Each sealed text carries its
+// data key, which only KMS can unwrap: a reader calls KMS once per data key. KMS's own rotation of
+// the key changes neither.
 type DataKeys struct {
 	client *kms.Client
 	key    string

@@ -27,7 +27,7 @@ type Jobs struct {
 	url    string
 
 	mu      sync.Mutex
-	busy    bool // a request is under way, or a message was told to make one
+	busy    bool // a request is under way, or a message has its turn to make one
 	waiting []*message
 }
 
@@ -38,8 +38,8 @@ const batchLimit, batchBytes = 10, 256 << 10
 // errRefused reports a message of a batch that SQS did not take, as opposed to the batch.
 var errRefused = errors.New("SQS did not take the message")
 
-// A message waits to be sent with others, or for its turn to send the first of those that
-// wait, of which it is one.
+// A message waits until another message's request sends it, or until it is first in line and sends
+// the waiting messages itself.
 type message struct {
 	entry types.SendMessageBatchRequestEntry
 	turn  chan struct{}
@@ -94,7 +94,7 @@ func (q *Jobs) next() {
 	}
 }
 
-// send makes one request of the messages that wait longest, and tells each how it went.
+// send makes one request of the messages that wait longest, and gives each its outcome.
 func (q *Jobs) send(ctx context.Context) {
 	q.mu.Lock()
 	n, bytes := 0, 0

@@ -1,5 +1,5 @@
-// Package secrets reads secrets from AWS Secrets Manager while a function runs.
-// What it reads is kept in the process only, for minutes, and never logged.
+// Package secrets reads secrets from AWS Secrets Manager while a function runs. It caches them in
+// the process for minutes and never logs them.
 package secrets
 
 import (

@@ -83,7 +83,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
 }
 
-// An address is one that a server is told to listen at, by a flag.
+// An address is an address to listen at, given by a flag.
 type address struct{ flag, at string }
 
 // free returns an error that names all of the addresses that are taken and, for
@@ -115,10 +115,9 @@ func free(byMake bool, addresses ...address) error {
 	return fmt.Errorf("%s %s taken: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), are, advice)
 }
 
-// toTheEnd lets next answer whether or not the client still waits, as a Lambda
-// function does. net/http takes a client that has closed its sending side for one
-// that has left, and ends the request's context: the calls that are cancelled then
-// would look like failures of nodes and tables.
+// toTheEnd lets next answer whether or not the client still waits, as a Lambda function does.
+// net/http takes a client that has closed its sending side for a departed client, and ends the
+// request's context: the cancelled calls would look like failures of nodes and tables.
 func toTheEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))

@@ -194,8 +194,8 @@ func TestTakenPorts(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreNotWell: a stack starts beside a node that is down, on one that
-// refuses batches, and says so.
+// TestNodesThatAreNotWell: a stack starts beside a node that is down, and on a node that refuses
+// batches, and reports both.
 func TestNodesThatAreNotWell(t *testing.T) {
 	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler)})

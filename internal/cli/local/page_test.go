@@ -93,8 +93,8 @@ func TestStepsOfThePage(t *testing.T) {
 	}
 }
 
-// TestThePageShowsOthersToo: a payment of another client is shown and counted, also one
-// that was made before the page was opened, and a cut meets its request as well.
+// TestThePageShowsOthersToo: the page shows and counts another client's payment, even from before
+// the page was opened, and a cut meets its request as well.
 func TestThePageShowsOthersToo(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	order := client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}

@@ -46,10 +46,10 @@ type Settings struct {
 	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
-	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Who may create API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
+	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Creators of API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
 	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
-	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
-	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
+	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info it logs when each payment is committed and settled."`
+	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is stopped."`
 }
 
 // ChainSettings are the flags of the embedded chain.
@@ -75,9 +75,9 @@ func (s *Settings) servesPage() bool {
 	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
 }
 
-// complete returns config with the chain's own values where no flag chose one, and
-// notes those that people are shown. The embedded chain has fast blocks and a pool
-// without limits, and so may a chain that is not known.
+// complete returns config with the chain's own values where no flag chose one, and notes the values
+// that people are shown. The embedded chain has fast blocks and a pool without limits, and an
+// unknown chain may have them too.
 func (s *Settings) complete(config stack.Config) stack.Config {
 	own, known := chains.Of(config.ChainID)
 	if !known {

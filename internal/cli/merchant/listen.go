@@ -98,8 +98,8 @@ func invite(out io.Writer, url, key, failing string) {
 			"'{\"to\":\"%s\",\"amount\":1000000}'\n\n",
 			invitation, url, key, to)
 	}
-	pay("Paste this in another terminal to be told of a payment:", "0x2222222222222222222222222222222222222222")
+	pay("Paste this in another terminal to receive an event of a payment:", "0x2222222222222222222222222222222222222222")
 	if failing != "" {
-		pay("And this to be told of one that fails:", failing)
+		pay("And this to receive an event of a failed payment:", failing)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 const payee = "0x2222222222222222222222222222222222222222"
 
-// TestSmoke: every step is taken, with a merchant of its own and with one that
-// has other payments, whose webhooks arrive beside the one that is waited for.
+// TestSmoke takes every step, with a merchant of its own and with a merchant whose other payments'
+// webhooks arrive beside the awaited one.
 func TestSmoke(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	if _, err := api.Send(t.Context(), client.Order{To: payee, Amount: "1"}, ""); err != nil {
@@ -84,7 +84,7 @@ func TestListen(t *testing.T) {
 func TestListenInvites(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL)
-	for range 2 { // a payment that is confirmed, and one that fails
+	for range 2 { // a confirmed payment, and a failed one
 		line := out.Await(t, "curl")
 		key := regexp.MustCompile(`x-api-key: (remit_test_\w+)`).FindStringSubmatch(line)
 		if key == nil || key[1] == api.Key {

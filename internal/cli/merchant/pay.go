@@ -25,11 +25,11 @@ type Pay struct {
 	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: give one to pay last month's rows again."`
 	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
 	DryRun      bool          `help:"Read the file, show what would be paid, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
-	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
+	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
 	Concurrency int           `default:"16" help:"How many requests are made at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
 	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
@@ -83,7 +83,7 @@ type payout struct {
 	out    io.Writer
 	number int      // of the next numbered payment; see paybatch.go
 	size   int      // rows of a batch
-	failed []string // descriptions of those that paid nobody
+	failed []string // descriptions of payments that paid nobody
 
 	mu      sync.Mutex // of the rows' outcomes and of what follows
 	written time.Time  // when the results were written last
@@ -121,7 +121,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if ctx.Err() != nil {
-		err = nil // the rows say how far it came
+		err = nil // the rows show how far it came
 	}
 	if failed := errors.Join(err, p.write()); failed != nil {
 		return failed

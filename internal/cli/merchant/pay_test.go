@@ -102,7 +102,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 says the same as line 3") ||
+	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
 		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -177,8 +177,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	}
 }
 
-// TestPayAgainAfterAFailure: a row that failed on the chain is told apart from those
-// that were paid, and nothing is paid while the results have no place.
+// TestPayAgainAfterAFailure: results separate rows that failed on the chain from paid rows, and
+// nothing is paid while there is no place for the results.
 func TestPayAgainAfterAFailure(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	const reverts = "0x7e57000000000000000000000000000000000001"

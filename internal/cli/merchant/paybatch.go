@@ -16,15 +16,15 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// The batches of a run are numbered from 0, and the number alone gives the
-// Idempotency-Key. A number is used once the one before is: so the stored batches of
-// a run, by whatever process and of whatever file, are those before the first unused
-// number, and two processes cannot both pay under one. What they pay is taken out of
-// the rows before the next batch is planned. Nothing else is remembered.
+// The batches of a run are numbered from 0, and the number alone gives the Idempotency-Key. A
+// number is used only after the number before it: so a run's stored batches, from any process and
+// any file, have the numbers below the first unused one, and two processes cannot both pay under
+// one number. Their payments are taken out of the rows before the next batch is planned. Nothing
+// else is remembered.
 //
-// The payment with number 0 fixes the mode of its run: it is a batch, or one row alone
-// if every other row is paid under a key of its own. No process sends anything else
-// before number 0 is stored, and each goes on in the mode that it finds there.
+// The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every
+// other row is paid under a key of its own. No process sends anything else before number 0 is
+// stored, and each process goes on in the stored mode.
 
 // batchLimit is how many entries the API takes in a batch.
 const batchLimit = 100
@@ -261,7 +261,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 			*stale = 0
 		}
 		if *stale == 3 {
-			return p.stop(rows, unknown, "its batch was refused as another one that cannot be seen: "+refusal.Detail())
+			return p.stop(rows, unknown, "its Idempotency-Key belongs to another batch, which cannot be found: "+refusal.Detail())
 		}
 	case !p.Batch:
 		p.lost(rows[0], refused, refusal.Detail())

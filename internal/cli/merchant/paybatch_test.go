@@ -118,7 +118,7 @@ func TestPayBatches(t *testing.T) {
 			}
 		})
 		if !slices.Equal(counts, []int{50, 100, 100}) {
-			t.Errorf("%s is that of %v rows", column, counts)
+			t.Errorf("%s appears in %v rows", column, counts)
 		}
 	}
 	// Edited: the first rows removed, the others turned round, some added in between.
@@ -272,7 +272,7 @@ func TestPayBatchesStops(t *testing.T) {
 			metadata+`,"payments":null}]}`)
 	}
 	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
-	type answers = []func(http.ResponseWriter) bool // the last one stands for those that follow
+	type answers = []func(http.ResponseWriter) bool // the last answer repeats
 	for name, test := range map[string]struct {
 		file      []int
 		own, find answers // to GET /transactions?idempotency_key= of the first row, and of number 0 of the run
@@ -309,12 +309,12 @@ func TestPayBatchesStops(t *testing.T) {
 		"a run that is begun in batches meanwhile": {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)},
 			pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2},
 			keys: 2},
-		"one that is begun with a row alone": {file: upTo(0, 3),
+		"a run that is begun with a row alone": {file: upTo(0, 3),
 			find: answers{none, single(`"salary 1"`, `{"remit pay":"first row"}`)}, pay: answers{reused},
 			want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
 		"a row alone whose words were erased": {file: upTo(0, 3), find: answers{single("null", "{}")},
 			want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other",
+		"a row alone that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other",
 			want: `2 unknown`, paid: []int{0, 2}, keys: 2},
 		"no answer to what was paid": {file: upTo(0, 2), find: answers{lost},
 			want: `nothing was paid, since what was paid before is not known`},
@@ -322,10 +322,10 @@ func TestPayBatchesStops(t *testing.T) {
 			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
 			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
-		"one that is signed at last": {file: upTo(0, 3),
+		"a batch that is signed at last": {file: upTo(0, 3),
 			find: answers{busy, busy, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
 			want: `3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single",
+		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single",
 			want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
 		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
@@ -341,7 +341,7 @@ func TestPayBatchesStops(t *testing.T) {
 			paid: []int{0}, keys: 1},
 		"a batch that paid nobody": {file: upTo(0, 3),
 			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"one that paid nobody, by single rows": {file: upTo(0, 3),
+		"a batch that paid nobody, by single rows": {file: upTo(0, 3),
 			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
 			keys: 1},
 		"a batch that cannot be read": {file: upTo(0, 3),

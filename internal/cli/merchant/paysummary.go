@@ -69,13 +69,13 @@ func (p *payout) summary(out io.Writer) error {
 	fmt.Fprintf(out, "  to pay          %s%d rows, %s %s in all, %s at most in one%s\n", most, fresh, total.Tokens(p.decimals), p.symbol,
 		largest.Tokens(p.decimals), batches)
 	for _, r := range twins {
-		fmt.Fprintf(out, "  line %d says the same as line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
+		fmt.Fprintf(out, "  line %d repeats line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
 	}
 	if p.DryRun {
 		return nil
 	}
 	if p.Yes && len(twins) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: %d rows say the same as an earlier row; say --duplicates to pay them too, or tell them "+
+		return fmt.Errorf("nothing was paid: %d rows repeat an earlier row; add --duplicates to pay them too, or tell them "+
 			"apart by a reference", len(twins))
 	}
 	return p.consent(out, len(twins))
@@ -87,11 +87,11 @@ func (p *payout) consent(out io.Writer, twins int) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was paid: say --yes to pay without being asked")
+		return errors.New("nothing was paid: add --yes to pay without being asked")
 	}
 	question := "Pay them? [y/N] "
 	if twins > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, the %d that say the same as an earlier row too? [y/N] ", twins)
+		question = fmt.Sprintf("Pay them, the %d that repeat an earlier row too? [y/N] ", twins)
 	}
 	fmt.Fprint(out, question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -22,7 +22,7 @@ import (
 type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it a key is created, where the stack lets anybody."`
-	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Whom to pay. What is paid there is gone."`
+	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient of the test payment. You cannot get the money back."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
 	Webhook string        `placeholder:"URL" help:"An endpoint of yours to announce it to. A stack on this machine needs none."`
 	Limit   time.Duration `default:"5m" help:"How long the payment may take to be final."`
@@ -43,7 +43,7 @@ type smoke struct {
 	*Smoke
 	api     *client.Client
 	out     io.Writer
-	webhook client.Webhook // the one that was registered; zero without one
+	webhook client.Webhook // the registered webhook; zero without one
 	arrived chan []byte    // genuine webhooks that a receiver of our own got; nil without one
 	hash    string
 
@@ -98,7 +98,7 @@ func (s *smoke) createKey(ctx context.Context) (string, error) {
 	}
 	mode, _, _ := strings.Cut(strings.TrimPrefix(s.api.Key, "remit_"), "_")
 	if mode == "live" && !s.Live {
-		return "", errors.New("this key moves real money: say --live if that is meant")
+		return "", errors.New("this key moves real money: add --live if you mean that")
 	}
 	return mode + " mode", nil
 }
@@ -115,8 +115,8 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 	return "401", nil
 }
 
-// register makes a webhook: the one that --webhook names or, where the stack
-// is on this machine, a receiver of our own.
+// register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of
+// our own.
 func (s *smoke) register(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.URL)
 	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -226,7 +226,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 		}
 		_ = pause(ctx, time.Second) // the next request fails then
 	}
-	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
+	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries shows why")
 }
 
 // pause waits, or until ctx ends.

@@ -24,7 +24,7 @@ type Batch struct {
 // A calling is the command line of a command that calls a contract from a wallet.
 type calling struct {
 	Address token.Address `arg:"" help:"The wallet that calls, and pays for the gas."`
-	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command does. Given again with the same one it does nothing more, and says how far it is."`
+	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command does. Given again with the same one it does nothing more, and reports how far it is."`
 }
 
 type batchDeploy struct{ calling }
@@ -54,7 +54,7 @@ type batchApprove struct {
 }
 
 // Change gives the allowance, to the contract alone whose code every node has. An allowance
-// is ended whatever the nodes say.
+// ends whatever the nodes answer.
 func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	amount := token.Amount{}
 	switch c.Amount {
@@ -91,7 +91,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (none change.Change, err error) {
 	if c.Key == "" {
-		return none, errors.New("--key is empty: say a name for what this command does, such as batch-2026-11")
+		return none, errors.New("--key is empty: give a name for what this command does, such as batch-2026-11")
 	}
 	dispatcher, err := dispatcherOf(ctx, d)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Addr
 		if err != nil {
 			return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
 		}
-		text := fmt.Sprintf("%s %s\nremit doctor says what the chain has.", p.State.Status(), p.TxHash)
+		text := fmt.Sprintf("%s %s\nremit doctor shows what the chain has.", p.State.Status(), p.TxHash)
 		if p.State == payment.Failed {
 			text = fmt.Sprintf("%s %s: %s\nGive the command with another --key to try again.", p.State.Status(), p.TxHash, p.Failure.Message)
 		}

@@ -14,7 +14,7 @@ import (
 // these, which only read.
 func TestEveryChangeAsks(t *testing.T) {
 	const readers = " audit audit-log console deny.list doctor export keys.list merchants.list merchants.show payment.show policies " +
-		"settings.history settings.show wallet.balance wallet.list webhooks.failed "
+		"settings.export settings.history settings.show wallet.balance wallet.list webhooks.failed "
 	parser, err := kong.New(new(operator.Commands))
 	if err != nil {
 		t.Fatal(err)

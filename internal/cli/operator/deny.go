@@ -28,11 +28,11 @@ type denyAdd struct {
 // Change denies a recipient.
 func (c denyAdd) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" || c.Address.IsZero() {
-		return change.Change{}, errors.New("say the recipient's address, and with --reason why it is not paid")
+		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("New payments to %s are refused from now on, at the latest 30 seconds after. What is "+
-			"committed is still paid.", c.Address),
+		Consequences: fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed payments are still "+
+			"made.", c.Address),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
 			if errors.Is(err, store.ErrTooLarge) {

@@ -20,10 +20,10 @@ import (
 // Keys is `remit keys`.
 type Keys struct {
 	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and its Idempotency-Keys live on."`
 	List      keyList                      `cmd:"" help:"List a merchant's keys and what each may do."`
 	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once."`
-	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or those that another table knows as ended."`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or the keys that another table lists as ended."`
 }
 
 type keyCreate struct {
@@ -63,7 +63,7 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 		answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
-// restrictions are the flags that say what a key may do.
+// restrictions are the flags for the rights of a key.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
 	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything, but keys for a key with limits."`
@@ -225,7 +225,7 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	name := d.Account.Outputs["ApiKeysTableName"]
 	if c.EndedIn == name {
-		return none, fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the "+
+		return none, fmt.Errorf("--ended-in %s is the table itself: name the table in use before, and with --table keys=NAME the "+
 			"restored one until the stack uses it", c.EndedIn)
 	}
 	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()

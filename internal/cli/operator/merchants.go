@@ -18,7 +18,7 @@ import (
 type Merchants struct {
 	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
 	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. What was committed is settled and announced."`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments are still settled and their events published."`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
 	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant limits of its own in place of the stack's. Without flags the stack's hold again."`
 }
@@ -166,7 +166,7 @@ type merchantSuspend struct {
 // Change suspends a merchant. One that is suspended gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
-		return change.Change{}, errors.New("--reason is empty: say why, for the operator who finds the merchant suspended")
+		return change.Change{}, errors.New("--reason is empty: give the reason, for the operator who finds the merchant suspended")
 	}
 	return c.change(ctx, d, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
 		func(t *apikey.Terms) { t.Suspended = c.Reason })

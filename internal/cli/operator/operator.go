@@ -47,7 +47,7 @@ type Commands struct {
 	Console   console.Command  `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
 	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
 	Rollback  rollback.Command `cmd:"" help:"Put the functions of the last deployment back to the versions before it; cancel one under way."`
-	Doctor    doctor.Command   `cmd:"" help:"Examine a stack and say what to do about each finding."`
+	Doctor    doctor.Command   `cmd:"" help:"Examine a stack and report each problem with its remedy."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an

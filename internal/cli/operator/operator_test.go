@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Steps([][3]string{
-		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: say --yes"},
+		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: add --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
 		{"a key is put in once", "wallet import --yes --file " + file, "!is there already"},
@@ -86,7 +86,7 @@ func TestMerchants(t *testing.T) {
 	a.Steps([][3]string{
 		{"the merchant", "merchants list", m + "   Acme"},
 		{"with its key", "merchants show " + m, "everything"},
-		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!say --yes"},
+		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!add --yes"},
 		{"a suspension", "merchants suspend " + m + " --reason=stolen --yes", "suspended: stolen"},
 		{"that ends", "merchants resume " + m + " --yes", "active"},
 		{"a limit of its own", "merchants limit " + m + " --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
@@ -96,7 +96,7 @@ func TestMerchants(t *testing.T) {
 		{"what was done", "audit-log", "merchants suspend " + m + " --reason=stolen --yes"},
 		{"a key that ends", "keys revoke --yes " + m + " " + made.ID, "revoked"},
 		{"but no other", "keys revoke --yes " + m + " key_zzzzzzzzzzzz", "!no such API key"},
-		{"one that never had any", "keys issue --yes mer_none", "!no such API key"},
+		{"a merchant that never had a key", "keys issue --yes mer_none", "!no such API key"},
 
 		{"a recipient that is paid no more", "deny add --yes --reason court" + payee, "is not paid"},
 		{"is listed with the reason", "deny list", "court"},
@@ -104,15 +104,15 @@ func TestMerchants(t *testing.T) {
 		{"and may be paid again", "deny remove --yes" + payee, "may be paid"},
 		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
 
-		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!say what to move"},
+		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!nothing to move: add"},
 		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
 		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
 		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
 	})
 }
 
-// TestCreate makes wallets by two commands at once, and by one that stops after the key
-// is stored: no key is lost, none is read, and no wallet is registered without its key.
+// TestCreate makes wallets by two commands at once, and by a command that stops after it has stored
+// the key: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),

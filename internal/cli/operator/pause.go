@@ -28,7 +28,7 @@ type pausing struct {
 func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
 	ids := []wallet.ID{d.WalletID(c.Address)}
 	if c.All == (c.Address != token.Address{}) {
-		return nil, nil, errors.New("say the address of one wallet, or --all")
+		return nil, nil, errors.New("give the address of one wallet, or --all")
 	}
 	if c.All {
 		if ids, err = everyWallet(ctx, d); err != nil {
@@ -81,14 +81,14 @@ type walletPause struct {
 	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
 }
 
-// Change pauses wallets, with the name of the operator and the time behind the reason, so
-// that none reads as one of this program's own. With --all, one that is paused keeps its reason, unless that
-// pause ends by itself, and one without a record gets one that is behind the chain:
-// in tables from the past it may have paid since. One whose record cannot be read is
-// paused over any reason. A crash leaves the rest as they were, and the command is run again.
+// Change pauses wallets. It adds the operator's name and the time to the reason, which so differs
+// from this program's own reasons. With --all, a paused wallet keeps its reason, unless its pause
+// ends by itself. A wallet without a record gets a record that is behind the chain: in tables from
+// the past it may have paid since. An unreadable wallet is paused over any reason. A crash leaves
+// the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
-		return none, errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+		return none, errors.New("--reason is empty: give the reason, for the operator who finds the wallet paused")
 	}
 	ws, missing, err := c.wallets(ctx, d)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 	for _, w := range ws {
 		switch {
 		case w.Paused == "":
-			consequences += fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.\n", w.Address)
+			consequences += fmt.Sprintf("No new payment will use wallet %s. Its signed transactions are still sent and settled.\n", w.Address)
 		case !c.All:
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
 		default:

@@ -11,7 +11,7 @@ import (
 
 // Payment is `remit payment`.
 type Payment struct {
-	Show   paymentShow                   `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, what the chain says."`
+	Show   paymentShow                   `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, receipts."`
 	Redact change.Command[paymentRedact] `cmd:"" help:"Erase the reference and the metadata of a payment that has ended."`
 }
 

@@ -63,7 +63,7 @@ func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	return change.Change{
 		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use "+
 			"up the nonces that lost transactions may have. "+
-			"Payments that only the chain has are put into the tables. remit recover --dry-run says how many.", d.Stack, r.Window),
+			"Payments that only the chain has are put into the tables. remit recover --dry-run counts them.", d.Stack, r.Window),
 		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, d, r) },
 	}, nil
 }
@@ -124,7 +124,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}
 	since, err := c.Since.First(ctx, nodes, final)
 	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last one that every node calls final: say an earlier one", since, final)
+		err = fmt.Errorf("--since %d is beyond block %d, the last block that every node calls final: name an earlier block", since, final)
 	}
 	if err != nil {
 		return nil, err

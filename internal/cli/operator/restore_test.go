@@ -20,9 +20,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestPauseAll pauses every wallet of a restored table: those that it does not know
-// too, those whose pause would end by itself, and one whose record cannot be read, which
-// is named and stays paused.
+// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know
+// and wallets whose pause would end by itself. A wallet with an unreadable record is named and
+// stays paused.
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
@@ -99,8 +99,8 @@ func TestPauseAll(t *testing.T) {
 		t.Errorf("the stack's own table was changed: %v, %v", after, err)
 	}
 	for line, want := range map[string]string{
-		"wallet pause --yes": "say the address of one wallet, or --all",
-		"wallet resume --all --yes " + gone.Address.String():                             "say the address of one wallet, or --all",
+		"wallet pause --yes": "give the address of one wallet, or --all",
+		"wallet resume --all --yes " + gone.Address.String():                             "give the address of one wallet, or --all",
 		"wallet pause --all --yes --table wallets=pause-wallets":                         "a table is one of keys, payments and webhooks",
 		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {

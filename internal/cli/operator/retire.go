@@ -26,7 +26,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
 	}
 	return become(ctx, d, c.Address, wallet.Active, wallet.Draining,
-		"No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life.")
+		"No new payment will use wallet %s within minutes. Payments under way are finished; then run remit wallet retire.")
 }
 
 // become is the change of a wallet from a state to another.
@@ -96,7 +96,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	holds := fmt.Sprintf("%s and %s ether", d.Coins(held.Balance), held.Gas.Tokens(18))
 	if !held.Balance.IsZero() && !c.Unswept {
-		return none, fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s: move it first, or add --unswept to leave it there", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{

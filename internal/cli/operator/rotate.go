@@ -55,9 +55,8 @@ func do(ctx context.Context, d *deployed.Deployment, line change.Line) error {
 	return err
 }
 
-// find returns the wallet's registration and its successor, zero if there is none yet.
-// Of several, which commands at once have made, it is the one that was sent anything,
-// or the first.
+// find returns the wallet's registration and its successor, zero if there is none yet. If commands
+// at once have made several successors, it returns the one with transfers to it, or else the first.
 func (c walletRotate) find(ctx context.Context, d *deployed.Deployment) (old wallet.Registration, successor token.Address,
 	err error) {
 	wallets, err := d.Wallets(ctx)

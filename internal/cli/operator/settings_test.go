@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestSettings changes the settings of a live stack. Whatever is refused changes nothing.
+// TestSettings changes the settings of a live stack. A refused change has no effect.
 func TestSettings(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Parameters["Mode"], a.Parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
@@ -29,7 +30,7 @@ func TestSettings(t *testing.T) {
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
 			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
-		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: say --yes"},
+		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: add --yes"},
 		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
@@ -50,6 +51,7 @@ func TestSettings(t *testing.T) {
 		{"", "settings history", "  AmountMinimum: \"11\" -> \"12\"\n"},
 		{"the audit log has them", "audit-log", "done      arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=10"},
 		{"with their effect", "audit-log --json", `AmountMinimum: \"11\" -\u003e \"12\"`},
+		{"going back", "settings export", `AmountMinimum=12 AmountMaximum=100 DailyLimit=1000 RequireIdempotencyKey=false SanctionsList=""`},
 	})
 	if len(a.Published) > 0 {
 		t.Errorf("nothing was loosened, and %q published", a.Published)
@@ -92,7 +94,7 @@ func TestApply(t *testing.T) {
 		"KeyCreation": "operator", "RecipientHoldSeconds": "5",
 	}
 	dir := t.TempDir()
-	apply := func(end string, change map[string]string) string {
+	apply := func(form, end string, change map[string]string) string {
 		t.Helper()
 		text := "# settings\n\n"
 		for name, value := range all {
@@ -100,7 +102,7 @@ func TestApply(t *testing.T) {
 				value = changed
 			}
 			if value != "-" {
-				text += fmt.Sprintf("%s=%s\n", name, value)
+				text += fmt.Sprintf(form, name, value)
 			}
 		}
 		path := filepath.Join(dir, "settings")
@@ -109,23 +111,24 @@ func TestApply(t *testing.T) {
 		}
 		return "settings apply --yes " + path
 	}
+	const env, yaml = "%s=%s\n", "%s: %s\n"
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
-	step("a file that lacks a name", apply("", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
-	step("one that has more", apply("More=1", nil), `!there is no setting "More"`)
-	step("one that has a name twice", apply("Memo=off", nil), "!has Memo twice")
-	step("a bad value", apply("", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
-	step("a line that is none", apply("Memo", nil), `!"Memo" is no line NAME=VALUE`)
-	step("the first", apply("", nil), "settings of payments: version 1\nsettings of keys: version 1")
-	step("the same", apply("", nil), "nothing changes")
-	step("another", apply("", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
+	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
+	step("a file that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
+	step("a file that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
+	step("a bad value", apply(yaml, "", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
+	step("no settings at all", apply("%s%s", "", nil), "!has neither lines NAME=VALUE nor an object")
+	step("the first", apply(env, "", nil), "settings of payments: version 1\nsettings of keys: version 1")
+	step("the same in YAML", apply(yaml, "", nil), "nothing changes")
+	step("another", apply(yaml, "", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
 	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
-	step("is not undone", apply("", nil), `!"theft"; take that into the file, or say --over payments=3`)
-	step("by another version", apply("", nil)+" --over payments=2 --over keys=1", "!say --over payments=3")
-	step("unless it is named", apply("", nil)+" --over payments=3", "version 4")
-	step("then pipelines go on", apply("", map[string]string{"NonceWindow": "3"}), "version 5")
+	step("is not undone", apply(env, "", nil), `!"theft"; take that into the file, or add --over payments=3`)
+	step("by another version", apply(env, "", nil)+" --over payments=2 --over keys=1", "!add --over payments=3")
+	step("unless it is named", apply(env, "", nil)+" --over payments=3", "version 4")
+	step("then pipelines go on", apply(env, "", map[string]string{"NonceWindow": "3"}), "version 5")
 	step("a change by hand", "settings set --yes NonceWindow=2", "version 6")
-	step("that the file follows", apply("", map[string]string{"NonceWindow": "2"}), "version 7")
-	step("is the pipeline's again", apply("", map[string]string{"NonceWindow": "1"}), "version 8")
+	step("that the file follows", apply(env, "", map[string]string{"NonceWindow": "2"}), "version 7")
+	step("is the pipeline's again", apply(env, "", map[string]string{"NonceWindow": "1"}), "version 8")
 	step("keys have versions of their own", "settings history", "keys, version 1, ")
 }
 
@@ -161,4 +164,30 @@ func TestRestoredSettings(t *testing.T) {
 		{"once", "settings confirm --yes", "nothing changes"},
 	})
 	confirmed(true)
+}
+
+// TestImport takes the parameters of a stack that the older template deployed.
+func TestImport(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	old := map[string]string{
+		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
+		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100",
+		"Memo":        "off",
+		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
+	}
+	a.Parameters = maps.Clone(old)
+	a.Steps([][3]string{{"a newer template has none", "settings import --yes",
+		"!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
+	a.Parameters["RecipientHoldSeconds"], a.Parameters["NonceWindow"] = "", "65"
+	a.Steps([][3]string{{"a window that recover does not cover", "settings import --yes",
+		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
+	a.Parameters["NonceWindow"] = "64"
+	a.Steps([][3]string{
+		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
+		{"the hold of a live stack is a day", "settings export",
+			`RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
+		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
+		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},
+		{"they need no confirmation", "settings confirm --yes", "nothing changes"},
+	})
 }

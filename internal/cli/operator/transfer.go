@@ -24,7 +24,7 @@ import (
 type moving struct {
 	Address token.Address `arg:"" help:"The wallet that pays."`
 	To      token.Address `required:"" placeholder:"ADDRESS" help:"Who gets it: another wallet, a treasury, an exchange's deposit address."`
-	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command moves. Given again with the same one it moves nothing more, and says how far it is."`
+	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command moves. Given again with the same one it moves nothing more, and reports how far it is."`
 }
 
 type walletMove struct {
@@ -45,7 +45,7 @@ func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		}
 		t := c.transfer(d, part.coin, "remit wallet move")
 		if t.Ether && part.amount == "all" {
-			return none, errors.New("--ether all: a wallet that pays needs ether for fees: say an amount, or drain the wallet and sweep it")
+			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain the wallet and sweep it")
 		}
 		if part.amount != "all" {
 			if t.Amount, err = wholes(part.amount, part.coin.Decimals); err != nil {
@@ -55,7 +55,7 @@ func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		transfers = append(transfers, t)
 	}
 	if len(transfers) == 0 {
-		return none, errors.New("say what to move: --token AMOUNT, --ether AMOUNT, or both")
+		return none, errors.New("nothing to move: add --token AMOUNT, --ether AMOUNT, or both")
 	}
 	return c.move(ctx, d, transfers)
 }
@@ -131,13 +131,12 @@ const (
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// move is the change of transfers, which are each brought to their commit. Of a sweep,
-// which moves all of both assets, one that the wallet has nothing of is left out. A crash
-// leaves transfers that were reserved, which are made, and others, which are not; the
-// same command carries them on.
+// move is the change of transfers, each of which it brings to its commit. A sweep moves all of both
+// assets, and leaves out an asset that the wallet does not hold. A crash leaves reserved transfers,
+// which are made, and others, which are not; the same command carries them on.
 func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
 	if c.Key == "" {
-		return none, errors.New("--key is empty: say a name for what this command moves, such as sweep-2026-11")
+		return none, errors.New("--key is empty: give a name for what this command moves, such as sweep-2026-11")
 	}
 	dispatcher, err := dispatcherOf(ctx, d)
 	if err != nil {

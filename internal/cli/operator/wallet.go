@@ -25,13 +25,13 @@ type Wallet struct {
 	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
 	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
 	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
-	Balance walletBalance                 `cmd:"" help:"Show what the chain says each wallet holds."`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
+	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain."`
+	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent."`
 	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again."`
 	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
 	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move all that a drained wallet has."`
 	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet, which refills the others and pays no merchant's payments."`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
+	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished."`
 	Retire  change.Command[walletRetire]  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
 	Rotate  change.Command[walletRotate]  `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
 }
@@ -80,11 +80,11 @@ type walletImport struct {
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "" && c.File != "":
-		return none, errors.New("say --kms or --file: a wallet has one key")
+		return none, errors.New("give --kms or --file: a wallet has one key")
 	case c.KMS != "":
 		return addKMS(d, c.KMS, token.Address{})
 	case d.Account == nil && c.File == "":
-		return none, errors.New("say --file FILE: a stack on this machine cannot ask")
+		return none, errors.New("add --file FILE: a stack on this machine cannot ask")
 	}
 	read := func() ([]byte, error) { return os.ReadFile(c.File) }
 	if c.File == "" {

@@ -14,7 +14,7 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List what an endpoint was never told in a window of time."`
+	Failed webhookFailed                 `cmd:"" help:"List the events that an endpoint never received in a window of time."`
 	Resend change.Command[webhookResend] `cmd:"" help:"Send all of that again."`
 }
 
@@ -26,8 +26,8 @@ type window struct {
 	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
 }
 
-// failed returns the deliveries of the window that were given up, and the window's ends.
-// With none, text counts those that are still tried.
+// failed returns the window's abandoned deliveries, and the window's ends. If there are none, text
+// counts the deliveries that are still tried.
 func (w window) failed(ctx context.Context, d *deployed.Deployment, log *webhook.Log) (failed []webhook.Delivery, from, to time.Time,
 	text string, err error) {
 	now := time.Now()

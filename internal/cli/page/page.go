@@ -1,7 +1,7 @@
-// Package page is the page that shows a stack to a person at the machine that serves
-// it: its files, who may ask for it, how a browser learns of changes, and the form of
-// a payment and of a wallet on it. What it shows is a Source's: the sandbox of a stack in
-// this process, or an operator's console for one on AWS. It knows neither.
+// Package page serves a page that shows a stack to a person at the machine: its files, its access
+// control, how a browser learns of changes, and the form of a payment and of a wallet on it. Its
+// data comes from a Source: the sandbox of a stack in this process, or an operator's console for a
+// stack on AWS. It knows neither.
 package page
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Step is one that a payment has reached.
+// A Step is a step that a payment has reached.
 type Step int
 
 // The steps of a payment, in their order.

@@ -91,11 +91,10 @@ type Chain struct {
 // holds none yet: 45,000, and 17,100 for the new holder (docs/chains.md, "Gas").
 const PaymentGas = 62_000
 
-// Chains are those that plans are made for. Sources of the gas limits: EIP-7935 (60
-// million), base/contract-deployments mainnet/2025-10-28-increase-gas-and-elasticity-limit
-// (200 million), PIP-71 (60 million). Pools: lambdaclass/ethrex#6615 for reth, and
-// #6603 for geth, whose hundreds are more than any window. A chain's whole block is
-// counted: other users leave less.
+// Chains are the chains with plans. Sources of the gas limits: EIP-7935 (60 million),
+// base/contract-deployments mainnet/2025-10-28-increase-gas-and-elasticity-limit (200 million),
+// PIP-71 (60 million). Pools: lambdaclass/ethrex#6615 for reth, and #6603 for geth, whose hundreds
+// are more than any window. A plan counts on a chain's whole block: other users leave less.
 var Chains = map[string]Chain{
 	"ethereum": {ID: 1, BlockGas: 60e6, FinalSeconds: 15 * 60, EpochSeconds: 384, Pool: 500, Price: 1, Ether: "ETH", Dollars: 3000},
 	"base":     {ID: 8453, BlockGas: 200e6, FinalSeconds: 18 * 60, EpochSeconds: 384, Pool: 16, Price: 0.01, Ether: "ETH", Dollars: 3000},

@@ -56,9 +56,9 @@ func (l Load) times() (pause, block float64) {
 	return p.Complete(stack.Config{}).BlockTime.Seconds(), p.BlockTime.Seconds()
 }
 
-// Window returns the payments that a wallet should have in flight: the chain's own window,
-// and no more than a node holds of one sender. Beyond that, later nonces take the places of
-// those that have to come first, and under load a wallet makes a fourth of its payments.
+// Window returns the payments that a wallet should have in flight: the chain's own window, and no
+// more than a node holds of one sender. Beyond that, later nonces take the places of earlier ones,
+// and under load a wallet makes a fourth of its payments.
 func (c Chain) Window() uint64 {
 	p, _ := chains.Of(c.ID)
 	return min(p.Window, c.Pool)
@@ -172,8 +172,8 @@ func (w Wall) Advice(rate float64) string {
 	return fmt.Sprintf("%s, from %s to %s", w.Raise, Human(w.Limit), Human(w.Needed(rate)))
 }
 
-// Of returns what a chain takes. Of one that is not among Chains it knows the profile
-// alone, and assumes a minute until a block is final, gas for all and price none.
+// Of returns a chain's limits. For an ID that is not in Chains it knows only the profile, and
+// assumes a minute until a block is final, gas for all and price none.
 func Of(id uint64) Chain {
 	for _, c := range Chains {
 		if c.ID == id {
@@ -192,9 +192,8 @@ func (l Load) Month() (payments float64, s Deployment) {
 	return l.Rate * SecondsPerMonth, s
 }
 
-// Ether returns the chain's coins that n payments burn, and those that payments in
-// flight tie up in one wallet: a fifth more gas at twice the price (chain.GasLimit,
-// chain.QuoteFees).
+// Ether returns the chain's coins that n payments burn, and the coins that payments in flight tie
+// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees).
 func (l Load) Ether(n float64) (burnt, tied float64) {
 	each := PaymentGas * l.Chain.Price / 1e9
 	return n * each, float64(l.Chain.Window()) * each * 1.2 * 2

@@ -33,8 +33,7 @@ type account struct {
 	keys      map[string]map[string]any    // metadata and Policy, by ARN
 	roles     map[string]bool              // with a policy
 	samconfig string                       // the parameters
-	outputs   map[string]string            // of the stack
-	secrets   map[string]string            // values, by name
+	allowance string                       // the deployed TreasuryAllowance
 }
 
 const (
@@ -87,7 +86,7 @@ func (a *account) keyOf(id string) map[string]any {
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	form, _ := url.ParseQuery(string(body))
-	var in struct{ KeyID, Name, TrailName, TableName, SecretID string }
+	var in struct{ KeyID, Name, TrailName, TableName string }
 	_ = json.Unmarshal(body, &in)
 	target := r.Header.Get("X-Amz-Target")
 	target = target[strings.LastIndex(target, ".")+1:]
@@ -111,26 +110,13 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail("ValidationError")
 			return
 		}
-		_, _ = io.WriteString(w, operatortest.Stack(a.stack, a.outputs, nil))
+		_, _ = io.WriteString(w, operatortest.Stack(a.stack, nil, map[string]string{"TreasuryAllowance": a.allowance}))
 	case "ListStackResources":
 		tables := []string{"AWS::DynamoDB::Table gone"}
 		for _, name := range slices.Sorted(maps.Keys(a.tables)) {
 			tables = append(tables, "AWS::DynamoDB::Table "+name)
 		}
 		_, _ = io.WriteString(w, operatortest.Resources(tables...))
-	case "DescribeStackResource":
-		if a.stack == "" {
-			fail("ValidationError")
-			return
-		}
-		_, _ = io.WriteString(w, "<R><DescribeStackResourceResult><StackResourceDetail><PhysicalResourceId>theirs</PhysicalResourceId>"+
-			"</StackResourceDetail></DescribeStackResourceResult></R>")
-	case "GetSecretValue":
-		if a.secrets[in.SecretID] == "" {
-			fail("ResourceNotFoundException")
-			return
-		}
-		answer(map[string]any{"SecretString": a.secrets[in.SecretID]})
 	case "Scan":
 		if a.tables[in.TableName] == nil {
 			fail("ResourceNotFoundException")

@@ -31,7 +31,7 @@ func (p policy) add(statement map[string]any) {
 	p["Statement"] = append(list(p["Statement"]), statement)
 }
 
-// A verdict says whether a policy lets somebody do something.
+// A verdict is whether a policy allows an action.
 type verdict int
 
 const (

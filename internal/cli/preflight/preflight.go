@@ -75,6 +75,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	}{
 		{"region", f.region},
 		{"stack", f.stackIsWhole},
+		{"treasury allowance", f.allowance},
 		{"log role of API Gateway", f.logRole},
 		{"concurrency", f.concurrency},
 		{"alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["AlarmTopicArn"]) }},
@@ -82,6 +83,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 		{"settings", f.settings},
+		{"grants of wallets' keys", f.grants},
 		{"nodes", f.nodes},
 	}
 	for _, check := range checks {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +104,34 @@ func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
 	return do("wait stack-" + wait + "-complete"), fmt.Errorf("%s is being changed (%s); wait until that has ended", f.stack, s.StackStatus)
 }
 
-// remains returns the commands that remove the empty tables of a deployment that failed,
-// which may be protected from deletion, and names those that have items.
+// gone is a parameter of earlier versions, by which wallets paid with another account's coins.
+const gone = "TreasuryAllowance"
+
+// allowance finds a stack whose wallets pay with another account's coins, as those of this
+// version cannot.
+func (f *flight) allowance(ctx context.Context) (string, error) {
+	s, err := f.deployed(ctx)
+	if err != nil {
+		return "", err
+	}
+	source := f.template.allowance
+	if s != nil {
+		for _, p := range s.Parameters {
+			if aws.ToString(p.ParameterKey) == gone {
+				source = cmp.Or(aws.ToString(p.ParameterValue), source)
+			}
+		}
+	}
+	if source == "" {
+		return "", nil
+	}
+	return "", fmt.Errorf("wallets pay with the coins of %s, which this version cannot; move coins to the funding wallet or the wallets, "+
+		"deploy the version that runs with an empty %s, and take the parameter out of samconfig.toml (docs/operate.md#upgrade-and-roll-back)",
+		source, gone)
+}
+
+// remains returns the commands that remove the empty tables of a failed deployment, which may be
+// protected from deletion, and names the tables that have items.
 func (f *flight) remains(ctx context.Context) (commands, kept string, err error) {
 	db := dynamodb.NewFromConfig(f.aws)
 	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),

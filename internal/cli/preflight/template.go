@@ -12,6 +12,7 @@ import (
 // A template is template.yaml with the parameters of one deployment.
 type template struct {
 	parameters map[string]string
+	allowance  string               // the value of TreasuryAllowance, which is none of them
 	root       map[string]yaml.Node // its sections
 	text       string
 }
@@ -39,6 +40,10 @@ func readTemplate(path string, set []string) (t template, err error) {
 	}
 	for _, pair := range set {
 		name, value, _ := strings.Cut(pair, "=")
+		if name == gone {
+			t.allowance = strings.Trim(value, `"`)
+			continue
+		}
 		if _, known := declared[name]; !known {
 			return t, fmt.Errorf("%s has no parameter %q: check its spelling, and samconfig.toml", path, name)
 		}

@@ -37,8 +37,8 @@ func (f *flight) caller(service, key, value string) caller {
 	}}
 }
 
-// admits judges what callers do. It returns those that may not, what is unclear, and p
-// without the statements that deny it.
+// admits judges the rights of callers. It returns the callers that lack a right, what is unclear,
+// and p without the statements that deny it.
 func (p policy) admits(callers []caller, resource string, actions ...string) (lacking []string, unclears string, mended policy) {
 	mended = policy(maps.Clone(p))
 	for _, c := range callers {

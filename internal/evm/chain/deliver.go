@@ -9,7 +9,7 @@ import (
 
 // Deliver sends stored bytes to every node and returns the best reply: the
 // network can mine the bytes that one node holds. As soon as one holds them, it
-// waits only a little for the others; until then a node that says nothing may have
+// waits only a little for the others; until then a silent node may have
 // them. To a node that misses predecessors it
 // first sends those, in nonce order, then the bytes again. before fetches them
 // and is called at most once per node that asks for them; nil when the nonce
@@ -57,8 +57,8 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 	return best
 }
 
-// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and
-// another's is not. What it does not answer counts against it.
+// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and another
+// node's is not. An ambiguous reply counts against the node.
 func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 	b := breakerOf(to)
 	if b.open() && slices.ContainsFunc(n, func(other Node) bool { return !breakerOf(other).open() }) {

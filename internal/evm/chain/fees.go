@@ -25,9 +25,9 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	return Fees{Tip: tip, Cap: feeCap}.within(limit)
 }
 
-// What a Market's L1Fee is for: more than the 169 bytes that an unsigned transfer has
-// with fees of 12 bytes and 20 bytes after its call data (EIP-1559), and more gas than
-// one may use.
+// The transaction that a Market's L1Fee prices. It is larger than an unsigned transfer with fees of
+// 12 bytes and 20 bytes after its call data (169 bytes, EIP-1559), and uses more gas than a
+// transfer may.
 const (
 	QuotedSize = quotedHead + 4 + 32 + 32 + 20
 	QuotedGas  = 300_000

@@ -17,8 +17,8 @@ func wei() *rapid.Generator[token.Amount] {
 	return rapid.Map(rapid.Uint64(), token.Units)
 }
 
-// TestBump is the rule of replacements: nodes refuse one that raises either
-// field by less than a tenth, and none wants more than an eighth.
+// TestBump is the rule of replacements: nodes refuse a replacement that raises either field by less
+// than a tenth, and no node wants more than an eighth.
 func TestBump(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := chain.QuoteFees(wei().Draw(t, "old base fee"), wei().Draw(t, "old tip"), token.Amount{})

@@ -25,11 +25,10 @@ var ErrOpen = errors.New("circuit breaker is open")
 // ErrBusy reports a node that was not asked, since it answers as many other calls as it takes.
 var ErrBusy = errors.New("node takes no more calls now")
 
-// Watch returns nodes whose answers are remembered as long as the result lives. Of
-// them the one that has answered longest without a miss is asked first, another is
-// asked as well when an answer takes long, and one that has missed several in a row
-// is left alone for a while, unless all have. now and after are a clock's, as of
-// package time.
+// Watch returns nodes that remember their answers for as long as the result lives. The node with
+// the longest run of answers is queried first, and a second node when an answer takes long. A node
+// that has missed several requests in a row is left alone for a while, unless all have. now and
+// after are a clock's, as in package time.
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {
@@ -38,8 +37,8 @@ func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time
 	return watched
 }
 
-// A breaker is the circuit breaker of a node. Nil is that of a node that is not
-// watched, which is always closed.
+// A breaker is a node's circuit breaker. A nil breaker belongs to an unwatched node and is always
+// closed.
 type breaker struct {
 	Node
 	now    func() time.Time
@@ -58,7 +57,7 @@ func breakerOf(node Node) *breaker {
 	return b
 }
 
-// note remembers the outcome of a request. A caller that gave it up says nothing of
+// note remembers the outcome of a request. A cancelled request says nothing about
 // the node, nor does a request that was not made.
 func (b *breaker) note(err error) {
 	if b == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
@@ -193,7 +192,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	}
 	var reverted error
 	nodes = nodes.inOrder()
-	errs := make([]error, len(nodes)) // told in the nodes' order, whichever came first
+	errs := make([]error, len(nodes)) // in the nodes' order, whichever came first
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
@@ -216,7 +215,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			breakerOf(nodes[a.of]).note(a.err)
 			switch {
 			case a.err == nil, errors.Is(a.err, ErrListed):
-				for i := range a.of { // asked before the one that was faster
+				for i := range a.of { // the slower nodes, which were asked earlier
 					if !came[i] {
 						breakerOf(nodes[i]).note(errLate)
 					}

@@ -152,9 +152,9 @@ func TestHedge(t *testing.T) {
 			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
 		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
 			{stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
-		{"one that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+		{"a node that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
 			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts beside one that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+		{"a revert counts beside a node that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
 			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
 		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
 			10500 * time.Millisecond, []int{1, 1}},
@@ -238,7 +238,7 @@ func TestBreaker(t *testing.T) {
 		views("ab", nil)
 		health(chain.Health{Node: "a", Missed: 2}, chain.Health{Node: "b"})
 		if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
-			t.Errorf("asked first: node %d, %v; want the one that never missed", gas, err)
+			t.Errorf("asked first: node %d, %v; want the node that never missed", gas, err)
 		}
 		a.down = true
 		for range 3 {

@@ -107,14 +107,13 @@ type Node interface {
 	// Fees returns the price of gas in the next block.
 	Fees(ctx context.Context) (Market, error)
 
-	// Estimate simulates the call and returns the gas it needs, or
-	// ErrReverted, of a batch in an EntryError if the node gives the contract's reason.
-	// With a Screening it returns ErrListed in an EntryError whatever the call does, and
-	// another error unless the list contract says of each recipient that it is not listed.
-	// Transfers also get the gas that they need once recipients hold nothing
-	// (Call.ToNewHolders). A Batch is ErrTooLarge unless it Fits the latest block, and
-	// ErrCode unless the code of package disburser is at its address, whatever it does.
-	// A call that passes Within its gas needs so much; one that does not is estimated.
+	// Estimate simulates the call and returns the gas it needs, or ErrReverted; for a batch the
+	// error is an EntryError if the node gives the contract's reason. With a Screening it returns
+	// ErrListed in an EntryError whatever the call does, and another error unless the list contract
+	// clears every recipient. Transfers also get the gas that they need once recipients hold
+	// nothing (Call.ToNewHolders). A Batch is ErrTooLarge unless it Fits the latest block, and
+	// ErrCode unless its address has the code of package disburser, whatever it does. A call that
+	// passes Within its gas needs that much; any other call is estimated.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.
@@ -148,7 +147,7 @@ type Node interface {
 	// nonce, read from the block itself (not from the receipt index, which
 	// may lag), if that block is final at or below the block number final.
 	// It returns the zero Hash when the nonce is not used by then, and an
-	// error when the node cannot tell.
+	// error when the node does not know.
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
 	// Transfers returns the transfers of a token out of wallets in the blocks
@@ -161,8 +160,8 @@ type Node interface {
 	// in their order. One that is absent proves nothing. With an error comes none.
 	Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error)
 
-	// Send hands signed bytes to the node's pool. What came of it is a
-	// Reply; an answer that never came is the Ambiguous one.
+	// Send hands signed bytes to the node's pool and returns its Reply. A missing answer is the
+	// Ambiguous reply.
 	Send(ctx context.Context, raw []byte) Reply
 }
 
@@ -170,7 +169,7 @@ type Node interface {
 type Reply struct {
 	Class  Class
 	Detail string // the node's own words, for logs only
-	// Unasked says that the node was not asked (ErrBusy).
+	// Unasked reports that the node was not asked (ErrBusy).
 	Unasked bool
 }
 

@@ -199,26 +199,25 @@ func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64,
 
 // Mined holds the receipts that the nodes gave of some transactions.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final, and no node says otherwise
+	Agreed   map[Hash]Agreement // final, and no node contradicts it
 	Seen     map[Hash]bool      // some node has a receipt, final or not
 	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 }
 
-// An Agreement is a receipt that nodes gave alike. By names those that gave it,
-// call its block final, and still have that very block. Its fee is nil if they do not
-// all give the same: that holds up no payment.
+// An Agreement is a receipt on which nodes agree. By names the nodes that gave it, call its block
+// final, and still have that very block. Its fee is nil unless all give the same fee; a missing fee
+// delays no payment.
 type Agreement struct {
 	Receipt
 	By []string
 }
 
-// Decide reports whether the nodes that stand by a receipt are enough of those
-// that are configured to end a payment with verdict v. More than half must say
-// that the amount has moved or that a no-op's nonce is used up; silent nodes do not
-// count, but where three or more are configured two must agree. That it has not
-// moved, all must say: a merchant who hears so pays again, and nodes have served
-// receipts without their logs (erigontech/erigon#19406) and with a wrong status
-// (cosmos/ethermint#282). A node that is configured alone is believed.
+// Decide reports whether enough of the configured nodes stand by a receipt to end a payment with
+// verdict v. A moved amount, or a no-op's used nonce, takes more than half of the nodes that are
+// not silent; where three or more nodes are configured it takes at least two. An amount that has
+// not moved takes all nodes: the merchant then pays again, and nodes have served receipts without
+// their logs (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). If only one
+// node is configured, its word decides.
 func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	if v == Transferred || v == Used {
 		return enough(len(by), len(n), silent)
@@ -277,7 +276,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	return mined, nil
 }
 
-// A testimony is all that one node says of some transactions.
+// A testimony is one node's answers about some transactions.
 type testimony struct {
 	View
 	whole    bool // it answered for each of them
@@ -291,7 +290,7 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 	return r, gave && r.Block <= t.Final
 }
 
-// testify asks the view's node for receipts, and drops those that nobody wants.
+// testify reads receipts from the view's node, and drops receipts of other transactions.
 func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) (testimony, error) {
 	receipts, err := v.Node.Receipts(ctx, hashes)
 	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
@@ -303,8 +302,8 @@ func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) 
 	return t, err
 }
 
-// compare holds the receipts of one transaction against each other and against
-// the blocks of every node. It returns the receipt and the nodes that stand by
+// compare compares the receipts of one transaction with each other and with the
+// blocks of every node. It returns the receipt and the nodes that stand by
 // it, none while no node calls it final; or how two nodes differ.
 func compare(h Hash, testimonies []testimony) (Agreement, string) {
 	first := slices.IndexFunc(testimonies, func(t testimony) bool {
@@ -430,7 +429,7 @@ func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int,
 	return values, errs
 }
 
-// asking says of which node err is.
+// asking adds the node's name to err.
 func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
 
 // unavailable is the error of a question that no node answered.

@@ -131,8 +131,9 @@ func views(all chain.Nodes) chain.Views {
 	return views
 }
 
-// TestDecide: more than half of those that are not silent may say that the amount has moved,
-// or that a no-op is mined, and two of three or more; only all together that it has not.
+// TestDecide: more than half of the nodes that are not silent, and at least two of three or more,
+// may decide that the amount has moved or that a no-op is mined. Only all nodes may decide that the
+// amount has not moved.
 func TestDecide(t *testing.T) {
 	for _, test := range []struct {
 		configured, silent, by int
@@ -205,7 +206,7 @@ func TestDeliver(t *testing.T) {
 	}{
 		{"every node gets the bytes", []*stub{{}, {}}, chain.Accepted, []string{"n2"}},
 		{"what one node holds counts", []*stub{{down: true}, {}}, chain.Accepted, []string{"n2"}},
-		{"one that is down proves nothing", []*stub{{down: true}}, chain.Ambiguous, []string{"n2"}},
+		{"a node that is down proves nothing", []*stub{{down: true}}, chain.Ambiguous, []string{"n2"}},
 		{"predecessors first, in nonce order, then again", []*stub{{replies: gap}, {}}, chain.Accepted, []string{"n2", "n0", "n1", "n2"}},
 		{"maybe accepted is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}}, {down: true}},
 			chain.Ambiguous, []string{"n2"}},

@@ -14,10 +14,9 @@ const (
 	// alike is the factor within which nodes that are well agree on a price: the
 	// base fee takes six blocks to double (EIP-1559, an eighth a block).
 	alike = 2
-	// beyond is the factor beyond which a price is not believed without most nodes,
-	// and quoteAge how long the last one that most nodes agreed on holds against
-	// it: the time in which EIP-1559 lets the base fee of Ethereum rise so much, 20
-	// blocks of 12 s.
+	// A price that is beyond times off is believed only from most nodes. It is compared with the
+	// last price on which most nodes agreed, for quoteAge: the time in which EIP-1559 lets
+	// Ethereum's base fee rise tenfold, 20 blocks of 12 s.
 	beyond, quoteAge = 10, 4 * time.Minute
 )
 
@@ -65,7 +64,7 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	return market, nil
 }
 
-// price returns the price to believe of those that nodes said.
+// price returns the price to believe, given the prices of the nodes.
 func (n Nodes) price(kind int, said []token.Amount) token.Amount {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
@@ -110,12 +109,11 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 // nonZero is how much more gas a byte of call data costs that is not zero (EIP-2028).
 const nonZero = 12
 
-// WorstCase asks every node for the gas of a transfer, whose recipient should be one that
-// has never held the token, and returns the larger median of the answers that come soon, as
-// if no byte of its data were zero: so much a transfer needs at most while the token and
-// the chain stay as they are, unless its recipient is a contract of another kind. A value
-// over twice last, the one before, takes two nodes, if there are so many. Without a last
-// one the next answer stands in for it.
+// WorstCase asks every node for the gas of a transfer, whose recipient must never have held the
+// token. It returns the larger median of the answers that come soon, as if no byte of the call data
+// were zero. A transfer needs at most that much while the token and the chain stay as they are,
+// unless its recipient is another kind of contract. A value over twice last, the previous result,
+// takes two nodes, if there are so many. Without a last value the next lower answer replaces it.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -33,7 +33,7 @@ func TestFees(t *testing.T) {
 		{"of three the middle", []*slow{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
 		{"of four the middle two", []*slow{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
 		{"a node that is late is not waited for", []*slow{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
-		{"one that is slow is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
+		{"a slow node is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
 		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)},
 			{stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
 	} {
@@ -100,7 +100,7 @@ func TestWorstCase(t *testing.T) {
 	}{
 		{"one node is believed", 0, []*slow{priced(60)}, 60},
 		{"also if all is dearer by now", 60, []*slow{priced(150)}, 150},
-		{"one that is too cheap has no say", 60, []*slow{priced(1), priced(60)}, 60},
+		{"a price that is too low has no say", 60, []*slow{priced(1), priced(60)}, 60},
 		{"of three the middle", 60, []*slow{priced(1), priced(9_000), priced(61)}, 61},
 		{"twice the last", 60, []*slow{priced(60), priced(121)}, 121},
 		{"more takes a second node", 60, []*slow{priced(60), priced(122)}, 60},

@@ -7,7 +7,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Receipt says where a transaction was mined, whether it succeeded, and which
+// A Receipt records where a transaction was mined, whether it succeeded, and which
 // logs it left.
 type Receipt struct {
 	Tx        Hash
@@ -15,7 +15,7 @@ type Receipt struct {
 	Block     uint64
 	BlockHash Hash
 	GasUsed   uint64        // in units of gas
-	Fee       *token.Amount // taken from the sender, in wei, with the fees of a layer 2; nil: the node does not say
+	Fee       *token.Amount // taken from the sender, in wei, with the fees of a layer 2; nil: the node does not give it
 	Logs      []Log
 }
 
@@ -28,8 +28,8 @@ func (r Receipt) String() string {
 	return fmt.Sprintf("status %d, %d logs, %d gas, block %d %s", status, len(r.Logs), r.GasUsed, r.Block, r.BlockHash)
 }
 
-// same reports whether two receipts say the same. A log that is there twice
-// says no more than once, and nodes may count logs differently.
+// same reports whether two receipts agree. A repeated log
+// counts once, and nodes may count logs differently.
 func (r Receipt) same(o Receipt) bool {
 	others := o.distinct()
 	for _, l := range r.distinct() {
@@ -60,7 +60,7 @@ type Log struct {
 	Index    uint64 // in its block: the same event may be there twice, under two
 }
 
-// says reports whether both logs tell of the same event.
+// says reports whether both logs record the same event.
 func (l Log) says(o Log) bool {
 	return l.Contract == o.Contract && slices.Equal(l.Topics, o.Topics) && slices.Equal(l.Data, o.Data)
 }
@@ -128,7 +128,7 @@ func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
 	return sum
 }
 
-// transfers returns those of which the logs of r tell.
+// transfers returns the transfers in the logs of r.
 func (r Receipt) transfers() (all []Transfer) {
 	for _, l := range r.distinct() {
 		if t, ok := l.Transfer(); ok {
@@ -138,7 +138,7 @@ func (r Receipt) transfers() (all []Transfer) {
 	return all
 }
 
-// Transfer returns the transfer of which l tells, and false if l tells of none.
+// Transfer returns the transfer that l records, and false if it records none.
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// A Standing is what nodes make of a block that was final. A node that does not say
-// counts for nothing.
+// A Standing counts the nodes' answers about a block that was final. A missing answer
+// does not count.
 type Standing struct {
 	Have, Other, Lack int   // nodes that have it, have another in its place, and do not reach its height
-	Newest            Block // that and all above it which most nodes call final
+	Newest            Block // the newest of it and all above it which most nodes call final
 }
 
-// Most reports whether so many nodes are more than half of those that are configured.
+// Most reports whether so many nodes are more than half of the configured nodes.
 func (h Heads) Most(nodes int) bool { return h.Enough(nodes, 0) }
 
 // Enough is Most of the nodes but silent ones. Where three or more are configured it takes two.
 func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes), silent) }
 
-// Standing asks the nodes that gave their heads for a block that was final, and for a
-// newer one that more than half of the configured nodes, of those that have the first,
-// call final: Newest, or the block itself where there is none. Of the zero Block
-// it only finds the newest.
+// Standing asks the nodes that gave their heads whether they still have a block that was final. It
+// also finds Newest, the newest block that more than half of the configured nodes call final and
+// still build on that block; without a newer block, Newest is the block itself. Of the zero Block
+// it only finds Newest.
 func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	s, next := Standing{Newest: of}, of.Number
 	nodes, heads := h.answered()

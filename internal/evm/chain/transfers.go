@@ -62,10 +62,10 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	return final, nil
 }
 
-// Transfers returns the transfers of a token out of wallets in the blocks from first
-// to last, which must be final, if every node has the same block last and gives the
-// same transfers. A node that differs is ErrDisagree, and one that does not answer is
-// an error too: nothing may be concluded from the others.
+// Transfers returns the transfers of a token out of wallets in the blocks from first to last, which
+// must be final. Every node must have the same block last and give the same transfers. A node that
+// differs is ErrDisagree, and a missing answer is an error too: the other nodes' answers prove
+// nothing.
 func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
 	if _, err := agreed(ctx, n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
 		hashes, err := node.BlockHashes(ctx, []uint64{last})
@@ -111,7 +111,7 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 }
 
 // Costs returns what mined transactions took from their senders, in wei and in the order
-// of hashes, if every node says the same.
+// of hashes, if all nodes agree.
 func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error) {
 	return agreed(ctx, n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
 		receipts, err := node.Receipts(ctx, hashes)
@@ -141,7 +141,7 @@ func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block 
 }
 
 // CountAt returns how many transactions of a wallet are in blocks up to a final one, if
-// every node says the same.
+// all nodes agree.
 func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
 	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block),
 		func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
@@ -154,7 +154,7 @@ func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uin
 		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
-// tries is how many times a node is asked that does not answer: a reader of the whole
+// tries is how many times a silent node is asked: a reader of the whole
 // chain makes thousands of requests, of which some get lost.
 const tries = 3
 

@@ -57,8 +57,8 @@ func TestTransfers(t *testing.T) {
 		words string
 	}{
 		{"two that agree", same, nil, ""},
-		{"one that is down", func(s *stub) { s.down = true }, chain.ErrUnavailable, "asking b: connection refused"},
-		{"one that has not the last block yet", func(s *stub) { s.blocks = nil }, chain.ErrUnavailable, "asking b: node has no block 9"},
+		{"a node that is down", func(s *stub) { s.down = true }, chain.ErrUnavailable, "asking b: connection refused"},
+		{"a node without the last block yet", func(s *stub) { s.blocks = nil }, chain.ErrUnavailable, "asking b: node has no block 9"},
 		{"one on a fork", func(s *stub) { s.blocks[9] = chain.Hash{0xf9} }, chain.ErrDisagree, "b says 0xf9"},
 		{"one without the last transfer", func(s *stub) { s.transfers = s.transfers[:1] }, chain.ErrDisagree, "b says nothing"},
 		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) }, chain.ErrDisagree,
@@ -129,7 +129,7 @@ func TestTransfers(t *testing.T) {
 	}
 	behind := node(func(s *stub) { s.account.Final = 7 })
 	if final, err := nodes(node(same), behind).FinalOnAll(t.Context(), chain.ConfirmationRule{}); final != 7 || err != nil {
-		t.Errorf("FinalOnAll() = %d, %v, want that of the node that is behind", final, err)
+		t.Errorf("FinalOnAll() = %d, %v, want the block of the node that is behind", final, err)
 	}
 	behind.down = true
 	for _, few := range []chain.Nodes{nodes(node(same), behind), nil} {

@@ -94,10 +94,10 @@ func arguments(data []byte) int {
 	return 0
 }
 
-// ToNewHolders returns the call with recipients that hold nothing of the token, and
-// how many those are: that of a transfer, and each tenth of a batch. A balance that
-// becomes non-zero costs more gas than one that changes, so this is what the call needs
-// if so many recipients spend their last coin before the block. Other calls have none.
+// ToNewHolders returns the call with recipients that hold nothing of the token, and their number: a
+// transfer's recipient, or every tenth recipient of a batch. A balance that becomes non-zero costs
+// more gas than a balance that changes, so the call needs this much if so many recipients spend
+// their last coin before the block. Other calls have no recipients to replace.
 func (c Call) ToNewHolders() (other Call, n uint64) {
 	nobody := func(to token.Address) token.Address { // the hash of a recipient is no one's address
 		h := sha256.Sum256(to[:])

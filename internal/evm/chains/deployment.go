@@ -18,15 +18,15 @@ type Deployment struct {
 	AlarmTopic        string // AlarmTopicArn
 }
 
-// IsMain reports whether the chain is a main network, on which tokens are money. It
-// knows those that have a profile.
+// IsMain reports whether the chain is a main network, on which tokens are money. It knows the
+// chains that have a profile.
 func IsMain(id uint64) bool {
 	i := slices.IndexFunc(profiles, func(p Profile) bool { return p.ID == id })
 	return i >= 0 && i%2 == 0 // each stands before its test network
 }
 
 // Open returns the parameters that leave a stack with real money in test mode or
-// unwatched, a sentence for each that says what to set. A
+// unwatched, each with a sentence about the value to set. A
 // sandbox may be as open as it likes. template.yaml's Rules say the same.
 func (d Deployment) Open() (open []error) {
 	if d.Mode != "live" && d.Environment != "prod" && !IsMain(d.ChainID) {

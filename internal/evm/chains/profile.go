@@ -26,7 +26,7 @@ type Profile struct {
 	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
 	// (docs/decisions/0015-window.md).
 	Window uint64
-	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
+	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
 	ByCall bool   // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
 	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
@@ -79,8 +79,8 @@ func Of(id uint64) (Profile, bool) {
 	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64, ByCall: development(id)}, false
 }
 
-// Complete returns a stack's decisions with the profile's values for those that
-// are zero: the confirmation rule and the block time; and with Own and ByCall.
+// Complete returns a stack's decisions, with the profile's confirmation rule and block time where
+// the stack's are zero, and with Own and ByCall.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))

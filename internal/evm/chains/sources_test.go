@@ -261,8 +261,8 @@ func TestEveryCellHasASource(t *testing.T) {
 	}
 }
 
-// TestComplete: parameters override, a chain gives the rest, and one that is not
-// known the values that every stack had before there were profiles.
+// TestComplete: parameters override, a known chain gives the rest, and an unknown chain gets the
+// values that every stack had before there were profiles.
 func TestComplete(t *testing.T) {
 	depth := chain.ConfirmationRule{Depth: 3}
 	own := func(window, gwei uint64) stack.Own { return stack.Own{Window: window, FeeLimit: Gwei(gwei)} }

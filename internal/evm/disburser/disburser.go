@@ -98,7 +98,7 @@ func Parse(data []byte) (coin token.Address, entries []Entry, rest []byte, ok bo
 }
 
 // Index returns the place, from 0, of the entry that the token refused, from what a
-// call reverted with. It reports false if that says something else.
+// call reverted with. It reports false for any other reason.
 func Index(reverted []byte) (int, bool) {
 	if len(reverted) < refuse || !bytes.HasPrefix(reverted, selector("Refused(uint256,bytes)")) {
 		return 0, false

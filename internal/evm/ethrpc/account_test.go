@@ -60,8 +60,8 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 	}
 }
 
-// TestPendingMayBeUnknown: a node without the "pending" tag, or one that answers
-// "latest" of a block that it does not have yet, counts its pool as empty.
+// TestPendingMayBeUnknown: a node without the "pending" tag counts its pool as empty, and so does a
+// node that answers "latest" with a block that it does not have yet.
 func TestPendingMayBeUnknown(t *testing.T) {
 	for name, answer := range map[string]raw{
 		"refused":         failure("-32602", "invalid argument 1: hex string without 0x prefix"),

@@ -43,9 +43,9 @@ func NewTransport() *http.Transport {
 // balancer with a stuck machine answers the second.
 const overdue = 2 * time.Second
 
-// repeating is a transport that sends a request a second time when its answer is
-// overdue, and returns the answer that begins first. The second request may be
-// the one that has effect, or both: bytes of a transaction are the same.
+// repeating is a transport that sends a request a second time when its answer is overdue, and
+// returns the answer that begins first. Either request or both may have effect: a transaction's
+// bytes are the same.
 type repeating struct{ next http.RoundTripper }
 
 func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -182,7 +182,7 @@ func TestPaysOnARealNode(t *testing.T) {
 		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
 	}
 	if at, err := r.node.BlockTime(t.Context(), txs[0].Block); err != nil || at != txs[0].At {
-		t.Errorf("BlockTime = %v, %v, want that of the transactions, %v", at, err, txs[0].At)
+		t.Errorf("BlockTime = %v, %v, want the transactions' time, %v", at, err, txs[0].At)
 	}
 	if at, err := r.node.BlockTime(t.Context(), block.Number+100); err == nil {
 		t.Errorf("BlockTime of a block that is not yet: %v", at)

@@ -110,9 +110,9 @@ var reverted = []string{
 // anvil and recent Nethermind).
 const codeReverted = 3
 
-// setGas is how much more a balance that becomes non-zero can cost than one that
-// changes: 64 bytes of state for 1,530 gas each (EIP-8037, of the fork Amsterdam). It
-// was 17,100 before (EIP-2200, as EIP-2929 changed it).
+// setGas is the most that a balance that becomes non-zero costs beyond a balance that changes: 64
+// bytes of state for 1,530 gas each (EIP-8037, of the fork Amsterdam). It was 17,100 before
+// (EIP-2200, as EIP-2929 changed it).
 const setGas = 64 * 1530
 
 // A searched is the gas within which a node is likely to estimate batches of one size, as
@@ -168,8 +168,8 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 // whatever the reason that the node gives.
 var errCapped = errors.New("not within the gas of another")
 
-// estimate is Estimate with a cap for each case, zero for none. It returns the gas of
-// each, zero for one that the token refuses, beside the gas of the call.
+// estimate is Estimate with a cap for each case, zero for none. It returns the gas of each case,
+// zero if the token refuses it, beside the gas of the call.
 func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (used searched, _ uint64, _ error) {
 	var gas, dearer count
 	estimate := func(c chain.Call, gas *count, within count) query {
@@ -330,8 +330,8 @@ func screened(s chain.Screening, calls []query) error {
 	return nil
 }
 
-// screen reads a list's answer: nil only for a plain false. An account without code
-// answers nothing, and one that reverts is no list.
+// screen reads a list's answer: nil only for a plain false. An account without code returns no
+// bytes, and a contract that reverts is no list.
 func screen(listed hexutil.Bytes, err error) error {
 	switch {
 	case err != nil:

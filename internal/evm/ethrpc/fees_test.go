@@ -209,11 +209,11 @@ func TestEstimatesABatchLikeTheLast(t *testing.T) {
 		why          string
 	}{
 		{3, 0x30000, 0x34000, false, 0x34000, `["" ""]`, "the first of its size"},
-		{3, 0x2ff00, 0x33f00, false, 0x34340, `["0x30300" "0x34340"]`, "one that needs no more"},
-		{3, 0x30301, 0x34000, false, 0x34000, `["0x30300" "0x34340" "" ""]`, "one that needs more as it is"},
-		{3, 0x30301, 0x36000, false, 0x36000, `["0x30604" "0x34340" "" ""]`, "one that needs more to new holders"},
+		{3, 0x2ff00, 0x33f00, false, 0x34340, `["0x30300" "0x34340"]`, "a batch that needs no more"},
+		{3, 0x30301, 0x34000, false, 0x34000, `["0x30300" "0x34340" "" ""]`, "a batch that needs more as it is"},
+		{3, 0x30301, 0x36000, false, 0x36000, `["0x30604" "0x34340" "" ""]`, "a batch that needs more to new holders"},
 		{3, 0x30301, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "the same again"},
-		{3, 0x20001, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "one that needs much less"},
+		{3, 0x20001, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "a batch that needs much less"},
 		{3, 0x20001, 0x36000, false, 0x36360, `["0x2e581" "0x36360"]`, "and again"},
 		{2, 0x20000, 0x24000, true, 0x20000 + 97_920, `["" ""]`, "another size, of a strict token"},
 		{2, 0x20000, 0x24000, true, 0x20200 + 97_920, `["0x20200" ""]`, "for which there is no second cap"},

@@ -24,7 +24,7 @@ var ErrURL = errors.New("invalid node URL")
 // A Config holds the settings that all nodes of a chain share.
 type Config struct {
 	ChainID uint64
-	// L1Fee says that the chain charges an L1 fee and an operator fee beside gas, as
+	// L1Fee reports that the chain charges an L1 fee and an operator fee beside gas, as
 	// those of the OP stack do.
 	L1Fee bool
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
@@ -32,7 +32,7 @@ type Config struct {
 	// Transport carries the requests. Nil means one of NewTransport; several
 	// nodes may share one.
 	Transport http.RoundTripper
-	// Log is told when the node turns out to take smaller batches. Nil: slog's
+	// Log gets a line when the node turns out to take smaller batches. Nil: slog's
 	// default.
 	Log *slog.Logger
 	// Wait sleeps while the node limits its rate, or returns early with the
@@ -93,7 +93,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Wait = sleep
 	}
 	if config.Now == nil {
-		config.Now = time.Now //nolint:forbidigo // a command that says no clock has its own machine's
+		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
 	n := &Node{
 		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL,

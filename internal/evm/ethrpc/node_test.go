@@ -207,8 +207,8 @@ func TestTakesNoProxyFromTheEnvironment(t *testing.T) {
 }
 
 func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
-	// Hangs up, without an answer, on the second request of a connection, as
-	// a load balancer does with one that slept too long.
+	// Hangs up, without an answer, on the second request of a connection, as a load balancer does
+	// with a connection that was idle too long.
 	s := serve(t, gas("0x5208"), func(front *http.Server) {
 		node := front.Handler
 		front.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {

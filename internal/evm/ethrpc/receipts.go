@@ -8,9 +8,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// Receipts implements chain.Node. Receipts that could be read are returned with
-// the error of those that could not; of several errors, which tend to be the
-// same, the first.
+// Receipts implements chain.Node. It returns the readable receipts together with the first error of
+// the unreadable ones, since their errors tend to be the same.
 func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	answers := make([]*receipt, len(hashes))
 	calls := make([]query, len(hashes))
@@ -41,8 +40,8 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 	return found, first
 }
 
-// BlockHashes implements chain.Node. Hashes that could be read are returned with
-// the error of those that could not.
+// BlockHashes implements chain.Node. It returns the readable hashes together with the error of the
+// unreadable ones.
 func (n *Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
 	answers := make([]*header, len(numbers))
 	calls := make([]query, len(numbers))

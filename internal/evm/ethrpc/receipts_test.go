@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// recordedReceipt is that of a USDC transfer on Base Sepolia, shortened where
-// nothing is read.
+// recordedReceipt is the receipt of a USDC transfer on Base Sepolia, without the unread parts.
 func recordedReceipt(tx chain.Hash) string {
 	return `{"blockHash":"0x` + strings.Repeat("b1", 32) + `","blockNumber":"0x1e8480","contractAddress":null,"cumulativeGasUsed":"0x5208",` +
 		`"effectiveGasPrice":"0xf4240","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","gasUsed":"0xb4f2","l1Fee":"0x1","logs":[{` +
@@ -148,7 +147,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 			}})
 			got, err := open(t, s.URL).Receipts(t.Context(), asked)
 			if err == nil {
-				t.Error("no error: the bad one looks like one that is not mined")
+				t.Error("no error: the bad receipt looks like a transaction that is not mined")
 			}
 			if len(got) != 4 {
 				t.Fatalf("%d receipts, want the 4 good ones", len(got))

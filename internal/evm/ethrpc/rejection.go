@@ -18,7 +18,7 @@ const maxWords = 300
 type Rejection struct {
 	Code  int    // JSON-RPC error code
 	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
-	data  []byte // what a call reverted with; nil: the node does not say
+	data  []byte // what a call reverted with; nil: the node does not give it
 }
 
 // Error implements error.

@@ -24,7 +24,7 @@ func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
 		name    string
 		handler http.HandlerFunc
 	}{
-		{"another hash than that of the bytes", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":"0x` + strings.Repeat("ab", 32) + `"}]`)},
+		{"another hash than the bytes have", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":"0x` + strings.Repeat("ab", 32) + `"}]`)},
 		{"a hash of null", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":null}]`)},
 		{"no answer to this call", answer(`[` + id + `]`)},
 		{"a refusal by a node whose chain id is not known", answer(`[` + gap + `]`)},

@@ -150,7 +150,7 @@ var (
 // exact compares amounts for go-cmp.
 var exact = cmpopts.EquateComparable(token.Amount{})
 
-// A fataler is a *testing.T, or that of rapid.
+// A fataler is a *testing.T, or rapid's T.
 type fataler interface {
 	Helper()
 	Cleanup(f func())

@@ -84,7 +84,7 @@ func TestReadsTransfersFromAnyNode(t *testing.T) {
 			for i, transfer := range got {
 				block, index := uint64(i/2*3+3), uint64(i%2)
 				if transfer.Block != block || transfer.Index != index || transfer.Amount != token.Units(1) || transfer.From != account {
-					t.Fatalf("transfer %d is %+v, want that of block %d, log %d", i, transfer, block, index)
+					t.Fatalf("transfer %d is %+v, want the transfer of block %d, log %d", i, transfer, block, index)
 				}
 			}
 		})

@@ -109,7 +109,7 @@ type receipt struct {
 	Logs []logged `json:"logs"`
 }
 
-// price has the fields of a receipt that say what its gas cost. Those after the first are of
+// price has the fields of a receipt with the cost of its gas. Those after the first are of
 // the OP stack: the layer-1 fee of Base, OP Mainnet and others, and the operator's
 // fee. Other chains charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
 // (Linea).
@@ -121,9 +121,9 @@ type price struct {
 	Jovian   *count    `json:"daFootprintGasScalar"` // since the fork Jovian
 }
 
-// fee returns what the sender paid for gas, nil if the node does not say. The operator's fee is
-// that of https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee,
-// and that of Isthmus before.
+// fee returns what the sender paid for gas, nil if the node does not report a price. The operator's
+// fee follows https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus
+// before that fork.
 func (p price) fee(gas uint64) *token.Amount {
 	if p.Gas == nil {
 		return nil

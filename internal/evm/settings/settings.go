@@ -49,7 +49,7 @@ func Unusable(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
 }
 
-// A Stamp identifies a version of settings, and who made it.
+// A Stamp names a version of settings and its author.
 type Stamp struct {
 	Version uint64 // counts up from 1; 0: not stored yet
 	Needs   uint64 // the lowest Code that understands it
@@ -67,7 +67,7 @@ type Settings struct {
 	Maximum    token.Amount // of one payment; 0: no limit
 	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
 	RequireKey bool         // refuse payments without an Idempotency-Key
-	// Sanctions is a contract that lists recipients who are not paid; zero: none is asked.
+	// Sanctions is a contract that lists recipients who are not paid; zero: no contract.
 	Sanctions token.Address
 	// BatchContract is the Disburser that pays batches; zero: batches are not enabled.
 	BatchContract token.Address
@@ -155,7 +155,7 @@ type KeyStore interface {
 	// SetKeySettings stores k with the next version, if k's is still the current one;
 	// otherwise store.ErrChanged. Version 0 is the current one while none is stored.
 	SetKeySettings(ctx context.Context, k Keys) error
-	// KeySettingsHistory returns at most Kept versions, newest first, without those
-	// that do not decode.
+	// KeySettingsHistory returns at most Kept versions, newest first, without versions that do not
+	// decode.
 	KeySettingsHistory(ctx context.Context) ([]Keys, error)
 }

@@ -46,7 +46,7 @@ func TestValues(t *testing.T) {
 		}
 		changes := settings.Payments.Diff(s, next)
 		if len(changes) != 1 || changes[0].To != step.value || changes[0].Name != step.name || changes[0].Loosens != (step.want == "looser") {
-			t.Errorf("%s=%s: changes %+v, want one that is %s", step.name, step.value, changes, step.want)
+			t.Errorf("%s=%s: changes %+v, want one change, %s", step.name, step.value, changes, step.want)
 		}
 		s = next
 	}

@@ -73,7 +73,7 @@ var Payments = Table[Settings]{
 var APIKeys = Table[Keys]{
 	func(k *Keys) *Stamp { return &k.Stamp },
 	[]row[Keys]{
-		flag("KeyCreation", "Who may create API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
+		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
 			false),
 		{
 			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
@@ -105,7 +105,7 @@ func (t Table[T]) Text(v T) (all []Setting) {
 	return all
 }
 
-// Set returns v with one setting changed. Its error says why value cannot be.
+// Set returns v with one setting changed. Its error explains why value is invalid.
 func (t Table[T]) Set(v T, name, value string) (T, error) {
 	for _, r := range t.rows {
 		if r.name == name {
@@ -154,8 +154,8 @@ func (t Table[T]) Encode(v T) map[string]string {
 	return texts
 }
 
-// Decode is the inverse of Encode. It returns ErrNewer or ErrDamaged unless every setting is there and valid:
-// one that got lost is never taken for "no limit".
+// Decode is the inverse of Encode. It returns ErrNewer or ErrDamaged unless every setting is there
+// and valid: a lost setting is never taken for "no limit".
 func (t Table[T]) Decode(s Stamp, texts map[string]string) (v T, err error) {
 	if s.Needs > Code {
 		return v, fmt.Errorf("%w: version %d needs %d, this is %d", ErrNewer, s.Version, s.Needs, Code)

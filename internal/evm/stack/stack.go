@@ -97,8 +97,8 @@ type Config struct {
 // silentAfter is Config.SilentAfter under the quorum answering.
 const silentAfter = 5 * time.Minute
 
-// ParseQuorum returns Config.SilentAfter for the quorum "strict", of all configured nodes, or
-// "answering", of those that are not silent. Empty is strict in the mode live, else answering.
+// ParseQuorum returns Config.SilentAfter for a quorum: "strict" counts all configured nodes,
+// "answering" only nodes that are not silent. Empty is strict in the mode live, else answering.
 func ParseQuorum(text, mode string) (time.Duration, error) {
 	switch {
 	case text == "strict", text == "" && mode == "live":

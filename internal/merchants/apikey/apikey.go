@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Mode says which money a key moves.
+// A Mode is the kind of money that a key moves.
 type Mode string
 
 // The two modes. A stack runs in exactly one of them.
@@ -62,7 +62,7 @@ type Minted struct {
 }
 
 // ErrInvalid reports a key that is malformed, unknown, revoked, expired, or of
-// the other mode. It never says which of these.
+// the other mode. It never reveals which.
 var ErrInvalid = errors.New("invalid API key")
 
 // ErrNotFound reports a key id that does not exist or belongs to another
@@ -114,8 +114,8 @@ type Store interface {
 	// Terms is Finder's.
 	Terms(ctx context.Context, merchantID string) (Terms, error)
 
-	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed,
-	// if those that are stored are neither from nor to.
+	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed, if the
+	// stored terms are neither from nor to.
 	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
 
 	// All returns every key of every merchant, in no order. It reads the whole
@@ -123,7 +123,7 @@ type Store interface {
 	All(ctx context.Context) ([]Key, error)
 
 	// Create stores a new key. Creating the very same key again changes
-	// nothing and returns nil; ErrExists says that its hash is another's.
+	// nothing and returns nil; ErrExists reports that another key has its hash.
 	Create(ctx context.Context, k Key) error
 
 	// Issue is Create for a further key of k.MerchantID. It returns ErrLimit,

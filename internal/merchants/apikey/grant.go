@@ -59,7 +59,7 @@ type Limit struct {
 	Count  uint64       `json:"count"`  // of payments; zero: any
 }
 
-// A Grant says what a key may do. The zero Grant allows nothing. A key with the scope
+// A Grant is the rights of a key. The zero Grant allows nothing. A key with the scope
 // Keys has no limits, so that no key makes another to exceed its own.
 type Grant struct {
 	Scopes  Scopes
@@ -123,7 +123,7 @@ func (g *Grant) UnmarshalText(b []byte) error {
 }
 
 // A Public is a key as its merchant sees it, in answers and in events. Every field
-// is always written, null where there is nothing to say.
+// is always written, null where it has no value.
 type Public struct {
 	ID         string  `json:"id"`
 	Prefix     string  `json:"prefix"`

@@ -108,8 +108,8 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}
 }
 
-// TestNoKeyWithoutItsAnnouncement: a key that was not announced is not stored, and
-// one that is refused is not announced.
+// TestNoKeyWithoutItsAnnouncement: a key without its announcement is not stored, and a refused key
+// is not announced.
 func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	s, registry, m := stack(t)
 	deaf := func(context.Context, apikey.Key) error { return errLost }

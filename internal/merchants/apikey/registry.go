@@ -64,7 +64,7 @@ func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	return keys, nil
 }
 
-// An Announce tells the merchant of a key that is about to be stored. An error of
+// An Announce notifies the merchant of a key that is about to be stored. An error of
 // it stops that.
 type Announce func(ctx context.Context, k Key) error
 
@@ -110,9 +110,9 @@ func operator(merchantID, merchantName string) Key {
 }
 
 // Issue makes a further key of by's merchant, with no scope that by lacks and no later
-// expiry. The merchant is told first, so that no key works of which it was not told;
+// expiry. The merchant is notified first, so that no key works without its notice;
 // after a crash, or when others take its place under MaxLive meanwhile, it may have been
-// told of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
+// notified of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
 // ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was
 // never handed out.
 func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
@@ -152,7 +152,7 @@ func live(keys []Key, now time.Time) (n int) {
 // Rotate gives by's merchant a new key in place of the key named id: it may do the
 // same, and counts for the same daily limits. The old key works for overlap more
 // (0: not at all), unless its own expiry or revocation ends it earlier. The new key
-// is valid even if the old one was not. The merchant is told first, as by Issue.
+// is valid even if the old one was not. The merchant is notified first, as by Issue.
 //
 // It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or
 // ErrNotPermitted for one with a scope that by lacks, or one other than by whose

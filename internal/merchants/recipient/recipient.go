@@ -24,7 +24,7 @@ type Entry struct {
 }
 
 // Public is an entry as its merchant sees it, in answers and in events. Every field
-// is always written, null where there is nothing to say.
+// is always written, null where it has no value.
 type Public struct {
 	Address   token.Address `json:"address"` // with its EIP-55 checksum
 	Label     *string       `json:"label"`
@@ -59,8 +59,8 @@ var ErrNotFound = errors.New("no such recipient")
 // A Store keeps entries. Each write is all or nothing, and may be answered with an
 // error although it was applied.
 type Store interface {
-	// AddEntry stores e, unless its merchant has an entry of that address and
-	// mode: it returns the one that is stored then, and whether that is e.
+	// AddEntry stores e, unless its merchant has an entry of that address and mode already. It
+	// returns the entry that is then stored, and whether that entry is e.
 	AddEntry(ctx context.Context, e Entry) (stored Entry, added bool, err error)
 
 	// Entry returns an entry, or ErrNotFound. It sees every write that was
@@ -95,11 +95,10 @@ func NewBook(store Store, keys func(context.Context) (settings.Keys, error), now
 	return &Book{store, keys, now}
 }
 
-// Add enters an address and returns its entry, or the one that there is already.
-// announce tells the merchant of a new entry before it is stored, so that no entry
-// is ever paid of which it was not told: an error of announce stores nothing, and a
-// crash in between leaves a merchant that was told of an entry that is not there.
-// After any other error the entry may be stored; adding it again tells.
+// Add enters an address and returns its entry, or the existing entry. announce notifies the
+// merchant of a new entry before it is stored, so no entry is ever paid without notice. An error of
+// announce stores nothing, and a crash in between leaves a notice of an entry that does not exist.
+// After any other error the entry may be stored; adding it again repeats the notice.
 func (b *Book) Add(ctx context.Context, e Entry, announce func(context.Context, Entry) error) (Entry, bool, error) {
 	there, err := b.Entry(ctx, e.Merchant, e.Mode, e.Address)
 	if !errors.Is(err, ErrNotFound) {

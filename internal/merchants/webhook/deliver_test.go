@@ -281,8 +281,8 @@ func (s sending) Post(ctx context.Context, url string, header http.Header, body 
 	return s(ctx, url, header, body)
 }
 
-// TestASuccessIsNotLostToACopy: copies of a job post at the same time. The one
-// that posts last records its attempt first.
+// TestASuccessIsNotLostToACopy: copies of a job post at the same time. The last copy to post
+// records its attempt first.
 func TestASuccessIsNotLostToACopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		answers  []int // from the copy that records first on

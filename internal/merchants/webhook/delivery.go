@@ -64,14 +64,14 @@ func (d Delivery) job() string {
 		base64.RawURLEncoding.EncodeToString(d.Event.Body))
 }
 
-// An Event is a fact that a merchant is told. Its body is posted byte for byte
+// An Event is a fact for a merchant. Its body is posted byte for byte
 // as it is here.
 type Event struct {
 	Merchant string    // "mer_…"
 	Mode     string    // "test" or "live"
-	ID       string    // "evt_…"; receivers tell duplicates by it
+	ID       string    // "evt_…"; receivers recognize duplicates by it
 	Type     string    // one of EventTypes
-	At       time.Time // when it happened, which the body says too
+	At       time.Time // when it happened, which is in the body too
 	Body     []byte    // JSON
 }
 
@@ -79,7 +79,7 @@ type Event struct {
 // after they were deleted. A store may forget them then, at any time.
 const KeptFor = 90 * 24 * time.Hour
 
-// A DeliveryStatus tells whether a delivery still waits for an attempt, and how
+// A DeliveryStatus shows whether a delivery still waits for an attempt, and how
 // it ended if not.
 type DeliveryStatus string
 
@@ -99,7 +99,7 @@ type Delivery struct {
 	Status        DeliveryStatus
 	Attempts      []Attempt // oldest first
 	NextAttemptAt time.Time // zero unless Pending
-	// Parked says that the next attempt has no job in the queue yet: the delivery
+	// Parked reports that the next attempt has no job in the queue yet: the delivery
 	// is in the due index, and PushDue makes the job when the attempt is due.
 	Parked    bool
 	CreatedAt time.Time // of the event for a first delivery, of the request for a resend

@@ -24,7 +24,7 @@ func EventTypes() []string {
 	return []string{PaymentConfirmed, PaymentFailed, TestType, RecipientCreated, KeyCreated}
 }
 
-// A Status says whether an endpoint is sent events.
+// A Status is whether an endpoint gets events.
 type Status string
 
 // The statuses of an endpoint.

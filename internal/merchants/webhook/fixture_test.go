@@ -395,8 +395,8 @@ type faulty struct {
 	*injector
 }
 
-// Post that fails before has not posted; one that fails after has, and the
-// endpoint's answer was lost.
+// A Post that fails before has not posted; a Post that fails after has, and the endpoint's answer
+// was lost.
 func (f faulty) Post(ctx context.Context, url string, header http.Header, body []byte) (a webhook.Answer, err error) {
 	err = f.do("Post", func() (err error) { a, err = f.sender.Post(ctx, url, header, body); return err })
 	if errors.Is(err, errFault) {

@@ -10,7 +10,7 @@ import (
 
 // Every write of a store is all or nothing, is durable when it returned nil,
 // and may have been applied although it returned an error. Every read sees all
-// writes that were answered before it began, except where its comment says
+// writes that were answered before it began, except where its comment states
 // otherwise. A write beyond the bounds of bounds.go is ErrTooLarge and changes
 // nothing.
 
@@ -60,11 +60,11 @@ type DeliveryStore interface {
 
 // A DueStore finds parked deliveries.
 type DueStore interface {
-	// Due returns at most limit parked deliveries that are due at now, by the
-	// time they wait for. Of more than limit it returns those that wait longest
-	// and those that wait shortest, half of each as far as an index can tell: what
-	// has just come due is found behind any backlog. It may lag behind writes, and
-	// so miss or repeat some. Deliveries found before an error are returned with it.
+	// Due returns at most limit parked deliveries that are due at now, ordered by their waiting
+	// time. Of more than limit it returns half from the longest waits and half from the shortest,
+	// as far as an index can order them, so that a delivery that has just come due is found behind
+	// any backlog. It may lag behind writes, and so miss or repeat some. Deliveries found before an
+	// error are returned with it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
 	// Unpark clears Parked if the delivery still waits for exactly d.At, and
@@ -111,7 +111,7 @@ type Queue interface {
 // QueueLimit is the longest delay a Queue takes. It is Amazon SQS's.
 const QueueLimit = 15 * time.Minute
 
-// A Sender posts messages; guard.Client is the one that goes to the network.
+// A Sender posts messages; guard.Client posts them to the network.
 type Sender interface {
 	// Post sends body to url once and returns the answer, of any status. It
 	// returns within SendTimeout. The error is a *SendError, unless ctx ended
@@ -127,7 +127,7 @@ type Answer struct {
 	Body       []byte // at most ResponseLimit bytes
 }
 
-// A SendError says why a post got no answer.
+// A SendError explains why a post got no answer.
 type SendError struct {
 	Reason string // for the merchant; names no address that the URL does not name
 	Err    error  // for the log
@@ -141,7 +141,7 @@ func (e *SendError) Unwrap() error { return e.Err }
 // A Checker decides whether a URL may be registered.
 type Checker interface {
 	// Check returns nil for a URL that Post would send to now, and a *URLError
-	// for any other. Another error says that the URL could not be checked.
+	// for any other. Another error means that the URL could not be checked.
 	Check(ctx context.Context, url string) error
 }
 

@@ -49,7 +49,7 @@ func ParseSecret(text string) (Secret, error) {
 	return s, nil
 }
 
-// ParseStored reads what Stored returned: a secret, or one that is sealed.
+// ParseStored reads the text that Stored returned: a plain or a sealed secret.
 func ParseStored(text string) (Secret, error) {
 	if !strings.HasPrefix(text, sealedPrefix) {
 		return ParseSecret(text)

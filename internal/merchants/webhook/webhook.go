@@ -1,4 +1,4 @@
-// Package webhook tells merchants how their payments ended: it keeps the
+// Package webhook notifies merchants of the ends of their payments: it keeps the
 // endpoints they register, stores one delivery per event and endpoint, signs
 // and posts it, and tries again on a schedule until the endpoint takes it.
 //

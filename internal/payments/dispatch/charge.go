@@ -10,8 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// limits are the daily limits of a payment that r asks for: those of its merchant and of
-// the key that asks.
+// limits are the daily limits of r's payment: its merchant's, and its key's.
 func (d sending) limits(r payment.Request) []payment.DailyLimit {
 	var limits []payment.DailyLimit
 	if r.Key.Daily != (payment.DailyLimit{}) {
@@ -31,10 +30,10 @@ func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
 	return []payment.DailyLimit{{Key: "refill/" + coin.Symbol, Amount: t.Daily}}
 }
 
-// charge takes p from daily limits, in the UTC day of now, and returns what refund gives
-// back. The request that creates a payment charges it, and one that takes it up only once
-// no handler can be making it and it holds no nonce: a crash in between counts it twice,
-// never not at all.
+// charge takes p from daily limits, in the UTC day of now, and returns the Charge that refund gives
+// back. The request that creates a payment charges it. A request that takes a payment up charges it
+// only once no handler can still be making it and it holds no nonce: a crash in between counts it
+// twice, and never misses it.
 func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment.DailyLimit) (store.Charge, error) {
 	if len(limits) == 0 {
 		return store.Charge{}, nil
@@ -47,9 +46,9 @@ func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment
 	return c, err
 }
 
-// refund gives back what this request has taken from daily limits. It must not have asked
-// for a reservation that was given, or may have been: that one's payment is charged by it.
-// A crash before leaves the day charged with an amount that was not paid.
+// refund gives back a request's charge to its daily limits. Call it only if no reservation was
+// given or may have been: a reserved payment keeps its charge. A crash before it leaves the day
+// charged with an unpaid amount.
 func (d sending) refund(ctx context.Context, taken store.Charge) {
 	if len(taken.Limits) == 0 {
 		return

@@ -18,12 +18,11 @@ import (
 // them made progress.
 const rounds = 8
 
-// submit reserves a nonce for a stored payment, commits it, releases the
-// reservation and broadcasts the bytes. It works on a context of its own: a
-// client that hangs up must not leave a reservation behind. A crash before the
-// reservation leaves a payment for which no money can move; one after it
-// leaves a payment that check-receipts finishes from the tables. What the request has
-// taken from daily limits is given back unless it was given a reservation, or may have been.
+// submit reserves a nonce for a stored payment, commits it, releases the reservation and broadcasts
+// the bytes. It works on a context of its own: a client that hangs up must not leave a reservation
+// behind. A crash before the reservation leaves a payment for which no money can move; a crash
+// after it leaves a payment that check-receipts finishes from the tables. submit refunds the
+// request's charge to daily limits unless the payment has a reservation or may have one.
 func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (payment.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
@@ -253,8 +252,8 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 	}
 }
 
-// predecessors returns the stored bytes of every nonce of the wallet below
-// tx's, in nonce order: those that a node which reports a gap may be missing.
+// predecessors returns the stored bytes of every lower nonce of the wallet, in nonce order. A node
+// that reports a gap may lack any of them.
 func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
 	txs, _, err := d.Store.PendingTxs(ctx, tx.ID, 0)
 	var raws [][]byte

@@ -90,7 +90,7 @@ type Hinter interface {
 	Hint(ctx context.Context) error
 }
 
-// A Book says whom keys that pay from a recipient book may pay.
+// A Book lists the recipients of keys that pay from a recipient book.
 type Book interface {
 	// Active reports whether to is an entry of the merchant's book whose hold is
 	// over at now. It sees every entry and deletion that was answered before.
@@ -144,7 +144,7 @@ type Result struct {
 	Replayed bool // the payment was made by an earlier request
 }
 
-// Send makes the payment that r asks for, at most once per (merchant, mode,
+// Send makes the payment of r, at most once per (merchant, mode,
 // key), and returns it once its signed bytes are stored. A repeated request is
 // answered with the payment as it is now, or finishes the payment that an
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
@@ -181,8 +181,8 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 		return d.answerStored(ctx, id, r, err)
 	}
 	d.phases.end(phaseSimulate)
-	// No money moves for a payment that is only created, so that this need not wait for
-	// the startup check. What a node leaves unanswered then is asked for once more below.
+	// Creating a payment moves no money, so Create runs beside the startup check. If a node leaves
+	// the check unanswered here, begun repeats it.
 	var begun sync.WaitGroup
 	begun.Go(func() { _ = d.startupCheck(ctx) })
 	p, created, err := d.Store.Create(ctx, offer)
@@ -231,9 +231,9 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	return d.resume(ctx, p, r, payment.Payment{}, refusal)
 }
 
-// unknown answers a request whose payment the store said nothing of. No money
+// unknown answers a request when the store gave no answer about its payment. No money
 // moves for a payment without a reservation, but under a key it may have been made by
-// an earlier request: then it would be wrong to say that nothing was started.
+// an earlier request: then it would be wrong to answer that nothing was started.
 func unknown(r payment.Request, cause error) error {
 	if r.IdempotencyKey == "" {
 		return errors.Join(ErrUnavailable, cause)
@@ -255,7 +255,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		return Result{Payment: p, Replayed: true}, nil
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not tell whether it was made
+		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not show whether it was made
 	}
 	p, taken, err := d.takeUp(ctx, p, d.limits(r), offer, refusal)
 	if err != nil || p.State != payment.Prepared {

@@ -443,8 +443,8 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 	return to == b.active, b.err
 }
 
-// TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored,
-// and never one that is made.
+// TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored, and never a
+// payment that is made.
 func TestLimitsOfAKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits payment.KeyLimits
@@ -723,8 +723,8 @@ func TestFoundOnTheChain(t *testing.T) {
 	}
 }
 
-// TestCommitsThatFailAreTold: a request whose every commit fails says so to the meter
-// and to the log, and one that another process overtakes does not.
+// TestCommitsThatFailAreTold: a request whose every commit fails reports that to the meter and to
+// the log, and a request that another process overtakes does not.
 func TestCommitsThatFailAreTold(t *testing.T) {
 	calls := []string{}
 	for n := range 20 {

@@ -210,7 +210,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	return tx, nil
 }
 
-// place returns which entry err concerns, -1 if it does not say so.
+// place returns which entry err concerns, -1 if it names none.
 func place(err error) int {
 	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 		return entry.Index
@@ -237,7 +237,7 @@ type TooManyError struct{ Fit int }
 // Error implements error.
 func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }
 
-// fewer says how many of the entries of p fit into a transaction of w.
+// fewer returns how many of the entries of p fit into a transaction of w.
 func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
 	var unknown error
 	passes := d.trial(ctx, w, &unknown)
@@ -291,7 +291,7 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 	return market, gas, nil
 }
 
-// diagnose says why a transfer or batch of p from w reverted: the wallet has too little,
+// diagnose finds why a transfer or batch of p from w reverted: the wallet has too little,
 // the token pays nobody from it, the batch contract may not spend its coins, or the token
 // refuses a recipient.
 func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Address, reverted error) error {
@@ -302,7 +302,7 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	if views.Leading().Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	var unknown error // it says nothing of the token
+	var unknown error // it proves nothing about the token
 	passes := d.trial(ctx, w, &unknown)
 	toItself := p
 	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)

@@ -33,7 +33,7 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
-// keyless lets a wallet rest whose key is out of reach: that of another may be at hand.
+// keyless lets a wallet rest whose key is out of reach: another wallet's key may be at hand.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	d.pool.Rest(id, "no key", d.Now())
 	d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", id.Address, "err", err)
@@ -43,12 +43,11 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 // errNoWallet reports that every active wallet was tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to a wallet that was not tried, and from which the token makes
-// it, and returns it as it is stored then: another process may have changed it first. It
-// returns errNoWallet when no wallet is left, and adds to refusals why those that it tried
-// cannot pay. A crash after the write leaves a payment that the next request under its key
-// finishes; a reservation that it holds on the wallet it left is an orphan, which
-// check-receipts fills with a no-op.
+// reassign moves the payment to an untried wallet from which the token accepts it, and returns the
+// stored payment: another process may have changed it first. It returns errNoWallet when no wallet
+// is left, and adds to refusals why each tried wallet cannot pay. A crash after the write leaves a
+// payment that the next request under its key finishes; its reservation on the earlier wallet, if
+// any, is an orphan, which check-receipts fills with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused

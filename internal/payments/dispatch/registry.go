@@ -19,9 +19,9 @@ const (
 	justRead = 2 * time.Second
 )
 
-// registry returns the wallets of the chain, as they were in the store at most so long
-// ago. A wallet that an operator drains is paid from for RegistryAge more; one that is
-// retired gives no reservation, whatever a process believes.
+// registry returns the chain's wallets as the store had them, at most so long ago. A wallet that an
+// operator drains is paid from for RegistryAge more; a retired wallet gives no reservation, even to
+// a process that still believes it active.
 func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()
@@ -42,7 +42,7 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 
 func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
 
-// ready returns the key of a wallet if it can sign now. It is asked before a nonce is
+// ready returns the key of a wallet if it can sign now. It is called before a nonce is
 // reserved: while a key is out of reach, no reservations pile up for it.
 func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
 	signer, err := d.signer(ctx, address)

@@ -93,9 +93,9 @@ func TestUnusableSettings(t *testing.T) {
 	}
 }
 
-// TestTablesOfAnotherCoin: the first payment says of which token, on which chain, those of
-// the tables are. A process of another makes none, nor one that does not know whether that is
-// stored. What is paid is answered, and what may be made is not said to be refused.
+// TestTablesOfAnotherCoin: the first payment fixes the tables' token and chain. A process with
+// another token or chain makes none, nor does a process that cannot find out whether they are
+// stored. A paid payment is answered, and a payment that may be made is not reported as refused.
 func TestTablesOfAnotherCoin(t *testing.T) {
 	coin := func(p *process) store.Coin {
 		rules, err := p.Tables.Rules(t.Context())
@@ -135,7 +135,7 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		}
 		q.Pass(handlerLife)
 		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
-			t.Errorf("one that was left: %v", err)
+			t.Errorf("a payment that was left: %v", err)
 		}
 		if err := q.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
 			t.Errorf("a refill: %v", err)

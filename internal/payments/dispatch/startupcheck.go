@@ -52,13 +52,12 @@ func (d *Dispatcher) ours() store.Coin {
 	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
 }
 
-// look compares every wallet that has a record, also one that is draining or whose
-// key is gone: a payment that the tables have forgotten may be its own. A retired
-// wallet's key may be in any hands, and it is left out. look believes the run of
-// check-receipts that has just done so. Then it opens the wallets that have no
-// record. Tables in which none has may have lost them all: then it is an error if one
-// cannot be opened, and none is. If it crashes in between, the next request looks
-// again.
+// look compares every wallet that has a record with the chain, even if the wallet is draining or
+// its key is gone: its payment may be missing from the tables. It leaves out retired wallets, whose
+// keys may be public. It skips the comparison if a check-receipts run has just made it. Then it
+// opens the wallets that have no record. If no wallet has a record, the tables may have lost them
+// all: then one wallet that cannot be opened is an error, and none is opened. After a crash in
+// between, the next request looks again.
 func (d sending) look(ctx context.Context) error {
 	var compared store.Comparison
 	var mark sync.WaitGroup
@@ -98,8 +97,8 @@ func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error 
 	return cmp.Or(errs...)
 }
 
-// compare compares a wallet with the chain, unless this process has. What it learns
-// of it, the pool knows from then on.
+// compare compares a wallet with the chain, unless this process has already, and gives the wallet's
+// record to the pool.
 func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	id := r.ID
 	if _, done := d.compared.Load(id); done {

@@ -190,7 +190,7 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 	}
 }
 
-// TestARequestThatEndsGivesBackWhatItTook: one that took a payment up, charged it, and asked
+// TestARequestThatEndsGivesBackWhatItTook: a request that took a payment up, charged it, and tried
 // for no reservation leaves the day as it was, however it ends.
 func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 	for name, calls := range map[string][]string{

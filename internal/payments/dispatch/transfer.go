@@ -187,7 +187,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		return p, err
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
+		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not show whether it was made
 	}
 	var taken store.Charge
 	if stored {

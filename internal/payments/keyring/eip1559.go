@@ -18,11 +18,10 @@ const typeEIP1559 = 0x02
 //
 //	0x02 || rlp([chain_id, nonce, tip, cap, gas, to, value, data, access_list, y_parity, r, s])
 //
-// The signature is of keccak256 over the same without its last three items. The
-// curve is the one that go-ethereum uses when it is built without cgo. The list
-// is written out, since go-ethereum's core/types takes the functions over the
-// targets of docs/performance.md for transactions with blobs; a test holds every
-// signed form against core/types.
+// The signature covers keccak256 of the same list without its last three items. The curve is the
+// implementation that go-ethereum uses when built without cgo. The list is written out because
+// go-ethereum's core/types, for its transactions with blobs, takes the functions over the targets
+// of docs/performance.md; a test compares every signed form with core/types.
 //
 // by signs a digest and returns 27 plus the parity of y, then r, then s.
 func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (chain.Signed, error) {

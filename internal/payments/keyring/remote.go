@@ -50,12 +50,11 @@ func (r *Remote) Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Sig
 	return sign(tx, nonce, func(digest []byte) ([]byte, error) { return r.signature(ctx, digest) })
 }
 
-// probeEvery is how long the outcome of one signature is believed to be that of the
-// next.
+// probeEvery is how long Ready trusts the outcome of the last signature.
 const probeEvery = time.Second
 
-// Ready implements wallet.Signer. If no signature was asked for within probeEvery, it
-// has one made that is of no transaction. Calls that come meanwhile wait for that one.
+// Ready implements wallet.Signer. If no signature was made within probeEvery, it signs a throwaway
+// digest, which belongs to no transaction. Concurrent calls wait for that signature.
 func (r *Remote) Ready(ctx context.Context) error {
 	r.probing.Lock()
 	defer r.probing.Unlock()

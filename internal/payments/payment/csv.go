@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// CSV writes rows as CSV, after a row of the names of their fields if header is true.
-// The fields are those that T has in JSON, in their order: a text as it is, null as an empty
-// cell, and a list or an object as JSON. A cell that a spreadsheet would take for a
-// formula is preceded by an apostrophe.
+// CSV writes rows as CSV, after a header row of field names if header is true. The fields are T's
+// JSON fields, in their order: a text as it is, null as an empty cell, and a list or an object as
+// JSON. An apostrophe precedes a cell that a spreadsheet would take for a formula.
 func CSV[T any](w io.Writer, header bool, rows ...T) error {
 	out := csv.NewWriter(w)
 	if header {

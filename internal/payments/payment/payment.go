@@ -80,8 +80,8 @@ type Payment struct {
 
 	Onchain chain.Hash // the attempt that was mined; zero until final
 	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
-	// What the mined transaction cost the wallet, in wei; nil until final, when none of ours was
-	// mined, and when the nodes did not agree on it.
+	// The wallet's cost of the mined transaction, in wei. Nil until final, if no transaction of
+	// ours was mined, and if the nodes did not agree on the cost.
 	Fee     *token.Amount
 	Failure *Failure // set when Failed
 	Event   *Event   // set when final, serialised once
@@ -96,12 +96,12 @@ type Attempt struct {
 	Hash chain.Hash
 	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
 	Fees chain.Fees
-	Gas  uint64 // limit, in units of gas; zero: that of the payment's Tx
+	Gas  uint64 // limit, in units of gas; zero: the limit of the payment's Tx
 	At   time.Time
 	Noop bool // it pays nothing: see Cancel
 }
 
-// A Failure says why a payment will never be made.
+// A Failure is the reason why a payment will never be made.
 type Failure struct {
 	Code    FailureCode `json:"code"`
 	Message string      `json:"message"`
@@ -137,7 +137,7 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 }
 
 // Recovered returns the payment that a mined transaction makes by its call data,
-// unsigned, not yet stored, and assigned to its sender. The chain does not tell the
+// unsigned, not yet stored, and assigned to its sender. The chain does not record the
 // merchant, which stays empty until Adopted. It reports false if tx moves none of coin,
 // or has no payment's ID after its arguments.
 func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
@@ -159,7 +159,7 @@ func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network strin
 }
 
 // Pays reports whether p moves the amounts of outputs to their recipients, in this
-// order, which is all that the chain tells of a request.
+// order, which is all that the chain records of a request.
 func (p Payment) Pays(outputs []Entry) bool {
 	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
 }
@@ -173,10 +173,9 @@ func (p Payment) Adopted(r Request) Payment {
 	return p
 }
 
-// Redacted returns a final payment without its references and metadata, which are its
-// merchant's words, in its event too. What money needs stays: the fingerprint, by which
-// a repeated request is known, and the Idempotency-Key. It returns an error unless p is
-// final.
+// Redacted returns a final payment, and its event, without its references and metadata, which are
+// its merchant's words. Everything that money needs stays: the fingerprint, which identifies a
+// repeated request, and the Idempotency-Key. It returns an error unless p is final.
 func (p Payment) Redacted() (Payment, error) {
 	if !p.State.Final() {
 		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
@@ -243,7 +242,7 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 
 // Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With
 // memo, the ID's bytes follow the arguments of transfers, where Solidity reads nothing: then
-// the chain itself says which payment a transaction makes. Ether moves without any: its
+// the chain itself records which payment a transaction makes. Ether moves without any: its
 // recipient may be a contract, and an operator's call has the data that the operator gave.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	c := chain.Call{From: wallet, To: p.Token.Contract}

@@ -57,10 +57,9 @@ func in(t *testing.T, s payment.State) payment.Payment {
 	return p
 }
 
-// TestMoves is the payment state machine: the moves of a state and where they
-// lead. All others are forbidden. A payment that was committed before would be
-// paid twice, one that ended is announced in one form, and one that failed is
-// never paid later.
+// TestMoves is the payment state machine: the moves of a state and where they lead. All others are
+// forbidden. A payment that was committed before would be paid twice, an ended payment is announced
+// in one form, and a failed payment is never paid later.
 func TestMoves(t *testing.T) {
 	receipt := chain.Receipt{Tx: chain.Hash{1}, Block: 5}
 	moves := map[string]func(payment.Payment) (payment.Payment, error){
@@ -229,7 +228,7 @@ func TestPublic(t *testing.T) {
 	dear := token.MaxAmount()
 	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
 	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
-		t.Errorf("the fee of one that failed, and of one of which nothing was mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
+		t.Errorf("the fees of a failed payment, and of one with nothing mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
 	}
 	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {
 		t.Errorf("the largest amount is written as %s, %v", got, err)

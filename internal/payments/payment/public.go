@@ -10,7 +10,7 @@ import (
 )
 
 // A Public is a payment as merchants see it, in answers and in events. Every
-// field is always written, null where there is nothing to say.
+// field is always written, null where it has no value.
 type Public struct {
 	TxHash        chain.Hash        `json:"tx_hash"`
 	Status        Status            `json:"status"`
@@ -41,8 +41,8 @@ type PublicEntry struct {
 	Reference     *string       `json:"reference"`
 }
 
-// Public returns p as merchants see it. wallet_address is the recipient: the
-// wallet that the merchant named, not the one that pays.
+// Public returns p as merchants see it. wallet_address is the recipient's wallet, which the
+// merchant named, not the paying wallet.
 func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,

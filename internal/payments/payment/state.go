@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A State says where a payment stands inside Remit. Merchants see its Status.
+// A State is a payment's progress inside Remit. Merchants see its Status.
 type State string
 
 // The states. PREPARED, COMMITTED, CONFIRMED and FAILED in diagrams and items.

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// findNodes finds the nodes that this run asks.
+// findNodes finds the nodes that this run queries.
 func (r *run) findNodes(ctx context.Context) (err error) {
 	if r.nodes, err = r.Nodes.Nodes(ctx); err != nil {
 		return fmt.Errorf("finding nodes: %w", err)
@@ -17,8 +17,8 @@ func (r *run) findNodes(ctx context.Context) (err error) {
 	return nil
 }
 
-// noteFinal finds the newest final block that the tables know. Where they know none, it
-// stores the one that most nodes call final, for rounds too.
+// noteFinal finds the newest final block that the tables know. If they know none, it stores the
+// block that most nodes call final, for rounds too.
 func (r *run) noteFinal(ctx context.Context) error {
 	known, err := r.Store.Compared(ctx, r.ChainID)
 	if err == nil && known.Final.Hash.IsZero() {

@@ -86,7 +86,8 @@ func (r *run) look(ctx context.Context, id wallet.ID) (views chain.Views, settle
 	return views, settled, err
 }
 
-// signer returns the signer of a wallet. A dry run may ask for one that Hold would register.
+// signer returns a wallet's signer. In a dry run the wallet may lack the registration that Hold
+// would make.
 func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
 	wallets, err := r.Store.Wallets(ctx, r.ChainID)
 	if err != nil {
@@ -99,8 +100,8 @@ func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
 	return r.Keys.Signer(ctx, registered)
 }
 
-// lacking returns the nonces of a wallet that may lack a transaction: those from settled up
-// to below, and those that are reserved.
+// lacking returns the nonces of a wallet that may lack a transaction: all nonces from settled up to
+// below, and all reserved nonces.
 func lacking(w wallet.Wallet, settled, below uint64) []uint64 {
 	nonces := map[uint64]struct{}{}
 	for nonce := settled; nonce < below; nonce++ {
@@ -134,7 +135,7 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
-// fund says what to send to a wallet that cannot pay for its next transaction: enough for
+// fund reports how much to send to a wallet that cannot pay for its next transaction: enough for
 // all that are stored, at their highest fees.
 func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })

@@ -16,7 +16,7 @@ import (
 // source that only lost payments name is not found.
 func (r *run) findSources(ctx context.Context) error {
 	for entry, err := range r.Store.Entries(ctx) {
-		if err != nil && !errors.Is(err, store.ErrUnreadable) { // others name the source of one that cannot be read
+		if err != nil && !errors.Is(err, store.ErrUnreadable) { // other payments name the source of an unreadable one
 			return fmt.Errorf("reading the payments: %w", err)
 		}
 		if source := entry.Payment.Source; !source.IsZero() && !slices.Contains(r.sources, source) {

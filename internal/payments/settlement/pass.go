@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pass is one look at one wallet, at the nodes' heads of its round. Its reads come
+// A pass handles one wallet once, at the nodes' heads of its round. Its reads come
 // in this order: wallet, pending transactions that the run does not remember (mined),
 // nodes. So every nonce that was reserved is in the wallet or has a pending transaction.
 // A transaction that a node counts at its head was a pending transaction before; heads
@@ -32,7 +32,7 @@ type pass struct {
 	unusable    error              // why there are none: then nothing is bumped or filled, and no ceiling rises
 	registered  wallet.Registration
 	wallet      wallet.Wallet
-	pendingTxs  []wallet.PendingTx // in nonce order, then those that this pass stored
+	pendingTxs  []wallet.PendingTx // in nonce order, then the ones this pass stored
 	below       uint64             // the pending transactions below it are remembered
 	claimed     time.Time          // until when the run last claimed the wallet
 	views       chain.Views
@@ -97,8 +97,8 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, and then its pending transactions that are not remembered, of
-// which it leaves out those that do not decode.
+// read reads the wallet, and then the pending transactions that it does not remember. It leaves out
+// pending transactions that do not decode.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
@@ -118,10 +118,10 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 // transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// unclaim ends the run's claim on a wallet that has nothing left to do, and looks
-// once more: a handler that reserved before the claim ended counts on this run,
-// one that reserves after it drops a hint. A crash leaves a claim that ends by
-// itself, and at most a wallet that the next minute's run looks at.
+// unclaim ends the run's claim on a wallet that has nothing left to do, and reads the wallet once
+// more: a handler that reserved before the claim ended counts on this run, and a handler that
+// reserves later drops a hint. A crash leaves a claim that expires, and at most a wallet for the
+// next minute's run.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {

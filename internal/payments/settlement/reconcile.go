@@ -19,13 +19,12 @@ import (
 // a second, fewer than one round in a hundred leaves it to the next.
 const reconcileTries = 6
 
-// reconcile sets the wallet's spendable amounts to its balances less the amounts
-// that are tied up, counts each merchant's nonces, and moves its ceiling. Count and
-// balances are of one block of one node, the one that leaves the least, and the write
-// holds only if no nonce was reserved or returned since the wallet was read, so no amount
-// is counted twice or not at all. A crash leaves less to spend than there is, counts that
-// are too high, or the old ceiling, until the next round. While the sum of what is tied up
-// is uncertain, nothing is stored.
+// reconcile sets the wallet's spendable amounts to its balances less the amounts that are tied up,
+// counts each merchant's nonces, and moves its ceiling. Count and balances come from one block of
+// one node, the node that leaves the least. The write holds only if no nonce was reserved or
+// returned since the wallet was read, so every amount counts exactly once. A crash leaves, until
+// the next round, less to spend than there is, counts that are too high, or the old ceiling. While
+// the sum of tied-up amounts is uncertain, nothing is stored.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	ceilingErr := p.bound(ctx, leading.Mined)
@@ -113,7 +112,7 @@ func (p *pass) bound(ctx context.Context, mined uint64) error {
 	return nil
 }
 
-// errUncertain reports that what is tied up cannot be told now.
+// errUncertain reports that the tied-up amounts are not known now.
 var errUncertain = errors.New("amounts tied up are uncertain")
 
 // A load is what nonces that are not mined tie up: amounts of their wallet, and of what
@@ -123,10 +122,10 @@ type load struct {
 	perMerchant map[string]uint64
 }
 
-// tied sums what reservations and pending transactions at or above the mined count tie
-// up. Every nonce between the count and next_nonce must be one of them; where one is
-// missing, the node that gave the count lags behind the payments that are final. With an
-// error comes the sum of those that are known.
+// tied sums the amounts that reservations and pending transactions at or above the mined count tie
+// up. Every nonce between the count and next_nonce must belong to one of them; if one is missing,
+// the node that gave the count lags behind the final payments. With an error comes the sum of the
+// known amounts.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
 		coin, gas token.Amount

@@ -13,10 +13,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Refill looks at each wallet once, and has the Refiller top up those that run low. It is
-// the engine of refill-wallets. It writes nothing itself: after a crash the next one goes on
-// with what the Refiller has begun. The report counts refused refills, which the next one
-// asks for again. While the chain may be behind the tables nothing is refilled.
+// Refill checks each wallet once, and has the Refiller top up the wallets that run low. It is the
+// engine of refill-wallets. It writes nothing itself: after a crash the next Refill goes on with
+// the Refiller's unfinished refills. The report counts refused refills, which the next Refill
+// retries. While the chain may be behind the tables it refills nothing.
 func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	return min(times(leading.Balance.Sub(coin), p.Refills.Token.Amount), times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
-// mostRefills is the highest number of refills that a report tells of.
+// mostRefills is the highest number of refills in a report.
 const mostRefills = 100
 
 // times returns how often one amount can be taken from another, up to mostRefills.

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// watchEvery is how often the chain is asked about a retired wallet.
+// watchEvery is how often the chain is queried about a retired wallet.
 const watchEvery = 24 * time.Hour
 
 var (
@@ -87,7 +87,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	return s.Store.Retire(ctx, w, s.Now())
 }
 
-// watch says once a day of each retired wallet that its key is in use. Nothing waits
+// watch reports once a day each retired wallet whose key is in use. Nothing waits
 // for that, and nothing stops: the claim on the wallet only spares the nodes.
 func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
 	_ = abreast(wallets, func(r wallet.Registration) error {

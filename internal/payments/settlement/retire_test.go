@@ -94,7 +94,7 @@ func TestRetire(t *testing.T) {
 
 // TestRetireFaults: each call of a command may fail or lose its answer; it is run again.
 func TestRetireFaults(t *testing.T) {
-	for name, wanted := range map[string]wallet.ID{"a used wallet": id, "one that was never used": unused} {
+	for name, wanted := range map[string]wallet.ID{"a used wallet": id, "an unused wallet": unused} {
 		begin := func(s script) *world {
 			w := newWorld(t, s)
 			w.drain()

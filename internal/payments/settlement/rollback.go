@@ -15,20 +15,20 @@ import (
 // refused: nodes that lag catch up.
 const absentFor = 10 * time.Minute
 
-// A standing is what a round's nodes make of the newest final block that is known.
+// A standing is a round's verdict on the newest known final block, from the nodes' answers.
 type standing int
 
 const (
 	kept     standing = iota // most have it, or none is known
-	answered                 // enough of those that are not silent have it: amounts that have moved are confirmed, all else is as in doubt
-	doubtful                 // some have it: they are believed in what one node may say, and no payment ends
-	absent                   // none is known to have it: what they say may be of another chain
-	gone                     // enough have another in its place, or none has had it for long: the chain is behind the tables
+	answered                 // enough nodes that are not silent have it: moved amounts are confirmed, nothing else
+	doubtful                 // some have it: one node's word counts where one is enough, and no payment ends
+	absent                   // no node is known to have it: their answers may be about another chain
+	gone                     // enough have another block instead, or none has had it for long: the chain is behind
 )
 
-// weigh compares the nodes with what is known of the chain, and notes a newer final block.
-// Without a known one, the first that most nodes call final is taken. long reports that nodes
-// have lacked the block for absentFor, whatever the standing.
+// weigh compares the nodes with the known final block, and notes a newer one. If none is known, it
+// takes the first block that most nodes call final. long reports that nodes have lacked the block
+// for absentFor, whatever the standing.
 func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (stands standing, long bool) {
 	found := heads.Standing(ctx, known.Final)
 	most := known.Final.Hash.IsZero() || heads.Most(found.Have)
@@ -62,10 +62,10 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 	return stands, long
 }
 
-// listen notes since when each node has given no valid answer, and reports whether that is
-// news. It returns how many nodes do not count towards what is confirmed: those that have been
-// silent for so long. A round that nodes cannot answer says nothing of them: its time is over,
-// or no node has answered, as while our own network is down.
+// listen notes since when each node has given no valid answer, and reports whether that is news. It
+// returns how many nodes do not count towards a confirmation, having been silent for SilentAfter.
+// It changes nothing in a round that no node could answer: its time is over, or no node has
+// answered, as while our own network is down.
 func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {

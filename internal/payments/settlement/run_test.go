@@ -179,9 +179,9 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {
 			return w.Tables.DeletePendingTx(context.Background(), id, 0)
 		}}, true, 3, 5},
-		{"one that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
-		{"one that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5, 5},
-		{"one that another run claims all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false,
+		{"a comparison that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
+		{"a comparison that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5, 5},
+		{"another run claims a wallet all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false,
 			1, 5},
 		{"the chain is ahead of one", func(w *world) { w.mined = 7 }, script{}, false, 0, 5},
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},

@@ -168,7 +168,7 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
-// undecided counts a mined nonce whose end must wait for nodes, and says why.
+// undecided counts a mined nonce whose end must wait for nodes, and reports why.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
 	p.tally(func(r *Report) { r.Undecided++ })
 	p.Log.WarnContext(ctx, "payment undecided: "+why,

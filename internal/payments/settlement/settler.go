@@ -42,9 +42,9 @@ const (
 	closing = 5 * time.Second
 	// width bounds how much of one kind is done at once.
 	width = 16
-	// skew is how far the clocks of two hosts may be apart before one is not
-	// believed. Whatever relies on a time written by another host must be as
-	// safe when done early, so that a wrong clock delays nothing.
+	// skew is how far apart the clocks of two hosts may be before one is not believed. Code that
+	// relies on a time written by another host must be as safe when it acts early, so that a wrong
+	// clock delays nothing.
 	skew = 5 * time.Second
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An Act is an entry of the audit log: it says what an operator did, or is about to do. The entries
+// An Act is an entry of the audit log: it records what an operator did, or is about to do. The entries
 // of one command have one ID.
 type Act struct {
 	ID      string

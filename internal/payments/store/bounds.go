@@ -36,8 +36,8 @@ const (
 	MaxDenied = 1000
 	// MaxReason is how many bytes the reason of a denial has.
 	MaxReason = 500
-	// MaxNodes is how many nodes may be known to be silent. Only those that are configured
-	// are; while more are silent, all are taken to answer.
+	// MaxNodes is how many nodes may be known to be silent. Only configured nodes are silent nodes;
+	// while more are silent, all are taken to answer.
 	MaxNodes = 100
 )
 

@@ -71,7 +71,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A dear is a node on a chain with fees for layer 1, or one that knows no price.
+// A dear is a node on a chain with fees for layer 1, or a node that knows no price.
 type dear struct {
 	chain.Node
 	err error

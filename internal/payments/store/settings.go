@@ -27,8 +27,8 @@ type Settings interface {
 	// does not say of what they are, or says the same. Otherwise ErrOtherCoin.
 	Bind(ctx context.Context, c Coin, at time.Time) error
 
-	// SettingsHistory returns at most settings.Kept versions, newest first, without
-	// those that do not decode.
+	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that
+	// do not decode.
 	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
 }
 

@@ -83,9 +83,8 @@ type Payments interface {
 	// has no merchant and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
 
-	// Redact removes the references and the metadata of a final p, and stores its
-	// Event in the place of the one that has them. ErrChanged if the stored payment
-	// is not final.
+	// Redact removes the references and the metadata of a final p, and replaces its Event by an
+	// Event without them. ErrChanged if the stored payment is not final.
 	Redact(ctx context.Context, p payment.Payment) error
 
 	// Finish stores a final p with its event if the stored payment is
@@ -119,9 +118,8 @@ type Nonces interface {
 	// nonce: no process can commit it at this one any more.
 	Return(ctx context.Context, n wallet.Need, nonce uint64) error
 
-	// Orphan makes the payment's reservation of nonce one that no process returns, and
-	// that a run finishes at once: its At is zero. If the payment does not hold that
-	// nonce, it returns ErrChanged.
+	// Orphan sets At of the payment's reservation of nonce to zero: then no process returns it, and
+	// a run finishes it at once. If the payment does not hold that nonce, it returns ErrChanged.
 	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
 
 	// RaiseCeiling sets the ceiling if that raises it. It returns
@@ -163,8 +161,7 @@ type PendingTxs interface {
 	// wallet.ErrUnknown, or ErrUnreadable.
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 
-	// DeletePendingTx removes a pending transaction. Removing one that is gone
-	// is no error.
+	// DeletePendingTx removes a pending transaction. Removing a missing one is no error.
 	DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error
 }
 
@@ -191,7 +188,7 @@ type Wallets interface {
 	// wallet that is stored already stays as it is.
 	Open(ctx context.Context, w wallet.Wallet) error
 
-	// Wallet returns a wallet, or wallet.ErrUnknown. If its record tells the nonces and
+	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and
 	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
@@ -204,9 +201,9 @@ type Wallets interface {
 	// the stored one has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
 	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
-	// Compared returns what was stored last, zero when nothing is. Another table has
-	// another comparison: one that came with a copy, as restored tables are, says
-	// nothing of the payments since, and is not returned.
+	// Compared returns the comparison that was stored last, zero if none is. Another table has
+	// another comparison: a comparison copied into a restored table does not cover the payments
+	// since, and is not returned.
 	Compared(ctx context.Context, chainID uint64) (Comparison, error)
 
 	// Claim claims the wallet until a time for the run named by, if no other
@@ -274,18 +271,18 @@ type Charge struct {
 // History lists payments for merchants. It may lag behind Payments, so no
 // decision about money reads it.
 type History interface {
-	// List returns the payments of f.Merchant and f.Mode that match f, newest
-	// first, at most f.Limit, and whether more follow. It leaves out
-	// Prepared payments and those that do not decode.
+	// List returns the payments of f.Merchant and f.Mode that match f, newest first, at most
+	// f.Limit, and whether more follow. It leaves out Prepared payments and payments that do not
+	// decode.
 	List(ctx context.Context, f Filter) (page []payment.Payment, more bool, err error)
 }
 
 // Books reads the tables whole, for audits and exports. No decision about a payment
 // reads it.
 type Books interface {
-	// Entries yields every payment, and every attempt of a no-op, in no order. An
-	// item that does not decode is an ErrUnreadable of its own; the others follow.
-	// It ends after any other error. What is written meanwhile may be missing.
+	// Entries yields every payment, and every attempt of a no-op, in no order. An item that does
+	// not decode is an ErrUnreadable of its own; the others follow. It ends after any other error.
+	// It may miss payments that are written meanwhile.
 	Entries(ctx context.Context) iter.Seq2[Entry, error]
 }
 
@@ -295,7 +292,7 @@ type Entry struct {
 	Noop    chain.Hash
 }
 
-// A Filter says which payments to list. Zero fields do not restrict.
+// A Filter selects the payments to list. Zero fields do not restrict.
 type Filter struct {
 	Merchant, Mode string
 	Status         payment.Status

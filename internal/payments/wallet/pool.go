@@ -67,11 +67,10 @@ func (p *Pool) Wake(id ID) {
 	delete(p.rests, id)
 }
 
-// Choose returns candidates in the order to try them: first the better of two
-// random ones, which keeps the fullest wallet within O(log log n) of the mean
-// (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing"),
-// then the others at random; those that rest at now come last of all. need is the
-// amount of the token that the payment takes.
+// Choose returns candidates in the order to try them: first the better of two random ones, which
+// keeps the fullest wallet within O(log log n) of the mean (Mitzenmacher, "The Power of Two Choices
+// in Randomized Load Balancing"), then the others at random, and last of all the wallets that rest
+// now. need is the amount of the token that the payment takes.
 func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amount, now time.Time) []ID {
 	ids := make([]ID, len(candidates))
 	for i, a := range candidates {
@@ -96,7 +95,7 @@ func only(ids []ID, keep func(ID) bool) []ID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !keep(id) })
 }
 
-// load orders wallets: those that would refuse come last.
+// load orders wallets: wallets that would refuse come last.
 func (p *Pool) load(id ID, need token.Amount) uint64 {
 	w, ok := p.seen[id]
 	switch {

@@ -10,8 +10,8 @@ import (
 // A State is where a wallet is in its life.
 type State string
 
-// The states of a wallet, in their order. A drained wallet may become active again;
-// one that is retired stays retired.
+// The states of a wallet, in their order. A drained wallet may become active again; a retired
+// wallet stays retired.
 const (
 	Active   State = "active"   // new payments may use it
 	Funding  State = "treasury" // it refills the active ones, and no payment may use it
@@ -26,16 +26,16 @@ const Damaged State = "damaged"
 // States returns every state that is stored.
 func States() []State { return []State{Active, Funding, Draining, Retired} }
 
-// A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
+// A KeyRef is where a wallet's key lies: InSecret, or the ARN of a key in KMS.
 type KeyRef string
 
 // InSecret is the KeyRef of a wallet whose key lies in a secret that is named after
 // its address.
 const InSecret KeyRef = "secret"
 
-// A Registration is a wallet's entry in the registry of its chain. It names no key
-// material. Of one that is Damaged, no field is sure but the ID, and if that is not known
-// its address is zero: it is counted and reported, and no wallet.
+// A Registration is a wallet's entry in the registry of its chain. It names no key material. If it
+// is Damaged, only its ID is certain. If the ID is unknown too, its address is zero: it is counted
+// and reported, and belongs to no wallet.
 type Registration struct {
 	ID
 	State  State

@@ -35,8 +35,8 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	// What of the stored record cannot be read, and is zero here; then no reservation is given.
-	// NextNonce and Reservations can.
+	// The part of the stored record that cannot be read, and is zero here; then no reservation is
+	// given. NextNonce and Reservations can be read.
 	Damaged string
 
 	// PerMerchant counts the nonces that each merchant's payments hold and that are not
@@ -140,7 +140,7 @@ var (
 const Suspicion = "chain ahead"
 
 // Suspect reports whether the wallet is paused for Suspicion. As long as it is, none
-// of its reservations is committed: restored tables do not tell whether the payment
+// of its reservations is committed: restored tables do not show whether the payment
 // was made since.
 func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
@@ -208,7 +208,7 @@ type Need struct {
 	For     string       // the payment's revision
 	Amount  token.Amount // in the token's smallest unit
 	Gas     token.Amount // wei
-	At      time.Time    // when the reservation is asked for
+	At      time.Time    // when the reservation is requested
 
 	Merchant string
 	Share    uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted

@@ -146,7 +146,7 @@ func TestChoose(t *testing.T) {
 		want byte
 	}{
 		{"the one with fewer in flight", []wallet.Wallet{a, b}, 2},
-		{"one that is unknown may be idle", []wallet.Wallet{a}, 2},
+		{"an unknown wallet may be idle", []wallet.Wallet{a}, 2},
 		{"both unknown: as drawn", nil, 1},
 		{"a paused one comes last", []wallet.Wallet{paused, b}, 2},
 		{"one with too little comes last", []wallet.Wallet{poor, b}, 2},

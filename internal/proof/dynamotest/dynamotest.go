@@ -34,14 +34,13 @@ var (
 	failed  error
 )
 
-// Start returns the URL of a DynamoDB Local that all tests of this binary
-// share. Each access key has tables of its own there, so that tests of one key need
-// table names of their own. It is started on first use, in memory, on a free port,
-// and ends with the test binary, even if that is killed.
-// REMIT_TEST_DYNAMODB names one that runs already and is used instead.
+// Start returns the URL of a DynamoDB Local that all tests of this binary share. Each access key
+// has its own tables there, so tests of one key need table names of their own. Start starts it on
+// first use, in memory, on a free port. It ends with the test binary, even if that is killed.
+// REMIT_TEST_DYNAMODB names a running DynamoDB Local to use instead.
 //
-// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it
-// outside a synctest bubble: it waits for a real process.
+// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it outside a
+// synctest bubble: it waits for a real process.
 func Start(t testing.TB) string {
 	t.Helper()
 	if running := os.Getenv("REMIT_TEST_DYNAMODB"); running != "" {

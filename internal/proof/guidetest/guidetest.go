@@ -66,10 +66,9 @@ func here() string {
 	return filepath.Dir(file)
 }
 
-// Run runs lines of blocks in one bash, in a directory of its own, and returns the
-// text that they print, standard error included. Each odd element of replace
-// stands in the lines, where the next one takes its place: the address of the
-// test's stack, for example, takes that of the one on the page.
+// Run runs lines of blocks in one bash, in a directory of its own, and returns the text that they
+// print, standard error included. In the lines, each odd element of replace is replaced by the next
+// element: for example, the address on the page by the address of the test's stack.
 func Run(t testing.TB, lines string, replace ...string) string {
 	t.Helper()
 	for i := 0; i < len(replace); i += 2 {

@@ -39,7 +39,7 @@ type Ledger struct {
 	Noops    []wallet.PendingTx
 }
 
-// What a ledger's payments have in common: fees, a recipient, and the time of the first.
+// The common parts of a ledger's payments: fees, a recipient, and the time of the first.
 var (
 	Fees  = chain.Fees{Tip: token.Units(1_000_000_000), Cap: token.Units(20_000_000_000)}
 	Payee = token.Address{0: 0x11, 19: 0x11}

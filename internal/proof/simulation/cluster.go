@@ -1,7 +1,7 @@
 // Package simulation tests dispatch and settlement: a whole deployment in one
 // process and one bubble of fake time, in which every effect can fail in every
-// way, and an oracle that holds the outcome against the invariants. README.md
-// says how a simulation runs.
+// way, and an oracle that checks the outcome against the invariants. README.md
+// describes how a simulation runs.
 package simulation
 
 import (
@@ -226,8 +226,7 @@ func (c *Cluster) clock(n int) func() time.Time {
 	return func() time.Time { return time.Now().Add(wrong) }
 }
 
-// skewedContext tells its deadline by a wrong clock, that of the process that
-// made it.
+// skewedContext shifts its deadline by the wrong clock of the process that made it.
 type skewedContext struct {
 	context.Context
 	wrong time.Duration

@@ -30,8 +30,8 @@ func counted(ops []string) (all, reads int) {
 	return len(ops), reads
 }
 
-// TestCostOfSettling: the requests and reads of a round grow with the payments
-// that were mined, not with those that are pending.
+// TestCostOfSettling: the requests and reads of a round grow with the number of mined payments, not
+// with the number of pending payments.
 func TestCostOfSettling(t *testing.T) {
 	const each = 7 // mined per wallet, 112 in all
 	for _, pending := range []int{1_000, 10_000} {

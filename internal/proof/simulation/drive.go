@@ -25,11 +25,11 @@ type policy interface {
 	nap() time.Duration
 	// miner is the node whose pool fills the next block; nil: no block.
 	miner() *fakechain.Node
-	// runs says whether a run starts when one is due.
+	// runs reports whether a run starts when one is due.
 	runs() bool
 }
 
-// A timetable says when the next block and the next run are due.
+// A timetable has the times when the next block and the next run are due.
 type timetable struct{ block, run time.Time }
 
 func newTimetable() *timetable {
@@ -147,7 +147,7 @@ func (c *Cluster) drain(p policy, due *timetable) {
 
 // Finish ends a simulation and returns the violated invariants: faults end, two
 // runs settle everything that is left, and strangers send every transaction
-// again of which they could have a copy. settled says whether every payment must
+// again of which they could have a copy. settled reports whether every payment must
 // have ended by then.
 func (c *Cluster) Finish(settled bool) []string {
 	c.heal()
@@ -163,7 +163,7 @@ func (c *Cluster) Finish(settled bool) []string {
 }
 
 // recoverAll recovers from a loss of the tables, if that has not been done. Strangers
-// send all that they have, and every payment is asked for again.
+// send all that they have, and every payment is requested again.
 func (c *Cluster) recoverAll() {
 	p := &faultless{chain: c.Chain, Idle: true}
 	due := newTimetable()
@@ -209,8 +209,8 @@ func (c *Cluster) settle() {
 	c.elapse(p, due, runEvery)
 	runs := 2
 	if c.skewed || c.mispriced {
-		// A time that a wrong clock wrote may still be believed for a moment. What
-		// the first run commits at an absurd price gets its fees in the second.
+		// A time that a wrong clock wrote may still be believed for a moment. A payment that the
+		// first run commits at an absurd price gets its fees in the second.
 		runs++
 	}
 	for i := range runs {

@@ -22,8 +22,8 @@ type nemesis struct {
 	rng       *rand.Rand
 	effects   int      // faults in 1,000 effects
 	kills     int      // left
-	faults    int      // of those around the service, in 1,000 steps
-	kinds     []string // of those that this seed plays
+	faults    int      // around the service, in 1,000 steps
+	kinds     []string // of this seed's faults
 	rush      int      // in 100 steps, time elapses although effects wait
 	stick     int      // in 100 picks, the actor that went last goes on
 	last      *scheduler.Actor
@@ -119,7 +119,7 @@ func (n *nemesis) miner() *fakechain.Node {
 	return n.node()
 }
 
-// strike plays at most one fault of those that this seed plays.
+// strike plays at most one of this seed's faults.
 func (n *nemesis) strike() {
 	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
 		n.images = append(n.images, c.Store.Image())
@@ -251,7 +251,7 @@ func (n *nemesis) elsewhere(blocks uint64) {
 	n.returns = time.Since(c.start) + n.away.stay
 }
 
-// travel has nodes serve another chain, and the right one again, as the seed says.
+// travel has nodes serve another chain, and the right one again, as the seed decides.
 func (n *nemesis) travel() {
 	c := n.cluster
 	at := time.Since(c.start)

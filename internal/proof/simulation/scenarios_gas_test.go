@@ -131,9 +131,9 @@ func TestPriceRisesUnderAWrongClock(t *testing.T) {
 	})
 }
 
-// The price rises, and the wallet has not the ether for what the market asks. No
-// attempt is above what it has: one that it cannot pay is taken by no node, and
-// the payment that could wait for a better price would wait for a top-up.
+// The price rises beyond the wallet's ether. No attempt costs more than the wallet has: no node
+// takes an attempt that the wallet cannot pay, and a payment that could wait for a better price
+// would wait for a top-up.
 func TestBumpsThatTheWalletCanPay(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
 		s.Chain.TakeGas(fakechain.Wallet(0))

@@ -325,10 +325,10 @@ func TestOneNodeIsSilent(t *testing.T) {
 	}
 }
 
-// A node is down for hours, as those of large providers have been. Under the quorum answering a
-// payment is confirmed once the node has been silent for five minutes, in which ten processes
-// have settled. Of two nodes, the one that is left decides alone; of three, two must agree.
-// Nothing fails without all nodes, and a node that answers with anything counts.
+// A node is down for hours, as large providers' nodes have been. Under the quorum "answering" a
+// payment is confirmed once the node has been silent for five minutes, in which ten processes have
+// settled. Of two nodes, the remaining node decides alone; of three, two must agree. Nothing fails
+// without all nodes, and a node that gives any answer counts.
 func TestANodeThatIsSilentForLong(t *testing.T) {
 	down := func(n *fakechain.Node) { n.Down = true }
 	blind := func(n *fakechain.Node) { n.NullReceipts, n.Stuck = true, true }

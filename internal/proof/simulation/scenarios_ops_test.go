@@ -116,10 +116,9 @@ func TestAMerchantFloods(t *testing.T) {
 	})
 }
 
-// A recipient is put on a list: the chain's, or the operator's own. It gets no new
-// payment, nor one that was prepared before and holds no nonce; what is committed is
-// answered and made. A list that cannot be read lets nobody through, nor does an amount
-// limit that was lowered.
+// A recipient is put on a list: the chain's, or the operator's own. It gets no new payment, and no
+// prepared payment that holds no nonce; a committed payment is answered and made. A list that
+// cannot be read lets nobody through, nor does an amount limit that was lowered.
 func TestRecipientOnAList(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		perform(t, fmt.Sprintf("the operator's %t", deny), simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
@@ -215,9 +214,9 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	}
 }
 
-// Tables restored to a moment ago carry the word of a run that it has just compared
-// every wallet. No process believes it in another table, nor in one that was put in
-// the place of the first when that word is minutes old.
+// Tables restored to a moment ago contain a run's note that it has just compared every wallet. No
+// process believes that note in another table, nor, once it is minutes old, in a table that
+// replaced the first.
 func TestTablesRestoredToAMomentAgo(t *testing.T) {
 	for _, test := range []struct {
 		since time.Duration
@@ -336,9 +335,9 @@ func TestCorruptItem(t *testing.T) {
 	}
 }
 
-// What is stored of one wallet is damaged. New processes pay from the other, what is in
-// flight on the damaged one settles, a run reconciles a record or counts a registration,
-// and a thief who uses its key still stops every wallet.
+// A wallet's record is damaged. New processes pay from the other wallet, payments in flight on the
+// damaged wallet settle, a run reconciles a record or counts a registration, and a thief who uses
+// the damaged wallet's key still stops every wallet.
 func TestDamagedWallet(t *testing.T) {
 	spoil := map[string]func(*memory.Payments, wallet.ID){
 		"record": (*memory.Payments).SpoilWallet, "registration": (*memory.Payments).SpoilRegistration, "registration, never opened": nil,
@@ -469,7 +468,7 @@ func TestKeyServiceDown(t *testing.T) {
 			}
 			s.Elapse(10 * time.Minute)
 			for range 2 {
-				s.Is("one that was given to a wallet before is paid by another", s.Ask("again", order(9)).Err == nil, wallets > 1)
+				s.Is("another wallet pays a payment that had a wallet before", s.Ask("again", order(9)).Err == nil, wallets > 1)
 			}
 			s.Is("reservations", len(s.Record(0).Reservations) <= 1, true)
 			s.Off("Ready")

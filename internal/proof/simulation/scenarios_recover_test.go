@@ -188,10 +188,10 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 	}
 }
 
-// The nodes' pools hold a transaction that the tables have lost and that no block takes:
-// the market has gone up since, or the nodes quoted nonsense, as in seed 8040472. What
-// recovery sends at its nonce has the same tip, and a cap that FeeLimit leaves no room to
-// raise. The pools refuse it until its tip is higher.
+// The nodes' pools hold a transaction that the tables have lost and that no block takes: the market
+// has gone up since, or the nodes quoted nonsense, as in seed 8040472. Recovery's transaction at
+// its nonce has the same tip, and a cap that FeeLimit leaves no room to raise. The pools refuse it
+// until its tip is higher.
 func TestLostTransactionBelowTheMarket(t *testing.T) {
 	perform(t, "a no-op", simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
 		quote := func(kind string) {
@@ -303,8 +303,8 @@ func TestRecoveryOnAFork(t *testing.T) {
 	}
 }
 
-// An operator retires a wallet as a recovery begins, as in seed 60003354. A wallet that is
-// retired when the recovery would pause it is left out; one that is paused is not retired.
+// An operator retires a wallet as a recovery begins, as in seed 60003354. Recovery leaves out a
+// wallet that is retired when it would pause it; a paused wallet cannot be retired.
 func TestRetiredAsRecoveryBegins(t *testing.T) {
 	for _, late := range []string{"the operator", "the recovery"} {
 		perform(t, late+" is late", simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {

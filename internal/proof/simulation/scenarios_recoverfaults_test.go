@@ -245,9 +245,9 @@ func TestRecoveryWithoutAKey(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, signs nothing and counts what the run then does: here a payment
-// that was lost, a transfer of a thief, and one that reverted. Tables with a payment that is
-// committed, and mined, know it before it is settled.
+// A dry run changes nothing, signs nothing and counts what the run then does: here a lost payment,
+// a thief's transfer, and a transfer that reverted. Tables with a committed and mined payment know
+// it before it is settled.
 func TestDryRun(t *testing.T) {
 	for name, want := range map[string]recovery.Report{
 		"emptied":     {Noops: 32, Stored: 3, Sum: unit(3000)},

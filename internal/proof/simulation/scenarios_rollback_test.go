@@ -229,9 +229,10 @@ func TestOldCopyAfterARollback(t *testing.T) {
 	})
 }
 
-// A wallet is to be opened while nodes serve a fork on which a stranger has used its key. It is
-// left out, by every node or by the only one that tells of it: the chain of the tables lacks that nonce,
-// and payments behind it would wait for ever once an operator has resumed the wallet.
+// A wallet is to be opened while nodes serve a fork on which a stranger has used its key. Whether
+// every node or a single node reports that use, the wallet is left out: the chain of the tables
+// lacks that nonce, and payments behind it would wait for ever once an operator has resumed the
+// wallet.
 func TestFirstUseOnAFork(t *testing.T) {
 	for name, forked := range map[string]int{"every node": 3, "the only node that tells": 1} {
 		perform(t, name, simulation.Setup{Nodes: 3}, func(s *simulation.Scenario) {

@@ -47,7 +47,7 @@ func TestSweep(t *testing.T) {
 		s.Elapse(3 * time.Minute)
 		s.IsState(order(1), payment.Confirmed)
 		s.Is("tokens left", s.Record(0).Balance, unit(0))
-		// What stays is at most the room for a bump and the part of the fees that was not taken.
+		// At most the room for a bump and the unused part of the fees stay in the wallet.
 		s.Is("ether left", s.Record(0).Gas.Less(unit(3*chain.NoopGas*210*2)), true)
 		s.Is("ether arrived", s.Chain.Account(fakechain.Payee(7), 0).Gas, s.Payment(sweep("sweep-true", true)).Amount)
 	})

@@ -88,7 +88,7 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 		n.rush = 1 // or none of them would be answered in time
 	}
 	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
-	n.away.stays = n.away.stays && setup.Skews == nil // times tell what was final before
+	n.away.stays = n.away.stays && setup.Skews == nil // times show what was final before
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {
@@ -246,7 +246,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	return best
 }
 
-// routine are the operations that say nothing in a trace when they go well.
+// routine are the operations that stay out of a trace when they go well.
 var routine = []string{"Wallet", "Rules", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment",
 	"Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 

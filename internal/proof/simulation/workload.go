@@ -57,7 +57,7 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 }
 
 // StartClient starts a client that posts an order up to tries times, until an
-// answer says that it is committed; a stubborn client asks again even then.
+// answer shows that it is committed; a stubborn client asks again even then.
 func (c *Cluster) StartClient(name string, order oracle.Order, tries int, stubborn bool) {
 	ctx, actor := c.scheduler.Actor(name, 0)
 	go func() {

@@ -139,7 +139,7 @@ var commitPromises = []promise[*check]{
 		p := c.bumped(committed, 20)
 		add("adding the attempt twice", p)
 		add("adding another attempt beside it", other)
-		add("adding an attempt over one that is not stored", c.bumping(other, 40))
+		add("adding an attempt over an attempt that is not stored", c.bumping(other, 40))
 		add("adding two attempts at once", c.bumping(c.bumping(p, 50), 60))
 		c.holds(p)
 		c.holdsTxOf(p)

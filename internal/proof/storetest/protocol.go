@@ -253,9 +253,8 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	return w
 }
 
-// samePayment compares a payment that was written with the one that was read.
-// A store keeps the bytes of its attempts in the pending transaction, and the
-// revision of a Prepared payment only.
+// samePayment compares a written payment with the payment that was read. A store keeps the bytes of
+// its attempts in the pending transaction, and the revision of a Prepared payment only.
 func (c *check) samePayment(what string, want, got payment.Payment) {
 	c.Helper()
 	want.Attempts = slices.Clone(want.Attempts)

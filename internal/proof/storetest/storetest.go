@@ -50,7 +50,7 @@ func Places(t *testing.T, s store.Places) {
 	first, second := place("mer_1", "a", time.Minute), place("mer_1", "b", 2*time.Minute)
 	c.ok("the first of two", s.Take(t.Context(), first, noon, 2))
 	c.ok("the second", s.Take(t.Context(), second, noon, 2))
-	c.ok("one that is taken already", s.Take(t.Context(), first, noon, 2))
+	c.ok("a place that is taken already", s.Take(t.Context(), first, noon, 2))
 	c.refused("the third", s.Take(t.Context(), place("mer_1", "c", time.Minute), noon, 2), store.ErrFull)
 	c.ok("another merchant's", s.Take(t.Context(), place("mer_2", "a", time.Minute), noon, 2))
 	c.ok("once the first has ended", s.Take(t.Context(), place("mer_1", "d", 3*time.Minute), noon.Add(90*time.Second), 2))

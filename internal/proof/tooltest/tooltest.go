@@ -20,8 +20,8 @@ func Path(t testing.TB, what, name string) string {
 	return path
 }
 
-// Program returns the path of a program of the machine, or of the one that tools/install
-// brings where the machine has none that is new enough. Without it the test ends.
+// Program returns the path of a program of the machine, or, if the machine's is missing or too old,
+// of the program that tools/install installs. Without either the test ends.
 func Program(t testing.TB, what, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(filepath.Join(root(t), ".cache/path", name))

@@ -13,7 +13,7 @@ import (
 // 52,000 gas, so a block holds more than 5,000 of them.
 const gasLimit = 300_000_000
 
-// Config says which chain to start. Now is required; the other fields may be
+// Config describes the chain to start. Now is required; the other fields may be
 // zero.
 type Config struct {
 	// Listen is the address of the JSON-RPC service, host:port; empty means

@@ -87,7 +87,7 @@ func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 	}
 	old, err := p.client.HeaderByNumber(t.Context(), first.BlockNumber)
 	if err != nil || old.Hash() == first.BlockHash {
-		t.Errorf("block %d is still the one that was replaced, %v", first.BlockNumber, err)
+		t.Errorf("the replaced block %d is still there, %v", first.BlockNumber, err)
 	}
 
 	for range 8 {
@@ -113,6 +113,6 @@ func TestReorgPaymentBeforeTheBaseFeeRises(t *testing.T) {
 	p.mine()
 	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil ||
 		chain.Hash(still.Hash()) != top.Hash {
-		t.Errorf("block %d, one of those that raised the base fee, was replaced: %v", top.Number, err)
+		t.Errorf("block %d, which raised the base fee, was replaced: %v", top.Number, err)
 	}
 }

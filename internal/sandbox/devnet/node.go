@@ -36,8 +36,8 @@ const (
 	poolTotal      = 131_072
 )
 
-// startNode starts the chain at its genesis block and its JSON-RPC service,
-// without a listener. closeNode undoes it, also one that failed half way.
+// startNode starts the chain at its genesis block and its JSON-RPC service, without a listener.
+// closeNode undoes it, even after a failed start.
 func (c *Chain) startNode() (err error) {
 	if c.node, err = node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}}); err != nil {
 		return err

@@ -135,8 +135,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// goroutines returns the stacks of all goroutines but those that go-ethereum's
-// node database leaves behind for a second.
+// goroutines returns the stacks of all goroutines, except the ones that go-ethereum's node database
+// leaves behind for a second.
 func goroutines() []string {
 	buf := make([]byte, 4<<20)
 	var stacks []string

@@ -21,7 +21,7 @@ type blockReceipts interface {
 // receipts answers eth_getTransactionReceipt in the node's stead, with the node's
 // receipts of the whole block. The node finds a transaction by hashing its block's
 // transactions one after the other, which in blocks of hundreds costs more than
-// the rest of a payment. And only receipts can say falsely that a stuck
+// the rest of a payment. And only receipts can report falsely that a stuck
 // transaction is in the latest block.
 type receipts struct {
 	node   blockReceipts

@@ -12,7 +12,7 @@ var (
 	// A payment to RevertRecipient passes estimation but reverts when it is mined.
 	RevertRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x01}
 	// A payment to StuckRecipient never becomes final. It is mined, so that it
-	// does not hold up later payments of its wallet, but its receipt always says
+	// does not hold up later payments of its wallet, but its receipt always reports
 	// that it is in the latest block.
 	StuckRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x02}
 	// The block that first mines a payment to ReorgRecipient is replaced one

@@ -57,8 +57,8 @@ func (c rpcCall) transaction() (*types.Transaction, common.Address) {
 	return tx, from
 }
 
-// A Habit is a way in which a real node differs from the one that Remit's own
-// tests run on. Its zero value is a node without any.
+// A Habit is a difference between a real node and the node that Remit's own tests run on. Its zero
+// value is a node without such a difference.
 type Habit struct {
 	Name, Seen string // for people; Seen names nodes that have the habit, "" where none is known
 
@@ -70,10 +70,10 @@ type Habit struct {
 	Beside bool // an honest node is configured as well
 	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
 	Lies   bool // about receipts: no payment may end before the lies do
-	Twins  bool // every payment is asked for twice at once, so that some nonces are left to no-ops
+	Twins  bool // every payment is requested twice at once, so that some nonces are left to no-ops
 }
 
-// Habits are those that the acceptance run pays through.
+// Habits are the habits that the acceptance run pays through.
 var Habits = []Habit{
 	{Name: "none"},
 	{Name: "10 calls a batch", Seen: "Base's public endpoint",

@@ -41,8 +41,7 @@ func (p *Process) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, key{}, p)
 }
 
-// HasEnded reports whether the process of ctx has ended. Contexts without a process
-// belong to one that never does.
+// HasEnded reports whether the process of ctx has ended. A context without a process never ends so.
 func HasEnded(ctx context.Context) bool {
 	p, ok := ctx.Value(key{}).(*Process)
 	if !ok {
@@ -56,8 +55,8 @@ func HasEnded(ctx context.Context) bool {
 	}
 }
 
-// Around makes a call of a port for the process of ctx, or ends the process there. It
-// implements interpose.Around. What is under way at that moment may still arrive.
+// Around makes a call of a port for the process of ctx, or ends the process there. It implements
+// interpose.Around. Effects under way at that moment may still arrive.
 func Around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 	p, ok := ctx.Value(key{}).(*Process)
 	if !ok {

@@ -20,7 +20,7 @@ const (
 	Reset             // connections are reset, new ones too
 	Slow              // everything arrives late, both ways
 	Mute              // requests arrive; instead of an answer the connection is reset
-	Stall             // requests arrive, answers are swallowed, and the client is told only when the mode ends
+	Stall             // requests arrive, answers are swallowed, and the client gets an error only when the mode ends
 	Fail              // requests are answered 500, and do not arrive
 )
 

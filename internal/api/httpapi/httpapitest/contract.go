@@ -20,7 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
-// A Contract is openapi.yaml, ready to be held against exchanges. It is safe
+// A Contract is openapi.yaml, ready to be compared with exchanges. It is safe
 // for concurrent use.
 type Contract struct {
 	document map[string]any
@@ -32,7 +32,7 @@ type Contract struct {
 // name is the URL of openapi.yaml among schemas.
 const name = "remit:openapi.yaml"
 
-// NewContract reads openapi.yaml. An error says that it is no YAML document.
+// NewContract reads openapi.yaml. An error means that it is no YAML document.
 func NewContract() (*Contract, error) {
 	var node yaml.Node
 	if err := yaml.Unmarshal(httpapi.Description, &node); err != nil {
@@ -87,7 +87,7 @@ func (c *Contract) at(from map[string]any, pointer string, keys ...string) (map[
 	return from, pointer
 }
 
-// validate holds a value against the schema at a place of the document.
+// validate checks a value against the schema at a place of the document.
 func (c *Contract) validate(pointer string, value any) error {
 	c.mu.Lock()
 	schema, err := c.schemas.Compile(name + "#" + pointer)
@@ -148,7 +148,7 @@ func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 	return nil
 }
 
-// described holds an answer against the response of its route and status.
+// described checks an answer against the response of its route and status.
 func (c *Contract) described(r *http.Request, answer *http.Response, body []byte) error {
 	paths, pointer := c.at(c.document, "", "paths")
 	route, fixed := "", -1 // of the routes that match, the one with most fixed parts
@@ -185,8 +185,8 @@ func (c *Contract) described(r *http.Request, answer *http.Response, body []byte
 	return c.validateJSON(pointer+"/schema", body)
 }
 
-// headers holds the headers of an answer against a response: those that it requires, and
-// none but its own.
+// headers checks an answer's headers: every header that the response requires, and no header that
+// the contract does not name.
 func (c *Contract) headers(response map[string]any, pointer string, sent http.Header) error {
 	all, pointer := c.at(response, pointer, "headers")
 	for header := range all {

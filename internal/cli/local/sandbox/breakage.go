@@ -19,8 +19,8 @@ type breakage struct {
 	Does  string `json:"does"` // what Remit does about it
 
 	thing string // of which one breakage holds at a time; "" for others
-	// begin begins it; depth is that of a re-organisation. end ends it; nil for one
-	// that is over at once.
+	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage
+	// ends at once.
 	begin func(s *Sandbox, depth int) error
 	end   func(s *Sandbox) error
 }
@@ -101,8 +101,8 @@ var breakages = []breakage{
 		begin: func(s *Sandbox, _ int) error { s.Chain.DropPending(); return nil }},
 
 	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
-		Does: "Only final blocks count. What was mined is mined again, by the same bytes at the same nonce. One that is deeper than " +
-			"the confirmation rule is not covered by any promise; here the pools still have the bytes.",
+		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
+			"promises nothing about re-organisations deeper than the confirmation rule; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
 	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
 		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
@@ -140,7 +140,7 @@ var breakages = []breakage{
 	receiver("hook-gone", "receiver is gone", "The receiver of webhooks resets every connection.", fault.Reset),
 }
 
-// breakIt begins a breakage, or ends one that holds. Once ctx has ended it does nothing.
+// breakIt begins a breakage, or ends it if it is on. Once ctx has ended it does nothing.
 func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	i := slices.IndexFunc(breakages, func(b breakage) bool { return b.ID == id })
 	switch {

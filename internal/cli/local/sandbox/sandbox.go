@@ -192,7 +192,7 @@ func (s *Sandbox) Interposed(to store.Store) store.Store {
 	return &interpose.Store{Store: to, Around: s.around}
 }
 
-// errLost is what an engine hears of a write whose answer got lost.
+// errLost is an engine's error for a write whose answer got lost.
 var errLost = errors.New("the answer of the store got lost")
 
 // reaches are the writes after which a payment has reached a step.

@@ -27,7 +27,7 @@ const (
 	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
 )
 
-// A block is one of the chain, or one that was replaced.
+// A block is a block of the chain, or a replaced block.
 type block struct {
 	Number   uint64 `json:"number"`
 	Paid     int    `json:"paid"` // transfers in it
@@ -49,7 +49,7 @@ type count struct {
 	Once    int    `json:"once"`
 	Twice   int    `json:"twice"` // or more often
 	Unpaid  int    `json:"unpaid"`
-	Failed  int    `json:"failed"`  // of the unpaid, those that the API reports as failed
+	Failed  int    `json:"failed"`  // unpaid payments that the API reports as failed
 	Unasked int    `json:"unasked"` // transfers that no payment asked for
 	Logs    int    `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
 	Block   uint64 `json:"block"`   // the last that was read
@@ -269,7 +269,7 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 		numbers, hashes = numbers[1:], hashes[1:]
 	}
 	if len(numbers) == 0 {
-		return nil // the head has just gone back to one that is known
+		return nil // the head has just gone back to a known block
 	}
 	found, err := s.readTransfers(ctx, numbers, hashes)
 	if err != nil {
@@ -400,7 +400,7 @@ type update struct {
 	Broken   map[string]int64 `json:"broken"`
 }
 
-// Update implements page.Source. What it returns is read without the lock.
+// Update implements page.Source. Its result is read without the lock.
 func (s *Sandbox) Update() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

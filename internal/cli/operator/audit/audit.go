@@ -25,7 +25,7 @@ import (
 type Command struct {
 	deployed.Target
 	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or the time from which on blocks count: 2026-01-31T00:00:00Z."`
-	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last one that every node calls final."`
+	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last block that every node calls final."`
 	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
 	NoEther bool            `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	CSV     bool            `name:"csv" help:"Write the sums as CSV."`
@@ -83,7 +83,7 @@ type auditor struct {
 	wallets   []token.Address
 	sources   []token.Address // whose coins payments took by an allowance (payment.Source)
 	transfers []chain.LoggedTransfer
-	known     map[chain.Hash]*entry // payments, by every attempt of which they wait, or by the one that ended them
+	known     map[chain.Hash]*entry // payments, by every attempt that they wait for, or by the attempt that ended them
 	noops     []chain.Hash
 	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
 	sums      map[daySum]*daySum           // by wallet, day and kind
@@ -146,9 +146,9 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch timed := !a.line.To.At.IsZero(); {
 	case timed && a.report.To == 0:
-		return errors.New("--to is before the chain's first block: say a later time")
+		return errors.New("--to is before the chain's first block: name a later time")
 	case timed && a.report.To > final:
-		return fmt.Errorf("--to is later than block %d, the last one that every node calls final: wait, or leave --to out", final)
+		return fmt.Errorf("--to is later than block %d, the last block that every node calls final: wait, or leave --to out", final)
 	case timed:
 		a.report.To--
 	default:
@@ -156,14 +156,14 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to %d is beyond block %d, the last one that every node calls final: wait, or leave --to out", last, final)
+		return fmt.Errorf("--to %d is beyond block %d, the last block that every node calls final: wait, or leave --to out", last, final)
 	case first > last:
 		return fmt.Errorf("--from %d is beyond block %d, the last one of this audit", first, last)
 	}
 	return nil
 }
 
-// chunk is how many blocks are asked for at once. A node that takes fewer is asked for
+// chunk is how many blocks one request covers. A node that takes fewer is asked for
 // fewer.
 const chunk = 10_000
 
@@ -240,7 +240,7 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 	return nil
 }
 
-// compare holds the transfers against the payments, both ways. A transfer of
+// compare compares the transfers with the payments, both ways. A transfer of
 // a source's coins is of the wallet that made it; its owner's are left out.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {

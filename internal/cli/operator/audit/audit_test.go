@@ -193,8 +193,8 @@ func TestAuditOfASource(t *testing.T) {
 	}
 }
 
-// TestMoments: blocks are said by their numbers or by times, and one that cannot be is
-// refused before anything is read or changed.
+// TestMoments: the line names blocks by number or by time, and an impossible block is refused
+// before anything is read or changed.
 func TestMoments(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	const midnight = "2026-01-03T00:00:00Z"

@@ -16,7 +16,7 @@ import (
 type etherSum struct {
 	Wallet     token.Address `json:"wallet"`
 	Opening    *token.Amount `json:"opening"`  // before the wallet's first transaction in these blocks; nil: the nodes lack the state
-	Received   *token.Amount `json:"received"` // by what the balances say: no node lists it
+	Received   *token.Amount `json:"received"` // from the balances: no node lists it
 	Payments   token.Amount  `json:"network_fees"`
 	Unrecorded token.Amount  `json:"network_fees_not_in_the_tables"` // of payments that are pending, or whose fee the nodes did not agree on
 	Noops      token.Amount  `json:"noops"`
@@ -34,7 +34,7 @@ func (e etherSum) text() string {
 		row("before these blocks", *e.Opening)
 		row("received", *e.Received)
 	} else {
-		row("before these blocks", "the nodes do not tell")
+		row("before these blocks", "unknown to the nodes")
 	}
 	row("network_fee of payments", e.Payments)
 	row("fees that are not in the tables", e.Unrecorded)

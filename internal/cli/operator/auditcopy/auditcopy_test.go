@@ -74,7 +74,7 @@ func TestAuditLogAndItsCopy(t *testing.T) {
 		copies          []entry
 		inTable, inCopy string
 	}{
-		{"an entry of before the copy, one that the copy does not show yet, one of the table before a restore",
+		{"an entry before the copy began, an entry not yet in the copy, an entry of the table before a restore",
 			[]store.Act{old, both, late}, []entry{{"payments", both}, {"payments-old", other}}, "", ""},
 		{"an entry that was deleted", nil, []entry{{"payments", both}}, "", "12:00:00"},
 		{"an entry that nobody entry", []store.Act{both, other}, []entry{{"payments", both}}, "12:01:00", ""},

@@ -156,7 +156,7 @@ func Ask(yes bool, consequences string) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return fmt.Errorf("%w: say --yes to do it without being asked", ErrDeclined)
+		return fmt.Errorf("%w: add --yes to do it without being asked", ErrDeclined)
 	}
 	fmt.Fprint(os.Stderr, "Go on? [y/N] ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -35,7 +35,7 @@ func (e errSpent) Error() string {
 	return fmt.Sprintf("all %d calls of this minute are made: ask again in %d s", e.most, int(e.wait.Seconds())+1)
 }
 
-// RetryableError tells the AWS SDK that the next attempt would end in the same way.
+// RetryableError reports to the AWS SDK that the next attempt would end in the same way.
 func (errSpent) RetryableError() bool { return false }
 
 // used returns the calls of the last minute. The caller holds the lock.

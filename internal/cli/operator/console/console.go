@@ -48,7 +48,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer, d *deployed.Deployment
 	case d.Account == nil:
 		return fmt.Errorf("remit local has a page of its own: open %s", d.Stack)
 	case err != nil || !page.Loopback(host):
-		return fmt.Errorf("--listen %s: the console is served on loopback only, 127.0.0.1:8430 say", c.Listen)
+		return fmt.Errorf("--listen %s: the console is served on loopback only, such as 127.0.0.1:8430", c.Listen)
 	case c.Calls < leastCalls:
 		return fmt.Errorf("--calls %d: a payment's timeline alone may take %d", c.Calls, leastCalls)
 	}

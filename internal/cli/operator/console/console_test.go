@@ -245,7 +245,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("nodes: %+v", n)
 	}
 	if a := s.Alarms.All; len(a) != 2 || a[0].Name != "remit-B" || a[0].State != "ALARM" {
-		t.Errorf("alarms, those that ring first: %+v", a)
+		t.Errorf("alarms, ringing ones first: %+v", a)
 	}
 	if len(s.Lines) > 0 {
 		t.Errorf("what could not be read: %+v", s.Lines)

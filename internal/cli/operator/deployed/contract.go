@@ -14,9 +14,8 @@ import (
 // ErrNoCode reports an address at which a node has no contract.
 var ErrNoCode = errors.New("there is no contract")
 
-// EveryNodeHas returns nil if each configured node has the code at an address:
-// one that does not answer may be the one that knows better. It is ErrNoCode if no node
-// has a contract there.
+// EveryNodeHas returns nil if each configured node has the code at an address. A missing answer is
+// an error, since that node may know better. It returns ErrNoCode if no node has a contract there.
 func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {

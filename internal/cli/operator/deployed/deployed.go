@@ -51,7 +51,7 @@ type Deployment struct {
 	Asset     token.Token
 	Config    stack.Config // how its functions work, with the chain's own values
 	Out       io.Writer
-	Transport http.RoundTripper // carries requests to nodes; nil: one that repeats and keeps connections
+	Transport http.RoundTripper // carries requests to nodes; nil: a transport that repeats and keeps connections
 }
 
 // Tables are where a stack keeps what it knows.

@@ -36,8 +36,7 @@ const (
 // round of settling puts into one.
 const calls = 100
 
-// Command is `remit doctor`. MinGasGwei's default is that of the
-// template's GasLowGwei.
+// Command is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
 type Command struct {
 	deployed.Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
@@ -61,7 +60,9 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
 	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
+	e.check(ctx, "api keys", e.keysAreWhole, "replace each with these commands (docs/operate.md#give-a-merchant-another-key)")
 	if onAWS {
+		e.check(ctx, "closed", e.isClosed, "deploy with these parameters (docs/parameters.md)")
 		e.check(ctx, "reserved concurrency", e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
 	}
@@ -77,6 +78,8 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
+		e.check(ctx, "settings in use", e.settingsInUse,
+			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", e.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "keys in KMS", e.grantsFit,
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
@@ -192,7 +195,7 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	return result, err
 }
 
-// chainIsKnown tells what the stack works by. It finds nothing wrong.
+// chainIsKnown reports the values that the stack works by. It finds nothing wrong.
 func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 	own, known := chains.Of(e.ChainID)
 	name := own.Name
@@ -252,8 +255,8 @@ func (e *examination) providersDiffer(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d", len(of)), err
 }
 
-// blocksBecomeFinal finds a node on which no payment would ever end: one that has
-// no block with the tag of the confirmation rule, or has dropped that block's state.
+// blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with
+// the confirmation rule's tag or has dropped that block's state.
 func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ string) (string, error) {
 	rule := e.Config.ConfirmationRule
 	head, err := node.Head(ctx, rule)
@@ -342,7 +345,7 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		switch {
 		case w.Paused != "":
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
-				"docs/alarms says what it means; then remit wallet resume "+r.Address.String()
+				"docs/alarms explains it; then remit wallet resume "+r.Address.String()
 		case unread == nil && v.Mined > w.NextNonce:
 			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce),
 				"pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
@@ -364,7 +367,7 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 	}
 	e.check(ctx, "batch contract", e.everyNode(func(ctx context.Context, node chain.Node, _ string) (string, error) {
 		return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
-	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it says. Until then pay no batches")
+	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it prints. Until then pay no batches")
 	wallets, err := e.Wallets(ctx)
 	if err != nil {
 		e.found("batch allowances", "", err, "check your rights on the payments table")

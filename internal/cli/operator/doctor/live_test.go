@@ -3,31 +3,74 @@ package doctor_test
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
+	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// recorded are functions by name, with :live or :aliases after it, as Lambda describes them.
-type recorded map[string]map[string]any
+// recordedTemplate is what CloudFormation has of a stack with two functions.
+const recordedTemplate = `{
+	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]},
+		"Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
+	"Mappings": {"Memory": {"dev": {"MB": 512}, "prod": {"MB": 1024}}},
+	"Resources": {
+		"Configuration": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"Description": {"Fn::Sub": "${Mode} ${LogLevel} ${KmsKeyArn}"}}},
+		"Send": {"Type": "AWS::Lambda::Function", "Properties": {
+			"MemorySize": {"Fn::FindInMap": ["Memory", {"Ref": "Environment"}, "MB"]}, "Timeout": 29,
+			"KmsKeyArn": {"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}]},
+			"LoggingConfig": {"ApplicationLogLevel": {"Ref": "LogLevel"}},
+			"Environment": {"Variables": {"CONFIGURATION": {"Ref": "Configuration"}, "MODE": {"Ref": "Mode"},
+				"NAME": {"Fn::Sub": "${AWS::StackName}/x"}, "ARN": {"Fn::GetAtt": ["Queue", "Arn"]},
+				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
+		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
 
-func (c recorded) answer(r *http.Request, action, _ string) string {
+// A recorded cloud answers what doctor asks of a stack: about its functions, and with
+// lines of their logs, one of them a page.
+type recorded struct {
+	functions map[string]map[string]any // by name, and :live or :aliases after it
+	lines     []string
+	endless   bool // the logs have another page always
+	asked     int  // pages of logs
+}
+
+func (c *recorded) answer(r *http.Request, action, body string) string {
 	path := strings.Split(r.URL.Path, "/")
+	var out any
 	switch {
+	case action == "GetTemplate":
+		return "<R><GetTemplateResult><TemplateBody><![CDATA[" + recordedTemplate + "]]></TemplateBody></GetTemplateResult></R>"
 	case action == "ListStackResources":
-		return strings.ReplaceAll(operatortest.Resources("Send remit-Send", "List remit-List"), "<ResourceType>Send</ResourceType>",
-			"<ResourceType>AWS::Lambda::Function</ResourceType>")
+		return operatortest.Resources("Configuration remit-Configuration", "Send remit-Send", "List remit-List",
+			"RequestsLogGroup remit-RequestsLogGroup", "ApiLogGroup remit-ApiLogGroup")
+	case action == "FilterLogEvents":
+		var in struct{ LogGroupName, FilterPattern, NextToken string }
+		_ = json.Unmarshal([]byte(body), &in)
+		at := 0
+		_, _ = fmt.Sscan(in.NextToken, &at)
+		page := map[string]any{}
+		if in.LogGroupName == "" { // the copy of the audit log
+			return "{}"
+		}
+		if c.asked++; c.endless || at+1 < len(c.lines) {
+			page["nextToken"] = fmt.Sprint(at + 1)
+		}
+		if at < len(c.lines) && in.LogGroupName == "remit-RequestsLogGroup" && in.FilterPattern == `"settings read"` {
+			page["events"] = []map[string]any{{"message": c.lines[at]}}
+		}
+		out = page
 	case len(path) > 4 && path[2] == "functions":
 		name := path[3]
 		if path[4] == "aliases" {
@@ -35,70 +78,123 @@ func (c recorded) answer(r *http.Request, action, _ string) string {
 		} else if q := r.URL.Query().Get("Qualifier"); q != "" {
 			name += ":" + q
 		}
-		text, _ := json.Marshal(c[name])
-		return string(text)
+		out = c.functions[name]
+	default:
+		return ""
 	}
+	text, _ := json.Marshal(out)
+	return string(text)
+}
+
+// examined returns a check's finding of a stack with these tables, after "BAD " if it is one.
+func (c *recorded) examined(t *testing.T, tables deployed.Tables, check string) string {
+	t.Helper()
+	server := httptest.NewServer(&operatortest.Cloud{Answer: c.answer})
+	defer server.Close()
+	a := &deployed.Account{Stack: "remit", Parameters: map[string]string{"Environment": "dev", "Mode": "test", "LogLevel": "INFO",
+		"KmsKeyArn": ""}, AWS: aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+	var out bytes.Buffer
+	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
+		Mode: "test", Out: &out}
+	failed := new(doctor.Command).Run(t.Context(), d)
+	var all []finding
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err, failed)
+	}
+	for _, f := range all {
+		if f.Check == check {
+			return map[bool]string{false: "BAD "}[f.OK] + f.Saw
+		}
+	}
+	t.Fatalf("doctor has no check %s: %s", check, &out)
 	return ""
 }
 
-// TestDoctorComparesWhatRuns: the live version is compared with the deployed function, value by value.
+func newTables() deployed.Tables {
+	tables := memory.NewPayments()
+	return deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}
+}
+
+// TestDoctorComparesWhatRuns: what live runs with is compared with the template and its
+// parameters, value by value.
 func TestDoctorComparesWhatRuns(t *testing.T) {
 	for _, c := range []struct {
 		why    string
 		change func(live, alias map[string]any, variables map[string]string)
 		want   string
 	}{
-		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed"},
+		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {},
+			"2 functions run what the template says, with Mode=test LogLevel=INFO"},
 		{"published with other parameters", func(live, _ map[string]any, v map[string]string) {
-			v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "live", "arn:key", map[string]string{"ApplicationLogLevel": "DEBUG"}
-		}, `KMS key "arn:key", not "" (Send); MODE "live", not "test" (Send); log level "DEBUG", not "INFO" (Send)`},
+			v["CONFIGURATION"], v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "old", "live", "arn:key",
+				map[string]string{"ApplicationLogLevel": "DEBUG"}
+		}, `CONFIGURATION "old", not "remit-Configuration" (Send); KMS key "arn:key", not "" (Send); MODE "live", not "test" (List, Send); log level "DEBUG", not "INFO" (Send)`},
 		{"changed by hand", func(live, _ map[string]any, v map[string]string) {
-			live["MemorySize"], live["Timeout"], v["TOKEN"] = 128, 3, "hidden"
+			live["MemorySize"], live["Timeout"], v["TOKEN"], v["NAME"] = 128, 3, "hidden", ""
 			delete(v, "ARN")
-		}, `ARN is not set (Send); TOKEN is set, and not deployed (Send); memory "128", not "512" (Send); timeout "3", not "29" (Send)`},
+		}, `ARN is not set (Send); NAME "", not "remit/x" (Send); TOKEN is set, not by the template (List, Send); memory "128", not "512" (Send); timeout "3", not "29" (Send)`},
 		{"another code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code (Send)"},
 		{"a canary", func(_, alias map[string]any, _ map[string]string) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
 		}, "version 5 beside it for 10% of requests (Send)"},
 	} {
-		version := func(variables map[string]string) map[string]any {
-			return map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29, "Environment": map[string]any{"Variables": variables},
-				"LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
-		}
-		deployed := map[string]string{"MODE": "test", "ARN": "arn:queue"}
-		variables := maps.Clone(deployed)
-		live, alias := version(variables), map[string]any{"Name": "live", "FunctionVersion": "4"}
+		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue",
+			"LARGE": "no"}
+		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29,
+			"LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
+		alias := map[string]any{"Name": "live", "FunctionVersion": "4"}
 		c.change(live, alias, variables)
+		live["Environment"] = map[string]any{"Variables": variables}
+		list := map[string]string{"MODE": variables["MODE"]}
+		if variables["TOKEN"] != "" {
+			list["TOKEN"] = variables["TOKEN"]
+		}
+		cloud := &recorded{functions: map[string]map[string]any{
+			"remit-Send": {"CodeSha256": "1"}, "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}},
+			"remit-List": {"CodeSha256": "7"}, "remit-List:live": {"CodeSha256": "7", "MemorySize": 256, "Timeout": 10,
+				"Environment": map[string]any{"Variables": list}}, "remit-List:aliases": {},
+		}}
 		want := c.want
 		if c.why != "all as deployed" {
-			want = "BAD live versions differ from the deployment: " + want
+			want = "BAD live runs otherwise than the template and its parameters say: " + want
 		}
-		functions := recorded{"remit-Send": version(deployed), "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}}}
-		if diff := cmp.Diff(want, functions.examined(t)); diff != "" {
+		if diff := cmp.Diff(want, cloud.examined(t, newTables(), "live versions")); diff != "" {
 			t.Errorf("%s: %s", c.why, diff)
 		}
 	}
 }
 
-// examined returns the finding about live versions, after "BAD " if it is one.
-func (c recorded) examined(t *testing.T) string {
-	t.Helper()
-	server := httptest.NewServer(&operatortest.Cloud{Answer: c.answer})
-	defer server.Close()
-	a := &deployed.Account{Stack: "remit", AWS: aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL,
-		Credentials: aws.AnonymousCredentials{}}}
-	var out bytes.Buffer
-	tables := memory.NewPayments()
-	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Platform: a, Account: a, ChainID: 84532, Mode: "test",
-		Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}, Out: &out}
-	failed := new(doctor.Command).Run(t.Context(), d)
-	var all []finding
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err, failed)
+// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every
+// page, but not for ever.
+func TestDoctorShowsTheSettingsInUse(t *testing.T) {
+	tables, stored, keys := newTables(), settings.Default(), settings.DefaultKeys(false)
+	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+	err := errors.Join(tables.Payments.SetSettings(t.Context(), stored), tables.Keys.SetKeySettings(t.Context(), keys))
+	stored.Version, stored.At = 1, time.Now().Add(-time.Minute)
+	if err := errors.Join(err, tables.Payments.SetSettings(t.Context(), stored)); err != nil {
+		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(f finding) bool { return f.Check == "live versions" })
-	if i < 0 {
-		t.Fatalf("doctor does not compare live versions: %s", &out)
+	line := func(function, of string, version int, after time.Duration) string {
+		return fmt.Sprintf(`{"timestamp":%q,"message":"settings read","settings":%q,"settings_version":%d,"function":%q}`,
+			stored.At.Add(after).Format(time.RFC3339Nano), of, version, function)
 	}
-	return map[bool]string{false: "BAD "}[all[i].OK] + all[i].Saw
+	for _, c := range []struct {
+		why   string
+		cloud recorded
+		want  string
+		asked int // most pages
+	}{
+		{"nobody pays", recorded{}, "no function has read any in the last five minutes", 5},
+		{"a change a minute ago", recorded{lines: []string{"START", line("send", "payments", 2, 20*time.Second),
+			line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
+			"lowest: batch 2 of payments, send 1 of payments, make 1 of keys, in the last five minutes", 25},
+		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second),
+			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send read version 1 of the settings of payments at ", 10},
+		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
+			"lowest: send 2 of payments, in the last five minutes; the logs are long, and were read for the last 0 minutes", 50},
+	} {
+		if got := c.cloud.examined(t, tables, "settings in use"); !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
+			t.Errorf("%s: %q, want %q; %d pages of logs, want %d at most", c.why, got, c.want, c.cloud.asked, c.asked)
+		}
+	}
 }

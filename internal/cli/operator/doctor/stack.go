@@ -16,8 +16,18 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
+
+// isClosed finds the parameters that leave a stack with real money open.
+func (e *examination) isClosed(context.Context) (string, error) {
+	p := e.Account.Parameters
+	err := errors.Join(chains.Deployment{
+		Environment: p["Environment"], Mode: p["Mode"], ChainID: e.ChainID, AlarmTopic: p["AlarmTopicArn"],
+	}.Open()...)
+	return fmt.Sprintf("%s, %s mode", p["Environment"], p["Mode"]), err
+}
 
 // isReserved finds a stack in production whose functions share all concurrency.
 func (e *examination) isReserved(context.Context) (string, error) {
@@ -71,7 +81,7 @@ func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) 
 	return fmt.Sprintf("%d in %s", len(ids), region), nil
 }
 
-// alarmsExist holds the template's alarms against CloudWatch's.
+// alarmsExist compares the template's alarms with CloudWatch's.
 func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 	declared, err := e.Account.Alarms(ctx)
 	if err != nil {

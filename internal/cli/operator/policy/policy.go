@@ -93,11 +93,11 @@ func only(patterns ...string) conditions {
 
 // resources are the stack's, as policies name them.
 type resources struct {
-	payments, keys, jobs               string
-	tables, indexes                    []string
-	functions, groups, signers         []string
-	rpc, secrets, secretsAnywhere      string // the wallets' secrets, and their replicas
-	auditLog, auditEntries, walletKeys string
+	payments, keys, jobs             string
+	tables, indexes                  []string
+	functions, groups, signers, logs []string
+	rpc, secrets, secretsAnywhere    string // the wallets' secrets, and their replicas
+	auditEntries, walletKeys         string
 }
 
 // named finds the stack's by its outputs and its list.
@@ -123,12 +123,14 @@ func named(a *deployed.Account, list []deployed.Resource) (r resources, err erro
 	r.rpc, r.secrets = output("RpcSecretArn"), at("secretsmanager", "secret:"+output("WalletSecrets")+"*")
 	r.secretsAnywhere = strings.Replace(r.secrets, ":"+a.AWS.Region+":", ":*:", 1)
 	group := at("logs", "log-group:"+output("AuditLogGroupName"))
-	r.auditLog, r.auditEntries, r.walletKeys = group+":*", group+":log-stream:"+auditcopy.Stream, at("kms", "key/*")
+	r.auditEntries, r.walletKeys = group+":log-stream:"+auditcopy.Stream, at("kms", "key/*")
 	application := ""
 	for _, s := range list {
 		switch s.Kind {
 		case "AWS::Lambda::Function":
 			r.functions = append(r.functions, at("lambda", "function:"+s.Name+"*")) // its versions and alias too
+		case "AWS::Logs::LogGroup":
+			r.logs = append(r.logs, at("logs", "log-group:"+s.Name+":*"))
 		case "AWS::CodeDeploy::Application":
 			application = s.Name
 		}
@@ -161,14 +163,14 @@ func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[stri
 	write := func(more ...statement) []statement { return append(slices.Clone(logged), more...) }
 	roles := map[string][]statement{
 		"RemitReader": {
-			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:ListStackResources", "cloudwatch:DescribeAlarms",
-				"secretsmanager:ListSecrets"),
+			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:GetTemplate", "cloudformation:ListStackResources",
+				"cloudwatch:DescribeAlarms", "secretsmanager:ListSecrets"),
 			allow(nil, r.functions, "lambda:GetFunctionConfiguration", "lambda:ListAliases"),
 			allow(nil, append(r.tables, r.indexes...), "dynamodb:BatchGetItem", "dynamodb:DescribeContinuousBackups", "dynamodb:DescribeTable",
 				"dynamodb:DescribeTimeToLive", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"),
 			allow(nil, []string{r.secrets, r.rpc}, "secretsmanager:DescribeSecret"),
 			allow(nil, []string{r.rpc}, "secretsmanager:GetSecretValue"),
-			allow(nil, []string{r.auditLog}, "logs:FilterLogEvents"),
+			allow(nil, r.logs, "logs:FilterLogEvents"),
 			allow(ours, []string{r.walletKeys}, "kms:ListGrants"),
 			{"Deny", []string{"secretsmanager:GetSecretValue"}, []string{r.secretsAnywhere}, nil},
 			{"Deny", []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem"}, payments,

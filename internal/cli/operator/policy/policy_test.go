@@ -30,7 +30,8 @@ func TestPolicies(t *testing.T) {
 	}}
 	a.AWS.Region = "eu-west-1"
 	list := []deployed.Resource{{ID: "App", Name: "remit-App", Kind: "AWS::CodeDeploy::Application"},
-		{ID: "Group", Name: "remit-Group", Kind: "AWS::CodeDeploy::DeploymentGroup"}}
+		{ID: "Group", Name: "remit-Group", Kind: "AWS::CodeDeploy::DeploymentGroup"},
+		{ID: "AuditLogGroup", Name: "remit-audit", Kind: "AWS::Logs::LogGroup"}}
 	for i, role := range kms.SigningRoles() {
 		list = append(list, deployed.Resource{ID: role, Name: "remit-" + role + "-x", Kind: "AWS::IAM::Role"},
 			deployed.Resource{ID: "F", Name: fmt.Sprintf("remit-function-%d", i), Kind: "AWS::Lambda::Function"})

@@ -28,10 +28,10 @@ type operation struct {
 	before map[string]string // the versions that ran until then; "" for a function that it made
 }
 
-// release returns the operation to undo: the one that is open, or else the newest that
-// changed an alias and stayed. What ran before it is no matter of numbers: a version below
-// may have been put back by CloudFormation or by an operator. So the stack's events say what
-// the template had before, and the audit log what an operator has put back since.
+// release returns the operation to undo: the open operation, or else the newest that changed an
+// alias and stayed. Version numbers do not show which version ran before it: CloudFormation or an
+// operator may have put back a lower one. So the stack's events give the template's version before,
+// and the audit log the versions that operators have put back since.
 func (r *rollback) release(ctx context.Context, stack string) (operation, error) {
 	ops, last := []operation{{set: map[string]string{}, before: map[string]string{}}}, -1
 	pages := cloudformation.NewDescribeStackEventsPaginator(r.cloud, &cloudformation.DescribeStackEventsInput{StackName: &r.Stack})

@@ -31,7 +31,7 @@ const (
 	// readWithin and actWithin bound the two halves of a rollback: 30 seconds in all, without
 	// the time in which the operator reads what it will do.
 	readWithin, actWithin = 14 * time.Second, 15 * time.Second
-	// atOnce is how many functions are asked at a time, below what Lambda admits of one caller.
+	// atOnce is how many functions are queried at a time, below what Lambda admits of one caller.
 	atOnce = 8
 )
 
@@ -149,7 +149,7 @@ func (r *rollback) afterwards() string {
 		stacks.StackStatusUpdateRollbackFailed:     "continue-update-rollback",
 	}[r.status]
 	if command == "" {
-		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template says the same."
+		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template matches."
 	}
 	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", command,
 		r.Stack)

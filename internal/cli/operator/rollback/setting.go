@@ -3,21 +3,24 @@ package rollback
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
+	"github.com/remit-payouts/remit/internal/evm/settings"
 )
 
-// readsVariable is the variable of a function's environment with the settings that its code
-// understands (settings.Code).
+// readsVariable is the variable of a function's environment that says which settings its
+// code understands (settings.Code). Code of before there was one obeys its environment.
 const readsVariable = "READS"
 
-// permitted returns why the older versions must not run on the stored settings: these cannot
-// be read, or a version does not understand them.
+// permitted returns why the older versions must not run on the stored settings: one does not
+// understand them, or its environment allows what they refuse.
 func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error {
 	environments := make([]map[string]string, len(r.moves))
 	work, ctx := errgroup.WithContext(ctx)
@@ -41,17 +44,58 @@ func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error 
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	needs := uint64(1)
-	for _, t := range tables {
+	needs, unconfirmed, stored := uint64(0), false, make([][]settings.Setting, len(tables))
+	for i, t := range tables {
 		if t.Unusable() != nil {
 			return fmt.Errorf("%w: no older version can be compared with the settings of %s: %w", errNoOlder, t.Kind(), t.Unusable())
 		}
-		needs = max(needs, t.Stamp().Needs)
+		needs, stored[i] = max(needs, t.Stamp().Needs), t.Values()
+		unconfirmed = unconfirmed || r.Mode == "live" && !t.Stamp().Confirmed
 	}
 	for i, m := range r.moves {
-		if understands, _ := strconv.ParseUint(environments[i][readsVariable], 10, 64); understands < needs {
+		reads, knows := environments[i][readsVariable]
+		if understands, _ := strconv.ParseUint(reads, 10, 64); knows && understands < needs {
 			return fmt.Errorf("%w: version %s of %s does not understand the stored settings, which need %d", errNoOlder, m.To, m.Function, needs)
+		}
+		if knows {
+			continue
+		}
+		looser := looserThan(tables, stored, environments[i])
+		if unconfirmed {
+			looser = append(looser, "it does not wait for remit settings confirm")
+		}
+		if len(looser) > 0 {
+			return fmt.Errorf("%w: version %s of %s does not read the stored settings, and its environment is looser: %s; deploy its "+
+				"commit with the parameters that remit settings export prints",
+				errNoOlder, m.To, m.Function, strings.Join(looser, "; "))
 		}
 	}
 	return nil
 }
+
+// looserThan names what an environment of before settings allows and the stored ones refuse.
+func looserThan(tables []setting.Table, stored [][]settings.Setting, environment map[string]string) (looser []string) {
+	_, judges := environment["AMOUNT_MAXIMUM"]
+	_, sends := environment["NONCE_WINDOW"]
+	for i, t := range tables {
+		whole := i == 0 && judges && sends // it makes payments: Lambda leaves out what is empty
+		for _, s := range stored[i] {
+			value, there := environment[strings.ToUpper(hump.ReplaceAllString(s.Name, "${1}_${2}"))]
+			if !there && !whole {
+				continue
+			}
+			if _, err := t.Next(s.Name, value); err != nil {
+				looser = append(looser, err.Error())
+			}
+		}
+		for _, c := range t.Changes() {
+			if c.Loosens {
+				looser = append(looser, fmt.Sprintf("%s is %q, not %q", c.Name, c.To, c.From))
+			}
+		}
+	}
+	return looser
+}
+
+// hump is where a parameter's name has its variable's underscores.
+var hump = regexp.MustCompile(`([a-z])([A-Z])`)

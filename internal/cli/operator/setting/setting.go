@@ -9,9 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -22,11 +25,13 @@ import (
 
 // Commands is `remit settings`.
 type Commands struct {
-	Show    show                    `cmd:"" help:"Show every setting, as lines that apply reads."`
-	Set     change.Command[set]     `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
-	History history                 `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
-	Apply   change.Command[apply]   `cmd:"" help:"Make the settings those of a file, which names every one."`
-	Confirm change.Command[confirm] `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Show    show                      `cmd:"" help:"Show every setting, as lines that apply reads."`
+	Set     change.Command[set]       `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
+	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
+	Apply   change.Command[apply]     `cmd:"" help:"Make the settings those of a file, which names every one."`
+	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
+	Export  export                    `cmd:"" help:"Print the parameters of an older template that equal the settings, for going back."`
 }
 
 // applied begins the reason of every version that apply has written.
@@ -103,7 +108,7 @@ func (t *table[T]) versions(ctx context.Context) (all []version, err error) {
 	return all, err
 }
 
-// Read reads the settings of both tables. What cannot be obeyed is no error here.
+// Read reads the settings of both tables. Unusable settings are no error here.
 func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 	rules, err := d.Payments.Rules(ctx)
 	if err != nil {
@@ -359,7 +364,7 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 
 type history struct{ deployed.Target }
 
-// Run shows the versions that are kept, those that cannot be read left out.
+// Run shows the kept versions, except unreadable ones.
 func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 	tables, err := Read(ctx, d)
 	if err != nil {
@@ -387,7 +392,7 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 }
 
 type apply struct {
-	File string            `arg:"" help:"Every setting, in lines NAME=VALUE (# begins a comment)."`
+	File string            `arg:"" help:"Every setting: lines NAME=VALUE (# begins a comment), or an object of YAML or JSON."`
 	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys although the last apply did not write its values."`
 }
 
@@ -428,8 +433,8 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	return write(d, changed, false, applied+filepath.Base(c.File))
 }
 
-// over reports whether the file is to be stored: it is not if its values are those that
-// apply has stored last, and still in force. It is an error if they would undo a change by
+// over reports whether the file is to be stored. It is not if its values equal the values that
+// apply stored last and that are still in force. It is an error if they would undo a change by
 // hand, or replace damaged settings, of a version that the operator does not name.
 func (c apply) over(ctx context.Context, t Table) (bool, error) {
 	current := t.Stamp().Version
@@ -453,9 +458,12 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 		return !equal || !ours, nil
 	}
 	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
-		"file, or say --over %s=%d",
+		"file, or add --over %s=%d",
 		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
 }
+
+// lines is a file of NAME=VALUE.
+var lines = regexp.MustCompile(`^(\s*(#.*)?(\n|$)|\s*\w+=.*(\n|$))*$`)
 
 // settingsFile reads a file of settings.
 func settingsFile(path string) (values map[string]string, err error) {
@@ -463,14 +471,17 @@ func settingsFile(path string) (values map[string]string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !lines.Match(text) {
+		if err := yaml.Unmarshal(text, &values); err != nil {
+			return nil, fmt.Errorf("%s has neither lines NAME=VALUE nor an object of YAML or JSON: %w", path, err)
+		}
+		return values, nil
+	}
 	values = map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		switch {
-		case name == "" || strings.HasPrefix(name, "#"):
+		if !ok || strings.HasPrefix(name, "#") {
 			continue
-		case !ok:
-			return nil, fmt.Errorf("%s: %q is no line NAME=VALUE", path, name)
 		}
 		if _, twice := values[name]; twice {
 			return nil, fmt.Errorf("%s has %s twice", path, name)

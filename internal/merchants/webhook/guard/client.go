@@ -52,7 +52,7 @@ func NewClient(loopback, live bool) *Client {
 }
 
 // newClient makes a client that connects to the addresses that are allowed.
-// config says how servers' certificates are checked; nil is the default.
+// config controls how servers' certificates are checked; nil is the default.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
 	if config == nil {
@@ -68,7 +68,7 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 	return c
 }
 
-// plainClient returns a client that makes one HTTP/1.1 exchange as it is told,
+// plainClient returns a client that makes one HTTP/1.1 exchange as instructed,
 // without a proxy, cookies, redirects or decompression.
 func plainClient(config *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	var protocols http.Protocols

@@ -28,9 +28,9 @@ type target struct {
 	loopback bool
 }
 
-// parse reads a URL as the client would follow it and refuses one that is not
-// written plainly. Nothing is repaired: attackers get around checks like these
-// by URLs that two programs repair differently.
+// parse reads a URL as the client would follow it and refuses a URL that is not written plainly. It
+// repairs nothing: attackers get around checks like these by URLs that two programs repair
+// differently.
 func parse(raw string, loopback, live bool) (target, error) {
 	switch {
 	case utf8.RuneCountInString(raw) > urlLimit:

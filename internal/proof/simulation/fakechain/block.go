@@ -67,7 +67,7 @@ func (b *block) receipt(h chain.Hash) (chain.Receipt, bool) {
 	return chain.Receipt{}, false
 }
 
-// A Recipient says how the token treats transfers to an address.
+// A Recipient is how the token treats transfers to an address.
 type Recipient string
 
 // The treatments. EIP-20 lets a token return false instead of reverting.

@@ -1,4 +1,4 @@
-// Package fakechain is an EVM chain as far as payments can tell: blocks with
+// Package fakechain is an EVM chain as far as payments can see: blocks with
 // accounts and receipts, forks, and nodes that each have a view and a pool of
 // their own and can go wrong in many ways. It knows no EVM and no signatures,
 // and mines nothing by itself. TestConformance of package simulation compares it
@@ -23,7 +23,7 @@ type Chain struct {
 	BaseFee token.Amount // in wei per gas
 	Depth   uint64       // in blocks: no reorg goes deeper
 	Epoch   uint64       // blocks that become final together, by a tag; 0: each by itself
-	L1Fee   token.Amount // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
+	L1Fee   token.Amount // wei that each transaction pays beside gas (OP stack); wallets need room for it to double
 	// That the next block charges each transaction for its data, before it runs (OffchainLabs/nitro,
 	// GasChargingHook).
 	L1Gas      uint64

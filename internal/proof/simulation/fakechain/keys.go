@@ -18,8 +18,10 @@ var ErrSecret = errors.New("secret store is down")
 func Wallet(n int) token.Address { return token.Address{0: 0xaa, 19: byte(n)} }
 
 // Payee is the address of the n-th payee. Each payment of a test has a payee of
-// its own, so the chain alone tells which payments were made.
-func Payee(n int) token.Address { return token.Address{0: 0xee, 18: byte(n >> 8), 19: byte(n)} }
+// its own, so the chain alone shows which payments were made.
+func Payee(n int) token.Address {
+	return token.Address{0: 0xee, 17: byte(n >> 16), 18: byte(n >> 8), 19: byte(n)}
+}
 
 // Keys are the keys of wallets, as the secret store holds them. A test may add
 // keys and take the secret store down at any time. The zero Keys hold none. Keys are

@@ -32,7 +32,7 @@ type Faults struct {
 	NullReceipts bool        // it has no receipts, as while its index lags
 	Lies         Lie         // how its receipts are wrong
 	Quotes       Nonsense    // how its prices are wrong
-	Blind        bool        // it says that every call passes, with any gas, but of lists it does not lie
+	Blind        bool        // it reports that every call passes, with any gas, but of lists it does not lie
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
 	StrictFees   bool        // it refuses a transaction that the next block would not take
@@ -44,7 +44,7 @@ type Faults struct {
 // A Lie changes a receipt that a node gives. Nil is none.
 type Lie func(chain.Receipt) chain.Receipt
 
-// Lies are those that nodes have been seen to tell, and those that they could.
+// Lies are the lies that real nodes have told, and others that they could tell.
 var Lies = map[string]Lie{
 	"another block":       func(r chain.Receipt) chain.Receipt { r.BlockHash[31] ^= 0xff; return r },
 	"no logs":             func(r chain.Receipt) chain.Receipt { r.Logs = nil; return r },

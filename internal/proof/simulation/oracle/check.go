@@ -27,7 +27,7 @@ type paid struct {
 }
 
 // Violations checks a simulation at its end and returns every violation of an
-// invariant since its start. settled says that enough runs went by since the
+// invariant since its start. settled reports that enough runs went by since the
 // last fault, so nothing may be pending.
 func (o *Oracle) Violations(settled bool) []string {
 	var wallets []token.Address
@@ -47,7 +47,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		seen := payees[r.payee()]
 		delete(payees, r.payee())
 		if r.Ether && len(o.lost)+len(o.past) > 0 {
-			continue // the chain does not tell which transfer of ether it was
+			continue // the chain does not show which transfer of ether it was
 		}
 		if seen.times > 1 {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
@@ -78,7 +78,7 @@ func (o *Oracle) Violations(settled bool) []string {
 			days[of] = append(days[of], p)
 		}
 	}
-	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not tell
+	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not show it
 		o.checkDays(days)
 	}
 	for a := range payees {
@@ -100,8 +100,8 @@ func charged(p payment.Payment) (day int64, known bool) {
 	return day, day == p.Attempts[0].At.Unix()/86_400
 }
 
-// checkRefills makes an order of every refill that a table has ever had, and checks that
-// of a wallet's refills of an asset each was made after the one before it had ended.
+// checkRefills makes an order of every refill that a table has ever had. It checks that each refill
+// of a wallet's asset began after the refill before it had ended.
 func (o *Oracle) checkRefills() {
 	for i, coin := range []string{"USDC", payment.Ether.Symbol} {
 		days := map[int64]token.Amount{}
@@ -133,7 +133,7 @@ func (o *Oracle) checkRefills() {
 	}
 }
 
-// ever returns a payment as the tables have it, or those that were lost.
+// ever returns a payment from the tables, or from the lost tables.
 func (o *Oracle) ever(id payment.ID) (payment.Payment, bool) {
 	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
 		if p, err := tables.Payment(context.Background(), id); err == nil {

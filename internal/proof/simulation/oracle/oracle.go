@@ -1,8 +1,7 @@
-// Package oracle holds a simulation against the invariants that payments
-// promise. It looks only at the blocks of the chain, the tables, the answers
-// that clients got and the events that were published, never at the state of an
-// engine. Where one of two nodes may decide alone, since the other is silent, it holds them only
-// as long as neither lies (stack.Config.SilentAfter): nothing contradicts the one that is left.
+// Package oracle checks a simulation against the invariants of payments. It reads only the blocks
+// of the chain, the tables, the clients' answers and the published events, never the state of an
+// engine. If one of two nodes may decide alone because the other is silent, the invariants hold
+// only while neither lies (stack.Config.SilentAfter): no other node contradicts the remaining one.
 package oracle
 
 import (
@@ -31,7 +30,7 @@ import (
 // An Invariant holds in every simulation, with all its faults.
 type Invariant string
 
-// The invariants. docs/guarantees.md says them in full.
+// The invariants. docs/guarantees.md states them in full.
 const (
 	PaidOnce         Invariant = "I1 paid once"
 	StoredBeforeSent Invariant = "I2 stored before sent"
@@ -152,7 +151,7 @@ func (o *Oracle) Requested(r Order) (committed bool) {
 }
 
 // Answered records an answer. A request that came when its payment was
-// committed must not be told that nothing was started.
+// committed must not get the answer that nothing was started.
 func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
 		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
@@ -196,7 +195,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 		return held && err == nil
 	}
 	before := held()
-	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // one that is committed is paid at its nonce, and at no other
+	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // committed: paid at its nonce only
 		return
 	}
 	for _, e := range p.Outputs() {
@@ -269,8 +268,7 @@ func (o *Oracle) ours(h chain.Hash) bool {
 	return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
 }
 
-// known returns the payment of a transaction, from the tables or from those that were
-// lost.
+// known returns the payment of a transaction, from the tables or from the lost tables.
 func (o *Oracle) known(h chain.Hash) (p payment.Payment, err error) {
 	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
 		if p, err = tables.PaymentByHash(context.Background(), h); !errors.Is(err, store.ErrNotFound) {
@@ -350,8 +348,8 @@ func (o *Oracle) wallets() (ids []wallet.ID) {
 	return ids
 }
 
-// owners checks that every nonce from those that are final on the chain to
-// next_nonce belongs to exactly one reservation or pending transaction.
+// owners checks that every nonce from the chain's final count to next_nonce belongs to exactly one
+// reservation or pending transaction.
 func (o *Oracle) owners(id wallet.ID) {
 	ctx := context.Background()
 	w, err := o.Store.Wallet(ctx, id)

@@ -83,13 +83,13 @@ type Answer struct {
 	Err     error
 }
 
-// refusals are the errors that say that nothing was started.
+// refusals are the errors which mean that nothing was started.
 var refusals = []error{
 	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
 	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, store.ErrDailyLimit,
 }
 
-// Refused reports whether the answer says that nothing was started.
+// Refused reports whether the answer means that nothing was started.
 func (a Answer) Refused() bool {
 	return !errors.Is(a.Err, dispatch.ErrInProgress) &&
 		slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(a.Err, r) })

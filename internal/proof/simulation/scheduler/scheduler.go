@@ -32,7 +32,7 @@ type Actor struct {
 	dead, ended atomic.Bool
 }
 
-// End says that the actor has nothing more to do.
+// End reports that the actor has nothing more to do.
 func (a *Actor) End() {
 	a.cancel()
 	a.ended.Store(true)
@@ -56,9 +56,8 @@ type Effect struct {
 	thaw      time.Time // frozen until then
 }
 
-// A Scheduler holds the effects that wait. Make one with New. All of its methods
-// may be called from many goroutines, but Ready, Perform and Thaw, which are for
-// the one that drives the simulation.
+// A Scheduler holds the effects that wait. Make one with New. All of its methods may be called from
+// many goroutines, except Ready, Perform and Thaw, which only the simulation's driver calls.
 type Scheduler struct {
 	root   context.Context
 	cancel context.CancelFunc

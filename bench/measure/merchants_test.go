@@ -1,0 +1,81 @@
+package measure_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+)
+
+// BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
+// wallet at the rate that its window allows and from 50 wallets. Payments are refused for a
+// full window or a merchant cap only, no round fails, and each payment made is mined once.
+func BenchmarkMerchants(b *testing.B) {
+	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
+	for _, row := range []struct {
+		wallets int
+		rate    float64 // payments a second
+	}{{1, 20}, {50, 25}} {
+		b.Run(fmt.Sprint("wallets=", row.wallets), func(b *testing.B) {
+			log := &strings.Builder{}
+			server, first := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
+				"--window", "64", "--merchant-share", "50")
+			all, hashes, answers := make([]*client.Client, 500), make([][]string, 500), map[string]int{}
+			for i := range all {
+				all[i] = another(b, first)
+			}
+			var mu sync.Mutex
+			var requests sync.WaitGroup
+			n, begin, length := 0, time.Now(), pick(5*time.Minute, 5*time.Second)
+			for ; time.Since(begin) < length; n++ {
+				sleep(b.Context(), time.Until(begin.Add(time.Duration(float64(n)/row.rate*float64(time.Second)))))
+				payment, by := n, n%len(all)
+				requests.Go(func() {
+					p, err := ask(b.Context(), all[by], payment)
+					mu.Lock()
+					defer mu.Unlock()
+					if problem, ok := errors.AsType[*client.Problem](err); ok {
+						answers[fmt.Sprint(problem.Status, " ", problem.Code)]++
+					} else if err != nil {
+						answers[err.Error()]++
+					} else {
+						answers["201"]++
+						hashes[by] = append(hashes[by], p.Hash)
+					}
+				})
+			}
+			requests.Wait()
+			for by, m := range all {
+				allConfirmed(b, m, hashes[by])
+			}
+			var chain devnet.Facts
+			check(b, json.Unmarshal(must(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+			node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
+			found := must(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
+			server.Kill()
+			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
+			if made+capped+full != n || made < n/2 {
+				b.Errorf("of %d payments: %v", n, answers)
+			}
+			for i, hashes := range found {
+				if len(hashes) != 1 || len(found) != made {
+					b.Fatalf("payment %d is mined %d times; %d payments are made, %d mined", i, len(hashes), made, len(found))
+				}
+			}
+			if failed := strings.Count(log.String(), `"msg":"settling"`); failed > 0 {
+				b.Errorf("%d rounds failed:\n%s", failed, log)
+			}
+			report(b, metrics{"payments": float64(n), "made": float64(made), "capped": float64(capped), "window-full": float64(full)})
+		})
+	}
+}

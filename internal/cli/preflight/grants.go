@@ -1,0 +1,72 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms"
+)
+
+// grants finds wallets with keys in KMS for which the functions could no longer sign: no
+// policy of this template lets them, and grants from before are missing.
+func (f *flight) grants(ctx context.Context) (string, error) {
+	chain, err := strconv.ParseUint(f.parameters["ChainId"], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("the parameter ChainId: %w", err)
+	}
+	table := f.parameters["ExistingPaymentsTable"]
+	var roles []string
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+			return "", nil // a first deployment
+		}
+		if err != nil {
+			return "", err
+		}
+		for _, r := range page.StackResourceSummaries {
+			id, name := aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId)
+			if id == "PaymentsTable" && table == "" {
+				table = name
+			}
+			if slices.Contains(kms.SigningRoles(), id) {
+				roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, name))
+			}
+		}
+	}
+	if table == "" || len(roles) == 0 {
+		return "", nil
+	}
+	wallets, err := dynamo.OpenPayments(f.aws, table).Wallets(ctx, chain)
+	if err != nil {
+		return "", err
+	}
+	commands := ""
+	for _, w := range wallets {
+		if w.State == "retired" || !strings.HasPrefix(string(w.Key), "arn:") {
+			continue
+		}
+		granted, err := kms.Open(f.aws).Grants(ctx, string(w.Key))
+		if err != nil {
+			return "", err
+		}
+		if len(kms.Lacking(granted, roles)) > 0 {
+			commands += fmt.Sprintf("AWS_REGION=%s remit wallet import --stack %s --kms %s\n", f.aws.Region, f.stack, w.Key)
+		}
+	}
+	if commands != "" {
+		err = errors.New("functions sign by grants from this version on, and these keys lack them: their wallets' payments would stop")
+	}
+	return commands, err
+}
