@@ -274,7 +274,7 @@ func (s *stack) begin(t *testing.T, lanes []*lane, to string) *traffic {
 // findings are those of remit doctor, whatever it finds.
 func (o *operator) findings() (all []finding) {
 	o.t.Helper()
-	r := o.run("doctor", "--fresh", "--json")
+	r := o.run("doctor", "--json")
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		o.t.Fatalf("remit doctor ended with %d\n%s%s: %v", r.code, r.stdout, r.stderr, err)
 	}
