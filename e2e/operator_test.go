@@ -475,25 +475,23 @@ func TestAuditLogIsCopied(t *testing.T) {
 		}
 	}
 	o.assume("uncopied", "RemitReader", "RemitOperator")
-	o.ok(nil, "wallet", "pause", "--yes", wallet)
-	o.ok(nil, "wallet", "resume", "--yes", wallet)
+	o.ok(nil, "wallet", "drain", "--yes", wallet)
+	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
 	before := log()
 	if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
 		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	o.fails("nothing was changed: copying an entry", "wallet", "pause", "--yes", wallet)
+	o.fails("nothing was changed: copying an entry", "wallet", "drain", "--yes", wallet)
 	var acts []struct{ Outcome string }
 	o.ok(&acts, "audit-log")
 	if n := len(acts); n == 0 || acts[n-1].Outcome != "not done" {
 		t.Errorf("a command that was not copied is logged as %+v", acts)
 	}
-	var rows []struct{ Address, Paused string }
+	var rows []struct{ Address, State string }
 	o.ok(&rows, "wallet", "list")
-	for _, r := range rows {
-		if r.Address == wallet && r.Paused != "" {
-			t.Errorf("it was paused: %s", r.Paused)
-		}
+	if !slices.Contains(rows, struct{ Address, State string }{wallet, "active"}) {
+		t.Errorf("it drains: %+v", rows)
 	}
 	for _, item := range log()[len(before):] {
 		take(item)

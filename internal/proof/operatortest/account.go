@@ -100,8 +100,9 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	if err := tables.SetSettings(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	return &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}, Nodes: nodes, Config: config,
-		Keyed: func() []token.Address { return nil }}
+	return &deployed.Local{Nodes: nodes, Config: config,
+		Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},
+		Keyed:  func() []token.Address { return nil }}
 }
 
 // Local runs a command line for a stack in this process, as remit local does, and returns

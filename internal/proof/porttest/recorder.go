@@ -20,8 +20,11 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// ErrBroken is the error of a call without effect, ErrLost of a call with its effect.
-var ErrBroken, ErrLost = errors.New("broken"), errors.New("answer was lost")
+// ErrBroken is the error of a call without effect.
+var ErrBroken = errors.New("broken")
+
+// ErrLost is the error of a call that had its effect.
+var ErrLost = errors.New("answer was lost")
 
 // A Script maps a call, named by its operation and number ("Reserve#1"), to an act that precedes
 // it. The call returns the act's error, if any.

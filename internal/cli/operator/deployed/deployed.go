@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -86,6 +87,22 @@ var ErrNoValue = errors.New("the secret has no value yet")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
+// LoadAWS returns the configuration that the AWS CLI would use, with credentials that were
+// there a moment ago. The SDK's warnings are not printed.
+func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
+	if err != nil {
+		return cfg, fmt.Errorf("reading the AWS configuration (correct ~/.aws/config, or AWS_PROFILE): %w", err)
+	}
+	if cfg.Region == "" {
+		return cfg, errors.New("no AWS region; set AWS_REGION")
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return cfg, errors.New("no AWS credentials; run aws sso login, or set AWS_PROFILE (aws sts get-caller-identity shows the cause)")
+	}
+	return cfg, nil
+}
+
 // ProvideDeployment reads the stack's outputs and parameters, for the Run method
 // of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
@@ -100,9 +117,9 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 		}
 		return here.deployment(t, out), nil
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := LoadAWS(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
+		return nil, err
 	}
 	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
 	if err != nil {
