@@ -158,8 +158,7 @@ func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) 
 	if printed, err := fly(); err != nil {
 		t.Fatalf("preflight with settings: %v\n%s", err, printed)
 	}
-	var stored map[string]struct{ Values map[string]string }
-	o.ok(&stored, "settings", "show")
+	stored := o.shown()
 	for _, pair := range strings.Fields(settled + " BatchContract=" + disburser.Address().String()) {
 		if name, value, _ := strings.Cut(pair, "="); !strings.EqualFold(stored["payments"].Values[name], value) {
 			t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])

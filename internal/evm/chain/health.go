@@ -92,7 +92,7 @@ func timed[T any](node Node, ask func() (T, error)) (T, error) {
 // errLate is the outcome of a request that another node answered long before.
 var errLate = errors.New("another node was faster by far")
 
-// open reports whether the node is to be left alone. When its rest is over,
+// open reports whether the node is to be left alone. After the cooldown,
 // requests try it until one is not answered.
 func (b *breaker) open() bool {
 	if b == nil {
