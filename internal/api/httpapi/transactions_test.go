@@ -125,7 +125,7 @@ func TestCSV(t *testing.T) {
 	page.want(t, 200)
 	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
 	must(t, err)
-	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at"
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at,network_fee_unit"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}

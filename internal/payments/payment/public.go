@@ -24,13 +24,15 @@ type Public struct {
 	Metadata      map[string]string `json:"metadata"`
 	OnchainTxHash *chain.Hash       `json:"onchain_tx_hash"`
 	BlockNumber   *uint64           `json:"block_number"`
-	NetworkFee    *token.Amount     `json:"network_fee"` // in wei
+	NetworkFee    *token.Amount     `json:"network_fee"` // in NetworkFeeUnit
 	Failure       *Failure          `json:"failure"`
 	Payments      []PublicEntry     `json:"payments"` // of a batch
 	Version       int64             `json:"version"`
 	Mode          string            `json:"mode"`
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
+
+	NetworkFeeUnit string `json:"network_fee_unit"`
 }
 
 // A PublicEntry is an entry of a batch as merchants see it.
@@ -48,7 +50,7 @@ func (p Payment) Public() Public {
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
-		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
+		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), NetworkFeeUnit: p.feeUnit(),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
@@ -65,6 +67,9 @@ func (p Payment) Public() Public {
 	}
 	return v
 }
+
+// feeUnit names the unit of Fee, where the chain's gas is paid in its coin.
+func (p Payment) feeUnit() string { return "wei" }
 
 // given returns a text, nil for none.
 func given(text string) *string {
