@@ -105,7 +105,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
 		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
-		httpapi.CreateRecipient(newID, a.book, a.hooks, asset, clock),
+		httpapi.CreateRecipient(newID, a.book, a.payments, a.hooks, asset, clock),
 		httpapi.ListRecipients(newID, a.book, clock),
 		httpapi.DeleteRecipient(newID, a.book),
 		httpapi.CreateWebhook(newID, a.hooks.Registry),

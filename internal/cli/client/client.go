@@ -196,6 +196,20 @@ func (c *Client) Payments(ctx context.Context, filters url.Values) (page []Payme
 	return list.Data, list.Next, err
 }
 
+// A Recipient is an entry of the merchant's address book.
+type Recipient struct {
+	Address  string   `json:"address"`
+	Warnings []string `json:"warnings"` // only in the answer that entered it
+}
+
+// Recipients returns the newest entries of the merchant's address book, at most 100.
+func (c *Client) Recipients(ctx context.Context, most int) ([]Recipient, error) {
+	list, err := ask[struct {
+		Data []Recipient `json:"data"`
+	}](ctx, c, "GET", fmt.Sprint("/recipients?limit=", most), nil)
+	return list.Data, err
+}
+
 // Balance returns the balance of an address in the token's smallest unit.
 func (c *Client) Balance(ctx context.Context, address string) (json.Number, error) {
 	b, err := ask[struct {

@@ -149,7 +149,7 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
 		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
-		httpapi.CreateRecipient(id, book, events, s.chain.asset, time.Now),
+		httpapi.CreateRecipient(id, book, s.tables.payments, events, s.chain.asset, time.Now),
 		httpapi.ListRecipients(id, book, time.Now),
 		httpapi.DeleteRecipient(id, book),
 		httpapi.CreateWebhook(id, endpoints),

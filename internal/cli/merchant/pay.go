@@ -99,7 +99,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
-	if err := p.summary(out); err != nil || c.DryRun {
+	if err := p.summary(out, p.resembling(ctx)); err != nil || c.DryRun {
 		return err
 	}
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
