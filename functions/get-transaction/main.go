@@ -17,5 +17,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) httpapi.Endpoint {
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.GetTransaction(rand.Text, payments)
+	return httpapi.GetTransaction(rand.Text, payments, payments)
 }

@@ -17,5 +17,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) httpapi.Endpoint {
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.ListTransactions(rand.Text, payments, payments)
+	return httpapi.ListTransactions(rand.Text, payments, payments, payments)
 }

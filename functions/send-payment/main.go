@@ -19,5 +19,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
-	return httpapi.SendPayment(rand.Text, dispatcher, dispatcher.Token)
+	return httpapi.SendPayment(rand.Text, dispatcher, dispatcher.Store, dispatcher.Token)
 }

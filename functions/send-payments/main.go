@@ -19,5 +19,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
-	return httpapi.SendPayments(rand.Text, dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Token)
+	return httpapi.SendPayments(rand.Text, dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Store, dispatcher.Token)
 }

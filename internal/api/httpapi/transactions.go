@@ -27,7 +27,7 @@ type HashFinder interface {
 }
 
 // GetTransaction serves GET /transaction/{tx_hash}.
-func GetTransaction(newID func() string, payments HashFinder) Endpoint {
+func GetTransaction(newID func() string, payments HashFinder, wallets WalletFinder) Endpoint {
 	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
 		hash, err := chain.ParseHash(c.params["tx_hash"])
 		if err != nil {
@@ -40,7 +40,7 @@ func GetTransaction(newID func() string, payments HashFinder) Endpoint {
 		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
 			return answer{}, store.ErrNotFound
 		}
-		return answer{status: http.StatusOK, body: p.Public()}, nil
+		return answer{status: http.StatusOK, body: shown(c.Context(), wallets, p)[0]}, nil
 	})
 }
 
@@ -62,7 +62,7 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history store.History, payments IDFinder) Endpoint {
+func ListTransactions(newID func() string, history store.History, payments IDFinder, wallets WalletFinder) Endpoint {
 	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
@@ -70,9 +70,9 @@ func ListTransactions(newID func() string, history store.History, payments IDFin
 		}
 		var list transactionList
 		if key != "" {
-			list, err = underKey(c.Context(), payments, f, key)
+			list, err = underKey(c.Context(), payments, wallets, f, key)
 		} else {
-			list, err = pageOf(c.Context(), history, f)
+			list, err = pageOf(c.Context(), history, wallets, f)
 		}
 		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
 			return list.csv()
@@ -135,15 +135,12 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 }
 
 // pageOf returns a page of the history, which may lag a little behind writes.
-func pageOf(ctx context.Context, history store.History, f store.Filter) (transactionList, error) {
+func pageOf(ctx context.Context, history store.History, wallets WalletFinder, f store.Filter) (transactionList, error) {
 	payments, more, err := history.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
-	list := transactionList{Data: []payment.Public{}, HasMore: more}
-	for _, p := range payments {
-		list.Data = append(list.Data, p.Public())
-	}
+	list := transactionList{Data: shown(ctx, wallets, payments...), HasMore: more}
 	if n := fitting(list.Data); n < len(list.Data) {
 		list.Data, list.HasMore = list.Data[:n], true
 	}
@@ -158,7 +155,7 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 // fits the filter. By it a client whose POST got no answer learns of its
 // payment, so it reads strongly consistently. A payment that is PREPARED is
 // dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string) (transactionList, error) {
+func underKey(ctx context.Context, payments IDFinder, wallets WalletFinder, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
@@ -172,7 +169,7 @@ func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string
 	if (f.Status == "" || f.Status == p.State.Status()) &&
 		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
 		p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
-		list.Data = append(list.Data, p.Public())
+		list.Data = shown(ctx, wallets, p)
 	}
 	return list, nil
 }

@@ -45,12 +45,12 @@ func TestOthersTransactions(t *testing.T) {
 
 	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
-	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
+	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments, a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
+	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant}, a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }
 
@@ -67,7 +67,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{})
+	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{}, a.payments)
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
@@ -125,7 +125,7 @@ func TestCSV(t *testing.T) {
 	page.want(t, 200)
 	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
 	must(t, err)
-	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at,network_fee_unit"
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at,network_fee_unit,progress"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}

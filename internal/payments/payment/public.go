@@ -32,7 +32,8 @@ type Public struct {
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
 
-	NetworkFeeUnit string `json:"network_fee_unit"`
+	NetworkFeeUnit string    `json:"network_fee_unit"`
+	Progress       *Progress `json:"progress"` // null once final
 }
 
 // A PublicEntry is an entry of a batch as merchants see it.
@@ -44,7 +45,8 @@ type PublicEntry struct {
 }
 
 // Public returns p as merchants see it. wallet_address is the recipient's wallet, which the
-// merchant named, not the paying wallet.
+// merchant named, not the paying wallet. Of a pending payment's progress it shows what p alone
+// says; wallet.Wallet.ProgressOf knows more.
 func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
@@ -54,6 +56,9 @@ func (p Payment) Public() Public {
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
+	}
+	if !p.State.Final() {
+		v.Progress = &Progress{Stage: StageCommitted}
 	}
 	v.Reference = given(p.Reference)
 	if p.Entries != nil {

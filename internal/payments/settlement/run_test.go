@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}
 	taken := func(w *world) error { // by another run, whatever claim there is
-		_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim))
+		_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim), nil)
 		return err
 	}
 	for _, test := range []struct {
@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.Calls)
 			}
 			if test.left > 0 && test.err == nil {
-				if held, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second)); !held || err != nil {
+				if held, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !held || err != nil {
 					t.Errorf("the wallet is not free: %v", err)
 				}
 			}

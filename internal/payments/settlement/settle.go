@@ -31,14 +31,18 @@ func (p *pass) settle(ctx context.Context) error {
 			mined = append(mined, s)
 		}
 	}
+	before, asked := p.sighted()
 	if len(mined) > anyway {
 		final := p.views.Settled(ctx, p.wallet.Address)
-		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
+		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool {
+			return s.Nonce >= final && !asked(s.Nonce)
+		})...)
 	}
 	for _, s := range mined {
 		hashes = append(hashes, s.Hashes...)
 	}
 	if len(mined) == 0 {
+		p.see(wallet.Mined{}, chain.Mined{})
 		return nil
 	}
 	known, err := p.views.Receipts(ctx, hashes)
@@ -48,6 +52,7 @@ func (p *pass) settle(ctx context.Context) error {
 	if len(known.Agreed) > 0 && !p.still(ctx) {
 		return nil
 	}
+	p.see(before, known)
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {

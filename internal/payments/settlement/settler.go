@@ -142,24 +142,29 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 			return total, nil
 		}
 		if s.short(ctx, pause) {
-			return total, errors.Join(err, s.yield(ctx, by))
+			return total, errors.Join(err, s.yield(ctx, run))
 		}
 		s.Wait(ctx, pause)
 	}
 }
 
 // yield ends the claims of a run whose time is over, so that the next one finds
-// the wallets free. A crash leaves claims that end by themselves.
-func (s *Settler) yield(ctx context.Context, by string) error {
+// the wallets free, and stores what its last round saw. A crash leaves claims that end by
+// themselves.
+func (s *Settler) yield(ctx context.Context, r *run) error {
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
 	var errs []error
 	now := s.Now()
-	for _, r := range wallets.Working(true) {
-		if _, err := s.Store.Claim(ctx, r.ID, by, now, now); err != nil {
-			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", r.Address, err))
+	for _, w := range wallets.Working(true) {
+		var seen *wallet.Progress
+		if remembered, ok := r.mined.Load(w.ID); ok {
+			seen = remembered.(mined).seen
+		}
+		if _, err := s.Store.Claim(ctx, w.ID, r.by, now, now, seen); err != nil {
+			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", w.Address, err))
 		}
 	}
 	return errors.Join(errs...)

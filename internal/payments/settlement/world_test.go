@@ -191,7 +191,7 @@ func (w *world) known(b chain.Block) {
 
 // claim is another run's claim on the wallet, for so long from now.
 func (w *world) claim(by string, until time.Duration) {
-	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until))
+	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil)
 	w.Must(err)
 }
 
