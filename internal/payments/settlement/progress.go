@@ -21,11 +21,7 @@ func (p *pass) sighted() (before wallet.Mined, asked func(nonce uint64) bool) {
 	if p.remembered != nil {
 		before = p.remembered.Mined
 	}
-	least := p.least().Mined
-	from := p.wallet.NextNonce
-	for _, s := range p.pendingTxs {
-		from = min(from, s.Nonce)
-	}
+	least, from := p.least().Mined, p.lowest()
 	before = before.From(from)
 	last := before.Next() - 1
 	pending := slices.ContainsFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == last })
@@ -33,6 +29,15 @@ func (p *pass) sighted() (before wallet.Mined, asked func(nonce uint64) bool) {
 		before, last = wallet.Mined{}, from
 	}
 	return before, func(nonce uint64) bool { return nonce >= last && nonce <= last+fresh && nonce < least }
+}
+
+// lowest returns the lowest nonce that has a pending transaction, or the next one.
+func (p *pass) lowest() uint64 {
+	lowest := p.wallet.NextNonce
+	for _, s := range p.pendingTxs {
+		lowest = min(lowest, s.Nonce)
+	}
+	return lowest
 }
 
 // least returns the view with the fewest mined transactions.

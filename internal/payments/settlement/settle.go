@@ -68,6 +68,9 @@ func (p *pass) settle(ctx context.Context) error {
 		return nil
 	})
 	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return settled[s.Nonce] })
+	if p.seen != nil {
+		p.seen.Mined = p.seen.Mined.From(p.lowest())
+	}
 	return err
 }
 
