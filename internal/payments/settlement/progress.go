@@ -2,9 +2,13 @@ package settlement
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -47,8 +51,9 @@ func (p *pass) least() chain.View {
 
 // see notes what the nodes show of the wallet: for which nonces every one has a receipt in the same
 // block. The last nonce of before stands for those below it, since its block's hash does: while some
-// node does not say where it is, the round has seen nothing, and what is stored stays.
-func (p *pass) see(before wallet.Mined, known chain.Mined) {
+// node does not say where it is, the round has seen nothing, and what is stored stays. It publishes what
+// it adds. An error leaves the nonces before the one whose event failed.
+func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) error {
 	seen := &wallet.Progress{Mined: before, Head: p.views[0].Number}
 	for _, view := range p.views {
 		seen.Sent, seen.Head = max(seen.Sent, view.Pending), min(seen.Head, view.Number)
@@ -64,24 +69,28 @@ func (p *pass) see(before wallet.Mined, known chain.Mined) {
 			continue
 		case len(before.Runs) > 0 && s.Nonce+1 == before.Next():
 			if !agreed && (!known.Whole || slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] })) {
-				return
+				return nil
 			}
 			if !before.EndsIn(in) {
-				p.see(wallet.Mined{}, known)
-				return
+				return p.see(ctx, wallet.Mined{}, known)
 			}
 			continue
 		case !agreed:
 			p.seen = seen
-			return
+			return nil
 		}
 		mined, added := seen.Mined.Add(s.Nonce, in)
 		if !added {
 			break
 		}
+		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {
+			p.seen = seen // without it: it is not stored as mined before it is published
+			return err
+		}
 		seen.Mined = mined
 	}
 	p.seen = seen
+	return nil
 }
 
 // placed returns the block in which every node that gave a view has an attempt at a nonce.
@@ -99,4 +108,70 @@ func (p *pass) waits(why payment.Stage) {
 	if p.seen != nil {
 		p.seen.Waits = why
 	}
+}
+
+// listed reports whether a nonce is one of those that were seen as mined, whose events are published.
+func (p *pass) listed(nonce uint64) bool {
+	seen := p.seen
+	if seen == nil {
+		seen = cmp.Or(p.remembered, &p.wallet.Progress)
+	}
+	_, ok := seen.Mined.Of(nonce)
+	return ok
+}
+
+// namedFor is how long a process believes which merchants want payment.mined.
+const namedFor = time.Minute
+
+// A naming is whether a merchant wanted payment.mined at a time.
+type naming struct {
+	at    time.Time
+	wants bool
+}
+
+// wanted reports whether a merchant wants payment.mined. It reads that at most once in namedFor,
+// but where several wallets pay for the merchant at once.
+func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
+	s.mu.Lock()
+	known := s.named[o]
+	s.mu.Unlock()
+	if age := s.Now().Sub(known.at); age >= 0 && age < namedFor {
+		return known.wants, nil
+	}
+	wants, err := s.Events.Named(ctx, o, webhook.PaymentMined)
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named[o] = naming{s.Now(), wants}
+	return wants, nil
+}
+
+// publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may
+// be repeated: the same block makes the same event.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, block uint64) error {
+	if id == "" || merchant == "" || merchant == payment.Operator {
+		return nil
+	}
+	if wants, err := p.wanted(ctx, webhook.Owner{Merchant: merchant, Mode: p.Mode}); err != nil || !wants {
+		return err
+	}
+	stored, err := p.Store.Payment(ctx, id)
+	if err != nil {
+		return err
+	}
+	at, err := p.views[0].Node.BlockTime(ctx, block)
+	if err != nil {
+		return fmt.Errorf("reading the time of block %d: %w", block, err)
+	}
+	var depth *uint64
+	if p.ConfirmationRule.Tag == "" {
+		depth = &p.ConfirmationRule.Depth
+	}
+	e, err := stored.Mined(block, at, depth)
+	if err != nil {
+		return fmt.Errorf("writing that %s is mined: %w", id, err)
+	}
+	return p.Events.Publish(ctx, webhook.Event{Merchant: stored.Merchant, Mode: stored.Mode, ID: e.ID, Type: e.Type, At: at, Body: e.Body})
 }

@@ -385,7 +385,7 @@ func TestFaults(t *testing.T) {
 	// They are counted, tried again, asked of other nodes, or answered by waiting.
 	tolerated := []string{"Rules", "Head", "BlockHashes", "Estimate", "Send", "TxAtNonce", "Transactions"}
 	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment", "Account", "Count",
-		"Receipts", "Fees", "Signer", "Sign")
+		"Receipts", "BlockTime", "Named", "Fees", "Signer", "Sign")
 	for _, test := range situations() {
 		if len(test.script) > 0 || test.err != nil {
 			continue

@@ -42,8 +42,7 @@ func (p *pass) settle(ctx context.Context) error {
 		hashes = append(hashes, s.Hashes...)
 	}
 	if len(mined) == 0 {
-		p.see(wallet.Mined{}, chain.Mined{})
-		return nil
+		return p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
 	known, err := p.views.Receipts(ctx, hashes)
 	if err != nil {
@@ -52,7 +51,7 @@ func (p *pass) settle(ctx context.Context) error {
 	if len(known.Agreed) > 0 && !p.still(ctx) {
 		return nil
 	}
-	p.see(before, known)
+	unpublished := p.see(ctx, before, known)
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {
@@ -71,7 +70,7 @@ func (p *pass) settle(ctx context.Context) error {
 	if p.seen != nil {
 		p.seen.Mined = p.seen.Mined.From(p.lowest())
 	}
-	return err
+	return errors.Join(err, unpublished)
 }
 
 // settlePendingTx judges one mined nonce. It reports false while the chain is not
@@ -218,6 +217,11 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	e := webhook.Event{
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
+	}
+	if !final.Onchain.IsZero() && !p.listed(s.Nonce) {
+		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Block); err != nil {
+			return done, err
+		}
 	}
 	// A payment that was found on the chain has no merchant until a request shows its key.
 	if e.Merchant != "" && e.Merchant != payment.Operator {

@@ -48,8 +48,11 @@ const (
 	skew = 5 * time.Second
 )
 
-// Events publishes the events of final payments to merchants' endpoints.
+// Events publishes the events of payments to merchants' endpoints.
 type Events interface {
+	// Named reports whether an endpoint of a merchant names a type of event.
+	Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
+
 	// Publish stores and queues an event's deliveries, or returns an error and
 	// will be called again with the same event.
 	Publish(ctx context.Context, e webhook.Event) error
@@ -80,6 +83,9 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[stack.Rules]
+
+	mu    sync.Mutex
+	named map[webhook.Owner]naming // who wants payment.mined
 }
 
 // New returns a settler.
@@ -89,7 +95,7 @@ func New(config stack.Config, parts Parts) *Settler {
 	if parts.Wait == nil {
 		parts.Wait = Sleep
 	}
-	return &Settler{Config: config, Parts: parts}
+	return &Settler{Config: config, Parts: parts, named: map[webhook.Owner]naming{}}
 }
 
 // rules returns the rules of the moment, less than settings.MaxAge old, or why there are

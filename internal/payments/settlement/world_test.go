@@ -55,6 +55,7 @@ type world struct {
 
 	made   []payment.ID
 	events map[string]bool // published
+	named  bool            // the merchant wants payment.mined
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -237,6 +238,11 @@ func (w *world) Nodes(context.Context) (chain.Nodes, error) {
 		nodes = append(nodes, interpose.Node{Node: w.peer, Around: w.around})
 	}
 	return nodes, w.Call("Nodes")
+}
+
+func (w *world) Named(context.Context, webhook.Owner, string) (named bool, err error) {
+	err = w.around(context.Background(), interpose.Call{Op: "Named"}, func(context.Context) { named = w.named })
+	return named, err
 }
 
 func (w *world) Publish(_ context.Context, e webhook.Event) error {

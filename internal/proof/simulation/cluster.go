@@ -312,6 +312,11 @@ func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ t
 	return *active, nil
 }
 
+// Named implements settlement.Events: every second merchant wants to know what is mined.
+func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, error) {
+	return oracle.WantsMined(o.Merchant), c.scheduler.Around(ctx, interpose.Call{Op: "Named", Args: o.Merchant}, func(context.Context) {})
+}
+
 // Publish implements settlement.Events.
 func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
 	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })

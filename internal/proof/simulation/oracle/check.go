@@ -342,6 +342,9 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 		if settled && len(events) == 0 && len(o.past) == 0 && !r.operators() {
 			o.Violate(Announced, "the end of %s was never announced", r.Key)
 		}
+		if settled && !p.Onchain.IsZero() && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.TxHash, 0) {
+			o.Violate(Announced, "that %s is mined was never announced", r.Key)
+		}
 	}
 	for _, kind := range []string{"payment.confirmed", "payment.failed"} {
 		id := payment.EventID(r.ID(), kind)

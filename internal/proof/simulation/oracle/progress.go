@@ -1,11 +1,14 @@
 package oracle
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
@@ -72,12 +75,42 @@ func (o *Oracle) Sees(run string, id wallet.ID, seen *wallet.Progress) {
 		for node, shown := range q.chains {
 			for nonce := seen.Mined.First; nonce <= last; nonce++ {
 				block, _ := seen.Mined.Of(nonce)
-				if hash, in := shown.Used(id.Address, nonce); shown == nil || in != block || !o.ours(hash) {
+				hash, in := shown.Used(id.Address, nonce)
+				if shown == nil || in != block || !o.ours(hash) {
 					o.Violate(ProgressHolds, "%s is stored as mined in block %d, and %s had it in %d", at(id, nonce), block, node, in)
+				}
+				if p, err := o.known(hash); err == nil && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.TxHash, block) {
+					o.Violate(Announced, "%s is stored as mined in block %d before that was published", at(id, nonce), block)
 				}
 			}
 		}
 		return
 	}
 	o.Violate(ProgressHolds, "%s is stored as mined, and no node was asked for it", at(id, last))
+}
+
+// WantsMined reports whether a merchant has an endpoint that names payment.mined.
+func WantsMined(merchant string) bool {
+	return merchant != "" && merchant != payment.Operator && (merchant[len(merchant)-1]-'0')%2 == 1
+}
+
+// told reports whether a payment was published as mined in a block; 0: in any.
+func (o *Oracle) told(tx chain.Hash, block uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, events := range o.events {
+		var e struct {
+			Data struct {
+				Hash     chain.Hash        `json:"tx_hash"`
+				Progress *payment.Progress `json:"progress"`
+			} `json:"data"`
+		}
+		if events[0].Type != webhook.PaymentMined || json.Unmarshal(events[0].Body, &e) != nil || e.Data.Hash != tx {
+			continue
+		}
+		if p := e.Data.Progress; p != nil && p.Block != nil && (block == 0 || *p.Block == block) {
+			return true
+		}
+	}
+	return false
 }
