@@ -30,6 +30,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -371,6 +372,17 @@ type payments struct {
 	fail   error // of the store
 	nonce  uint64
 	got    []payment.Request
+
+	walletReads int
+	unreadable  bool // the wallets
+}
+
+// Wallet implements httpapi.WalletFinder.
+func (s *payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	if s.walletReads++; s.unreadable {
+		return wallet.Wallet{}, store.ErrUnreadable
+	}
+	return s.Store.Wallet(ctx, id)
 }
 
 func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result, error) {

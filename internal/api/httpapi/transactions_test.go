@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
@@ -345,4 +346,40 @@ func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	body := strings.Replace(string(b[12:]), old, replacement, 1)
 	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))
+}
+
+// TestProgressOfPayments: every answer about a pending payment shows what the last round saw of its
+// wallet, which is read once for all of them; if it cannot be read, none is shown as mined. A final
+// payment has no progress.
+func TestProgressOfPayments(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"progress":{"stage":"committed","block_number":null,"blocks_left":null}`)
+	a.payTimes(1, 30)
+	p := a.first()
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	seen := wallet.Progress{Head: 9, Depth: new(uint64(12)), Sent: 20,
+		Mined: wallet.Mined{First: 0, Runs: []wallet.Run{{Block: 7, Count: 5}}}}
+	must(t, a.payments.Store.Open(t.Context(), wallet.Wallet{ID: id}))
+	_, err := a.payments.Store.Claim(t.Context(), id, "run", a.now, a.now, &seen)
+	must(t, err)
+	const mined = `"progress":{"stage":"mined","block_number":7,"blocks_left":10}`
+	a.get("/transaction/"+exampleHash).want(t, 200, mined)
+	a.get("/transactions?idempotency_key=k").want(t, 200, mined)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, mined)
+	a.get("/transactions", "Accept: text/csv").want(t, 200, `wei,"{""stage"":""sent"",""block_number"":null,""blocks_left"":null}"`)
+	a.payments.walletReads = 0
+	page := a.get("/transactions?limit=100")
+	page.want(t, 200)
+	if n := strings.Count(page.body, mined); n != 5 || a.payments.walletReads != 1 {
+		t.Errorf("%d are mined, after %d reads of their wallet: %s", n, a.payments.walletReads, page.body)
+	}
+	a.payments.unreadable = true
+	if page := a.get("/transactions?limit=100"); strings.Count(page.body, `"stage":"committed"`) != 31 {
+		t.Errorf("the wallet cannot be read: %d %s", page.status, page.body)
+	}
+	a.payments.unreadable = false
+	p, err = p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 7}, a.now)
+	must(t, err)
+	must(t, a.payments.Finish(t.Context(), p))
+	a.get("/transaction/"+p.TxHash.String()).want(t, 200, `"progress":null`)
 }

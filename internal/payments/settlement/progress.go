@@ -61,9 +61,10 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	if p.ConfirmationRule.Tag == "" {
 		seen.Depth = &p.ConfirmationRule.Depth
 	}
-	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	least, txs := p.least().Mined, slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	for _, s := range txs {
 		in, agreed := placed(s, known)
+		agreed = agreed && s.Nonce < least
 		switch {
 		case len(before.Runs) > 0 && s.Nonce+1 < before.Next():
 			continue
