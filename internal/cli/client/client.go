@@ -152,8 +152,15 @@ type Payment struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"failure"`
+	Progress *Progress         `json:"progress"` // nil once final
 	Metadata map[string]string `json:"metadata"`
 	Entries  []Order           `json:"payments"` // of a batch
+}
+
+// A Progress is how far a pending payment has come.
+type Progress struct {
+	Stage string `json:"stage"`
+	Block uint64 `json:"block_number"` // 0 unless it is mined
 }
 
 // Send asks once for a payment. An empty idempotency key is not sent, and then a

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,9 +180,14 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 	return group.Wait()
 }
 
-// progress shows on the terminal how many rows are done.
+// progress shows on the terminal how many rows are done, or of no rows, how far the pending ones
+// have come.
 func (p *payout) progress(title string, done, rows int) {
 	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	if rows == 0 {
+		fmt.Fprintf(os.Stderr, "\r%s: %s  ", title, p.stages())
 		return
 	}
 	end := ""
@@ -188,6 +195,23 @@ func (p *payout) progress(title string, done, rows int) {
 		end = "\n"
 	}
 	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
+}
+
+// stages counts the pending rows by how far they have come.
+func (p *payout) stages() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counts := map[string]int{}
+	for _, r := range p.rows {
+		if r.status == "pending" && r.stage != "" {
+			counts[r.stage]++
+		}
+	}
+	var parts []string
+	for _, stage := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[stage], stage))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // payAll pays every row that has no payment yet.
@@ -228,6 +252,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
+		p.progress("Waiting", 0, 0)
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -239,7 +264,10 @@ func (p *payout) noted(r *payRow, made client.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.status, r.hash, r.onChain, r.block = made.Status, made.Hash, made.OnChain, made.Block
-	r.problem = strings.TrimSpace(made.Failure.Code + " " + made.Failure.Message)
+	r.problem, r.stage = strings.TrimSpace(made.Failure.Code+" "+made.Failure.Message), ""
+	if made.Progress != nil {
+		r.stage = strings.ReplaceAll(made.Progress.Stage, "_", " ")
+	}
 }
 
 // lost keeps why a row has no payment that the API knows.
@@ -301,15 +329,21 @@ func (p *payout) ended(out io.Writer) error {
 		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
 			confirmed = sum
 		}
-		same := func(i int) bool { return p.rows[i].status == r.status && p.rows[i].problem == r.problem }
-		if r.problem == "" || i > 0 && same(i-1) {
+		problem := func(r *payRow) string {
+			if strings.HasPrefix(r.stage, "waiting") {
+				return r.stage
+			}
+			return r.problem
+		}
+		same := func(i int) bool { return p.rows[i].status == r.status && problem(p.rows[i]) == problem(r) }
+		if problem(r) == "" || i > 0 && same(i-1) {
 			continue
 		}
 		lines, end := fmt.Sprint("line ", r.line), i
 		for ; end+1 < len(p.rows) && same(end+1); end++ {
 			lines = fmt.Sprintf("lines %d to %d", r.line, p.rows[end+1].line)
 		}
-		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
+		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, problem(r))
 	}
 	if counts["confirmed"] == len(p.rows) {
 		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals),
