@@ -45,14 +45,14 @@ type Crash struct {
 // Crashes are by the step that the payment has reached last. A process that dies once a
 // payment is mined or published leaves nothing that was not there before.
 var Crashes = [Steps][]Crash{
-	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay",
-		"the next request under its key, if that could begin it now, or nobody: no money can move"},
+	Prepared: {{"before the reservation", "a PREPARED payment, for which no money can move",
+		"the next request with its key, if it still passes every check; otherwise nobody"},
 		{"between reserve and commit", "a reservation",
 			"a request under the key, which takes it over, or check-receipts, which commits the payment"}},
 	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
 		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
 	Sent: {{"between a stored bump and its broadcast", "one more attempt",
-		"check-receipts sends it; receipts are asked for all attempts"}},
+		"check-receipts sends it, and reads the receipts of all attempts"}},
 	Mined: {},
 	Final: {{"between the end and its event", "a final payment with its pending transaction",
 		"the next run publishes the same event, then deletes the pending transaction"}},

@@ -72,7 +72,7 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
-		s.logf("bad", "A webhook arrived whose signature is not the endpoint's.")
+		s.logf("bad", "A webhook arrived with a wrong signature.")
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -100,7 +100,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	s.mu.Lock()
 	r := s.rowOf(id)
 	r.Asked += times
-	if s.logf("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
+	if s.logf("ask", "%d × POST /send-payment with Idempotency-Key %s", times, o.Key); !r.Ours {
 		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
 	}
 	s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Sandbox) again(id payment.ID, times int) error {
 	r := s.rows[id]
 	if r == nil || !r.Ours {
 		s.mu.Unlock()
-		return fmt.Errorf("the page did not ask for payment %q: only its merchant has the key to ask again", id)
+		return fmt.Errorf("the page did not send payment %q: only its merchant can send it again", id)
 	}
 	o := order{r.To, r.Amount, r.Key}
 	s.mu.Unlock()
@@ -136,23 +136,23 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	case err == nil:
 		r.Answers++
 		if r.Hash != "" && r.Hash != p.Hash {
-			s.logf("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+			s.logf("bad", "%s got two hashes, %s and %s", o.Key, r.Hash, p.Hash)
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
 		s.byHash[p.Hash] = id
 		return true
 	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
-		s.logf("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
+		s.logf("ask", "%s got %d %s", o.Key, refusal.Status, refusal.Body)
 		if r.Hash == "" {
 			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
 		}
 		return true
 	case answered:
 		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
-		s.logf("ask", "%s was answered %s: ask again", o.Key, r.Answer)
+		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
+		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and retries with the same key", o.Key)
 	}
 	return false
 }
@@ -186,7 +186,7 @@ func (s *Sandbox) heal() (err error) {
 	s.acting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.logf("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
+	s.logf("fault", "Everything works again. Clients retry unanswered requests, and check-receipts runs.")
 	for _, r := range s.order {
 		if r.Ours && r.Answers == 0 && !r.Refused {
 			o, id := order{r.To, r.Amount, r.Key}, r.ID

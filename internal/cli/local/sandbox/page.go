@@ -69,7 +69,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case times < 1 || times > 50:
-		err = fmt.Errorf("times %d: ask 1 to 50 times at once", times)
+		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
 		id, err = s.pay(asked.order, times)
 	case asked.Do == "again":
@@ -81,7 +81,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
 	default:
-		err = fmt.Errorf("do %q: want pay, again, break, mend or settle", asked.Do)
+		err = fmt.Errorf("do %q: use pay, again, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
