@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // ErrNotReady reports findings that would fail the deployment, or leave it without
@@ -55,13 +57,13 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := deployed.LoadAWS(ctx, options...)
 	if err != nil {
-		return fmt.Errorf("loading the AWS configuration: %w", err)
+		return err
 	}
 	who, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("asking AWS who you are (set AWS_PROFILE, or run aws configure): %w", err)
+		return fmt.Errorf("asking AWS who you are: %w", err)
 	}
 	you, err := arn.Parse(aws.ToString(who.Arn))
 	if err != nil {
