@@ -201,7 +201,7 @@ func keysIn(file string) ([]string, error) {
 		}
 	}
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("--wallet-file %s: it has no key", file)
+		return nil, fmt.Errorf("--wallet-file %s has no key; write one private key per line", file)
 	}
 	return texts, nil
 }

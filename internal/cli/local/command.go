@@ -112,7 +112,7 @@ func free(byMake bool, addresses ...address) error {
 	if len(taken) > 1 {
 		are = "are"
 	}
-	return fmt.Errorf("%s %s taken: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), are, advice)
+	return fmt.Errorf("%s %s taken; stop the other remit, or use free ports with %s", strings.Join(taken, " and "), are, advice)
 }
 
 // toTheEnd lets next answer whether or not the client still waits, as a Lambda function does.

@@ -70,7 +70,7 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 }
 
 // errBehind reports tables that were kept while the embedded chain was not.
-var errBehind = errors.New("the tables know payments of an embedded chain that is gone: start with --fresh to delete them, or " +
+var errBehind = errors.New("the tables know payments of an embedded chain that is gone; add --fresh to delete them, or " +
 	"keep a chain with remit chain and name it with --rpc")
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet

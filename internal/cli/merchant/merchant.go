@@ -28,7 +28,7 @@ func join(ctx context.Context, c *client.Client, name string) error {
 	var err error
 	c.Key, err = c.CreateKey(ctx, name)
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusForbidden {
-		return fmt.Errorf("creating a merchant: %w: make a key with remit keys create and pass --key", err)
+		return fmt.Errorf("creating a merchant: %w; make a key with remit keys create and pass it with --key", err)
 	}
 	if err != nil {
 		return fmt.Errorf("creating a merchant: %w", err)
@@ -39,7 +39,7 @@ func join(ctx context.Context, c *client.Client, name string) error {
 // explained returns err, or the advice to start a stack if none listens.
 func explained(err error, c *client.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s: start a stack there with remit local, or say where one is", c.URL)
+		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
 	}
 	return err
 }

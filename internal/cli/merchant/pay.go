@@ -25,14 +25,14 @@ type Pay struct {
 	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: give one to pay last month's rows again."`
-	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
-	DryRun      bool          `help:"Read the file, show what would be paid, and pay nothing."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again, as for another month."`
+	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all or none. A run keeps the mode in which it began."`
+	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
-	Concurrency int           `default:"16" help:"How many requests are made at once."`
+	Concurrency int           `default:"16" help:"Requests at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
-	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
+	Patience    time.Duration `default:"2m" help:"How long to retry a row without an answer."`
 	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
@@ -145,7 +145,7 @@ func (p *payout) read(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: %d rows cannot be paid, so nothing was:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+		return fmt.Errorf("%s: nothing was paid; correct or remove %d rows:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
 	}
 	p.rows = rows
 	return nil
@@ -206,7 +206,7 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 	case err == nil:
 		p.noted(r, made)
 	case answered && shut(refusal):
-		return fmt.Errorf("%w: no row can be paid with this key", err)
+		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case answered && refusal.Status < 500 && !again(refusal):
 		p.lost(r, refused, refusal.Detail())
 	default:

@@ -251,7 +251,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	kind, faults := faultsOf(refusal, len(rows))
 	switch {
 	case shut(refusal):
-		return false, fmt.Errorf("%w: no row can be paid with this key", err)
+		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case kind == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
 		if err = p.look(ctx, true); err != nil {

@@ -15,9 +15,9 @@ import (
 
 // Deny is `remit deny`.
 type Deny struct {
-	Add    change.Command[denyAdd]    `cmd:"" help:"Pay this recipient no more."`
-	Remove change.Command[denyRemove] `cmd:"" help:"Let payments go to it again."`
-	List   denyList                   `cmd:"" help:"Show every recipient that is not paid."`
+	Add    change.Command[denyAdd]    `cmd:"" help:"Refuse payments to a recipient."`
+	Remove change.Command[denyRemove] `cmd:"" help:"Allow payments to a recipient again."`
+	List   denyList                   `cmd:"" help:"List the blocked recipients."`
 }
 
 type denyAdd struct {

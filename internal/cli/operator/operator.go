@@ -32,22 +32,22 @@ import (
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet    Wallet           `cmd:"" help:"Keys that pay."`
+	Wallet    Wallet           `cmd:"" help:"The wallets that pay."`
 	Keys      Keys             `cmd:"" help:"Merchants' API keys."`
-	Merchants Merchants        `cmd:"" help:"Merchants: who they are, suspensions, limits."`
-	Payment   Payment          `cmd:"" help:"Look into a payment."`
-	Batch     Batch            `cmd:"" help:"The contract that pays many in one transaction."`
-	Deny      Deny             `cmd:"" help:"Recipients that are not paid."`
+	Merchants Merchants        `cmd:"" help:"Merchants, suspensions and limits."`
+	Payment   Payment          `cmd:"" help:"Show or redact a payment."`
+	Batch     Batch            `cmd:"" help:"The contract that pays batches."`
+	Deny      Deny             `cmd:"" help:"Blocked recipients."`
 	Settings  setting.Commands `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
-	Webhooks  Webhooks         `cmd:"" help:"Deliveries that failed."`
-	Recover   Recover          `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
-	Audit     audit.Command    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
-	AuditLog  change.Log       `cmd:"" help:"What operators did, and who: every command that changed anything."`
+	Webhooks  Webhooks         `cmd:"" help:"Failed deliveries of webhooks."`
+	Recover   Recover          `cmd:"" help:"Recover payments that the tables have lost, from the chain."`
+	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain, including the wallets' ether. Fails on any difference."`
+	AuditLog  change.Log       `cmd:"" help:"List every command of operators that changed anything."`
 	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Console   console.Command  `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
+	Console   console.Command  `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks."`
 	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
-	Rollback  rollback.Command `cmd:"" help:"Put the functions of the last deployment back to the versions before it; cancel one under way."`
-	Doctor    doctor.Command   `cmd:"" help:"Examine a stack and report each problem with its remedy."`
+	Rollback  rollback.Command `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way."`
+	Doctor    doctor.Command   `cmd:"" help:"Check a stack and print the fix for each problem."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an
@@ -121,7 +121,7 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 			*file = filepath.Join(typed.Dir, *file)
 		}
 	}
-	return parsed.Run()
+	return Advised(parsed.Run())
 }
 
 // ask leaves a change that was not consented to beforehand to another request, after the

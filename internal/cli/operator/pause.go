@@ -44,7 +44,7 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wall
 		}
 		missing[id], w.ID = err, id
 		if w.Paused == wallet.RetiredReason {
-			return nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+			return nil, nil, fmt.Errorf("wallet %s is retired for good; use another", id.Address)
 		}
 		ws = append(ws, w)
 	}
@@ -88,7 +88,7 @@ type walletPause struct {
 // the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
-		return none, errors.New("--reason is empty: give the reason, for the operator who finds the wallet paused")
+		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
 	}
 	ws, missing, err := c.wallets(ctx, d)
 	if err != nil {
@@ -150,7 +150,7 @@ func after(n int, err error) error {
 	if n == 0 {
 		return err
 	}
-	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // no refusal
+	return fmt.Errorf("after %d wallets: %v; run it again", n, err) //nolint:errorlint // no refusal
 }
 
 type walletResume struct{ pausing }
@@ -189,7 +189,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			return none, err
 		}
 		if v.Mined > w.NextNonce {
-			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
 				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,

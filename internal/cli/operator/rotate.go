@@ -17,9 +17,9 @@ import (
 )
 
 type walletRotate struct {
-	Address token.Address `arg:"" help:"The wallet whose place a new one takes."`
+	Address token.Address `arg:"" help:"The wallet to replace."`
 	KMS     bool          `name:"kms" help:"Make the new key in AWS KMS."`
-	Wait    time.Duration `default:"30m" help:"How long to wait for what is under way. Given again, the command goes on from where it was."`
+	Wait    time.Duration `default:"30m" help:"How long to wait for payments under way. Run the command again to continue."`
 }
 
 // Change makes the successor, moves half of what the wallet can spend there, and once that
@@ -179,8 +179,8 @@ func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to movin
 			return err
 		}
 		if w.Balance.IsZero() && !coins.IsZero() || w.Gas.IsZero() && !gas.IsZero() {
-			return fmt.Errorf("%w: it has not arrived (if remit export --merchant operator shows that the transfer failed, remit wallet "+
-				"move does it)", settlement.ErrUnsettled)
+			return fmt.Errorf("%w: it has not arrived; if remit export --merchant operator shows that the transfer failed, run remit "+
+				"wallet move", settlement.ErrUnsettled)
 		}
 		return nil
 	})

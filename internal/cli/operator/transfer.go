@@ -23,8 +23,8 @@ import (
 // A moving is the command line of a command that moves coins out of a wallet.
 type moving struct {
 	Address token.Address `arg:"" help:"The wallet that pays."`
-	To      token.Address `required:"" placeholder:"ADDRESS" help:"Who gets it: another wallet, a treasury, an exchange's deposit address."`
-	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command moves. Given again with the same one it moves nothing more, and reports how far it is."`
+	To      token.Address `required:"" placeholder:"ADDRESS" help:"The receiver: another wallet, or an address outside the stack."`
+	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer. With the same name, the command moves nothing twice and reports the progress."`
 }
 
 type walletMove struct {
@@ -85,11 +85,11 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 	}
 	r, _ := wallets.Find(address)
 	if r.State != wallet.Draining {
-		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address,
+		return fmt.Errorf("%s is not draining; run remit wallet drain %s first", address,
 			address)
 	}
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address,
+		return fmt.Errorf("%w: processes may pay from %s for %v more; run this again then", settlement.ErrUnsettled, address,
 			left.Round(time.Second))
 	}
 	id := d.WalletID(address)
@@ -113,7 +113,7 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 		}
 	}
 	if others > 0 {
-		return fmt.Errorf("%w: %s has %d payments under way: wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
+		return fmt.Errorf("%w: %s has %d payments under way; wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 				continue
 			}
 			if err != nil {
-				return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
+				return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
 			}
 			rows = append(rows, dossier.RowOf(p))
 			text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
@@ -193,7 +193,7 @@ func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dis
 		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet", dispatch.ErrInProgress), err)
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same --key", dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
 			return p, err
@@ -217,7 +217,7 @@ func wholes(text string, decimals int) (token.Amount, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	amount, err := token.ParseAmount(strings.TrimLeft(whole+fraction+strings.Repeat("0", max(0, decimals-len(fraction))), "0"))
 	if len(fraction) > decimals || err != nil || amount.IsZero() {
-		return amount, fmt.Errorf("%q is no amount of whole tokens above zero with at most %d digits behind the point, such as 12.5", text,
+		return amount, fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text,
 			decimals)
 	}
 	return amount, nil

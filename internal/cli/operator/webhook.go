@@ -14,8 +14,8 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List the events that an endpoint never received in a window of time."`
-	Resend change.Command[webhookResend] `cmd:"" help:"Send all of that again."`
+	Failed webhookFailed                 `cmd:"" help:"List the events of a period that an endpoint never received."`
+	Resend change.Command[webhookResend] `cmd:"" help:"Resend the events that failed lists."`
 }
 
 // A window is a span of time of one endpoint's deliveries.

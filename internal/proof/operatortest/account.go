@@ -70,7 +70,7 @@ func (a *Account) Remit(line string) (string, error) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	err = parsed.Run()
+	err = operator.Advised(parsed.Run())
 	a.Printed += fmt.Sprintln(out.String(), err)
 	return out.String(), err
 }

@@ -24,9 +24,9 @@ import (
 // Command is `remit audit`.
 type Command struct {
 	deployed.Target
-	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or the time from which on blocks count: 2026-01-31T00:00:00Z."`
-	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last block that every node calls final."`
-	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
+	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or a time such as 2026-01-31T00:00:00Z."`
+	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or a time after it. 0 is the last block that every node calls final."`
+	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent yourself with a wallet's key; not reported. May be repeated."`
 	NoEther bool            `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	CSV     bool            `name:"csv" help:"Write the sums as CSV."`
 }
@@ -124,7 +124,7 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	slices.SortFunc(a.wallets, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
 	if len(a.wallets) == 0 {
-		return errors.New("the stack has no wallet yet: there is nothing to audit")
+		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
 	nodes, _, err := a.Deployment.Nodes(ctx)
 	if err != nil {
@@ -146,9 +146,9 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch timed := !a.line.To.At.IsZero(); {
 	case timed && a.report.To == 0:
-		return errors.New("--to is before the chain's first block: name a later time")
+		return errors.New("--to is before the chain's first block; name a later time")
 	case timed && a.report.To > final:
-		return fmt.Errorf("--to is later than block %d, the last block that every node calls final: wait, or leave --to out", final)
+		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
 	case timed:
 		a.report.To--
 	default:
@@ -156,9 +156,9 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to %d is beyond block %d, the last block that every node calls final: wait, or leave --to out", last, final)
+		return fmt.Errorf("--to %d is beyond block %d, the last that every node calls final; wait, or leave --to out", last, final)
 	case first > last:
-		return fmt.Errorf("--from %d is beyond block %d, the last one of this audit", first, last)
+		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}
 	return nil
 }
@@ -371,7 +371,7 @@ func (a *auditor) answer() error {
 		err = a.Show(a.report, a.text())
 	}
 	if n := len(a.Differences); n > 0 && err == nil {
-		err = fmt.Errorf("%d differences between the tables and the chain:\n%s", n, strings.Join(a.lines(), "\n"))
+		err = fmt.Errorf("%d differences between the tables and the chain; find their meaning in docs/operate.md#audit-and-export:\n%s", n, strings.Join(a.lines(), "\n"))
 	}
 	return err
 }

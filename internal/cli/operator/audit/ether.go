@@ -53,7 +53,7 @@ func (a *auditor) weigh(ctx context.Context) error {
 	}
 	for _, w := range a.wallets {
 		if err := a.weighWallet(ctx, w); err != nil {
-			return fmt.Errorf("%w (--no-ether leaves the ether out)", err)
+			return fmt.Errorf("%w; add --no-ether to leave the ether out", err)
 		}
 	}
 	return nil

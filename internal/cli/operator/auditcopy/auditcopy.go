@@ -38,7 +38,7 @@ type entry struct {
 }
 
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (do you have the right logs:PutLogEvents of " +
+var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (check that you have the right logs:PutLogEvents of " +
 	"remit policies?)")
 
 // both is an audit log with a copy.
@@ -65,7 +65,7 @@ func (l both) Append(ctx context.Context, e store.Act) error {
 		LogEvents: []types.InputLogEvent{{Timestamp: aws.Int64(e.At.UnixMilli()), Message: aws.String(string(text))}},
 	})
 	if err == nil && out.RejectedLogEventsInfo != nil {
-		err = errors.New("it takes no entry of this time: set the clock of this machine")
+		err = errors.New("it takes no entry of this time; set the clock of this machine")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUncopied, err)
@@ -140,10 +140,10 @@ func (c *Copy) Compare(ctx context.Context, table store.AuditLog) (found string,
 	}
 	inTable, inCopy := unlike(c.table, entries, copies, time.Now())
 	if len(inTable) > 0 {
-		err = fmt.Errorf("only the table has %s", strings.Join(inTable, ", "))
+		err = fmt.Errorf("only the table has %s; find in CloudTrail who deleted the copy", strings.Join(inTable, ", "))
 	}
 	if len(inCopy) > 0 {
-		err = errors.Join(err, fmt.Errorf("only %s has %s", c.group, strings.Join(inCopy, ", ")))
+		err = errors.Join(err, fmt.Errorf("only %s has %s; find in CloudTrail who changed the table", c.group, strings.Join(inCopy, ", ")))
 	}
 	return fmt.Sprintf("%d entries, %d of them copied", len(entries), len(copies)), err
 }

@@ -92,7 +92,7 @@ func Recorded(ctx context.Context, args []string, ask func(yes bool, consequence
 }
 
 // errUnrecorded reports a command whose context is not Recorded's.
-var errUnrecorded = errors.New("nothing was changed: the audit log does not know the command")
+var errUnrecorded = errors.New("nothing was changed: the command has no entry in the audit log; report this bug")
 
 // recorded makes a change between two entries of the audit log. One that cannot be logged
 // changes nothing. A crash leaves the command as begun.
@@ -146,7 +146,7 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 }
 
 // ErrDeclined reports that the operator did not consent.
-var ErrDeclined = errors.New("nothing was done")
+var ErrDeclined = errors.New("nothing was done; answer y to go on, or add --yes")
 
 // Ask shows the consequences of a command and asks for consent. Without a
 // terminal to ask on, consent is --yes.
@@ -156,7 +156,7 @@ func Ask(yes bool, consequences string) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return fmt.Errorf("%w: add --yes to do it without being asked", ErrDeclined)
+		return ErrDeclined
 	}
 	fmt.Fprint(os.Stderr, "Go on? [y/N] ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

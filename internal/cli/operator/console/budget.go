@@ -83,7 +83,7 @@ var reads = []string{
 }
 
 // errNoRead reports a call of AWS that was not made, since it is none of reads.
-var errNoRead = errors.New("the console only reads")
+var errNoRead = errors.New("the console only reads; report this bug")
 
 // reading returns cfg for clients whose every attempt of a call is counted, and who can
 // make no call but reads.

@@ -45,7 +45,7 @@ func HasCode(ctx context.Context, node chain.Node, at token.Address, code []byte
 	case len(got) == 0:
 		return fmt.Errorf("%s: %w at %s", node, ErrNoCode, at)
 	case !bytes.Equal(got, code):
-		return fmt.Errorf("%s: the contract at %s is another one: its code differs", node, at)
+		return fmt.Errorf("%s has other code at %s; do not pay through it", node, at)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 
-	Table map[string]string `placeholder:"KIND=NAME" help:"Take this table in place of the stack's own, which a restore has made; KIND is keys, payments or webhooks."`
+	Table map[string]string `placeholder:"KIND=NAME" help:"Use this restored table instead of the stack's own; KIND is keys, payments or webhooks."`
 }
 
 // A Deployment is a stack as a command sees it.
@@ -108,12 +108,12 @@ func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (a
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind := range t.Table {
 		if tableOutputs[kind] == "" {
-			return nil, fmt.Errorf("--table %s=…: a table is one of keys, payments and webhooks", kind)
+			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
 		}
 	}
 	if here, ok := ctx.Value(localKey{}).(*Local); ok {
 		if len(t.Table) > 0 {
-			return nil, errors.New("--table is for a stack on AWS: remit local chooses its tables itself")
+			return nil, errors.New("--table is for a stack on AWS; remove it")
 		}
 		return here.deployment(t, out), nil
 	}
@@ -126,7 +126,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
 	}
 	if len(found.Stacks) != 1 {
-		return nil, fmt.Errorf("there is no stack %s", t.Stack)
+		return nil, fmt.Errorf("there is no stack %s; choose one with --stack", t.Stack)
 	}
 	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
 		Outputs: map[string]string{}, Parameters: map[string]string{}}
@@ -210,7 +210,7 @@ func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, ol
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	value, err := d.RPC(ctx)
 	if errors.Is(err, ErrNoValue) {
-		err = fmt.Errorf(`%w: put {"urls":["https://…"]} into it (docs/deploy.md)`, err)
+		err = fmt.Errorf(`%w; put {"urls":["https://…"]} into it (docs/deploy.md#nodes)`, err)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -22,7 +22,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 		return nil
 	}
 	if m.At, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return fmt.Errorf("%q is neither the number of a block nor a time such as 2026-01-31T18:30:00Z", text)
+		return fmt.Errorf("%q is not a block or a time; use a number, or a time such as 2026-01-31T18:30:00Z", text)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (m Moment) First(ctx context.Context, nodes chain.Nodes, last uint64) (uint
 	case m.At.IsZero():
 		return m.Block, nil
 	case m.At.After(time.Now()):
-		return 0, fmt.Errorf("%s is yet to come: is that the time zone that you mean?", m.At.Format(time.RFC3339))
+		return 0, fmt.Errorf("%s is in the future; check the time zone", m.At.Format(time.RFC3339))
 	}
 	return nodes.FirstSince(ctx, m.At, last)
 }

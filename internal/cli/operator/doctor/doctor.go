@@ -39,7 +39,7 @@ const calls = 100
 // Command is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
 type Command struct {
 	deployed.Target
-	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
+	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
 }
 
 // A finding is the result of one check.

@@ -22,14 +22,14 @@ import (
 // Command is `remit policies`.
 type Command struct {
 	deployed.Target
-	Role string `arg:"" optional:"" help:"Print the policy of this role alone."`
+	Role string `arg:"" optional:"" help:"Print only the policy of this role."`
 }
 
 // Run prints the policies of the roles of docs/operate.md, which name the stack's own
 // resources. Every role is given beside RemitReader.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment, out io.Writer) error {
 	if d.Account == nil {
-		return errors.New("a stack of remit local has no roles: whoever started it may do all")
+		return errors.New("a stack of remit local has no roles; run this with the --stack of a stack on AWS")
 	}
 	list, err := d.Account.Resources(ctx)
 	if err != nil {
