@@ -70,7 +70,7 @@ type chainFund struct {
 	RPC     string        `name:"rpc" default:"http://127.0.0.1:8545" env:"REMIT_CHAIN" help:"The embedded chain's JSON-RPC URL; other chains are refused."`
 }
 
-// Run gives and waits until all is mined.
+// Run sends the money and waits until it is mined.
 func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

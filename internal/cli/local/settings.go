@@ -68,8 +68,8 @@ const reservationAge = 5 * time.Second
 const registryAge = 5 * time.Second
 
 // servesPage reports whether the page is served: to this machine only, since its
-// buttons break the stack, and where the stack has a chain of its own that may be
-// broken and that tells which payment a transfer is.
+// buttons break the stack, and only with the embedded chain, and with the payment's id in
+// each transfer.
 func (s *Settings) servesPage() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
@@ -98,8 +98,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 // asFlags has the flags by which settings are called here.
 var asFlags = strings.NewReplacer("AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
 
-// closed refuses what is open to strangers or without limits on a main network, as a live
-// stack does.
+// closed refuses a main network with public keys or without limits, as a live stack does.
 func (s *Settings) closed(chainID uint64) error {
 	open := s.initial().Unset()
 	if s.KeyCreation == "public" {
@@ -123,11 +122,11 @@ func (s *Settings) initial() settings.Settings {
 	return initial
 }
 
-// byFlags is who stored settings that flags chose.
+// byFlags is the author of settings from flags.
 const byFlags = "remit local"
 
-// write stores what the flags choose as the first settings, and in place of what flags
-// chose before. Settings that a command has changed since are kept, with a warning.
+// write stores the settings from the flags as the first version, or in place of earlier ones
+// from flags. Settings that a command has changed since are kept, with a warning.
 func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
 	if err != nil {

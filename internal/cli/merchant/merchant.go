@@ -1,6 +1,5 @@
-// Package merchant has the commands that stand where a merchant stands: outside
-// the API, with an API key and a receiver of webhooks. They know a stack only by
-// its URL.
+// Package merchant has the commands of a merchant, who has an API key and a receiver of
+// webhooks. They know a stack only by its URL.
 package merchant
 
 import (
@@ -19,8 +18,8 @@ func connect(url, key string) *client.Client {
 	return &client.Client{URL: strings.TrimSuffix(url, "/"), Key: key}
 }
 
-// join gives the client the key of a new merchant, unless it has one already. A
-// stack may leave the making of keys to its operator.
+// join gives the client the key of a new merchant, unless it has a key. It fails on a stack
+// where only operators make keys.
 func join(ctx context.Context, c *client.Client, name string) error {
 	if c.Key != "" {
 		return nil

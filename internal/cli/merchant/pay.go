@@ -44,9 +44,8 @@ const (
 	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
 )
 
-// An Incomplete is the end of a run in which not every row was confirmed. Its exit
-// code is 2 if what is left is pending, and 1 if any row was refused, failed or is
-// not known.
+// An Incomplete reports a run in which not every row was confirmed. Its exit code is 2 if the
+// other rows are pending, and 1 if any row was refused, failed or is unknown.
 type Incomplete struct {
 	Rows   int            // of the file
 	Counts map[string]int // rows of each status
@@ -89,8 +88,8 @@ type payout struct {
 	written time.Time  // when the results were written last
 }
 
-// Run reads the whole file, shows what it will pay, asks, and pays. It writes what
-// became of each row to a file beside it, FILE.results.csv, as it goes.
+// Run reads the whole file, shows the payments, asks for consent, and pays. It keeps the
+// outcome of each row in FILE.results.csv.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
 	if err := p.read(ctx); err != nil {
@@ -151,8 +150,8 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// each does something for every row that is chosen, many at once, and shows how far
-// it is. The first error ends it.
+// each calls a function for every chosen row, several at once, and shows the progress. The
+// first error ends it.
 func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
 	var rows []*payRow
 	for _, r := range p.rows {
@@ -234,7 +233,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	}
 }
 
-// noted keeps a payment as the API returns it.
+// noted stores a payment as the API returns it.
 func (p *payout) noted(r *payRow, made client.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,15 +241,14 @@ func (p *payout) noted(r *payRow, made client.Payment) {
 	r.problem = strings.TrimSpace(made.Failure.Code + " " + made.Failure.Message)
 }
 
-// lost keeps why a row has no payment that the API knows.
+// lost stores why a row has no payment.
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.status, r.problem = status, problem
 }
 
-// inProgress reports whether an Idempotency-Key was taken on and its payment is not
-// signed: it may be made.
+// inProgress reports whether a payment was accepted and is not signed: it may be made.
 func inProgress(err error) bool {
 	refusal, ok := errors.AsType[*client.Problem](err)
 	return ok && refusal.Status == http.StatusConflict && refusal.Code == "idempotency_in_progress"
@@ -261,15 +259,14 @@ func shut(refusal *client.Problem) bool {
 	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }
 
-// again reports whether a refusal asks for the same request again: under the same
-// Idempotency-Key that is always safe.
+// again reports whether a refusal asks for a retry, which is always safe with the same
+// Idempotency-Key.
 func again(refusal *client.Problem) bool {
 	return refusal.Status >= 500 || refusal.Status == http.StatusTooManyRequests || inProgress(refusal)
 }
 
-// retried makes a request until it has an answer that another request would not
-// change, for so long at most. It waits as long as the API asks, and otherwise twice
-// as long each time, from half a second to half a minute.
+// retried repeats a request until its answer is final or the time is over. It waits as long
+// as the API asks, and otherwise twice as long each time, from half a second to half a minute.
 func retried[T any](ctx context.Context, patience time.Duration, do func() (T, error)) (T, error) {
 	end := time.Now().Add(patience)
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
@@ -293,7 +290,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	}
 }
 
-// ended sums the run up.
+// ended summarizes the run.
 func (p *payout) ended(out io.Writer) error {
 	counts, confirmed := map[string]int{}, token.Amount{}
 	for i, r := range p.rows {

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A payRow is one row of a file of payments, and what became of its payment.
+// A payRow is one row of a file of payments, with the outcome of its payment.
 type payRow struct {
 	line      int // where the row begins in the file, from 1
 	to        token.Address
@@ -33,7 +33,7 @@ type payRow struct {
 	problem string // why it was refused, failed, or is not known
 }
 
-// order is what the row asks for.
+// order returns the request of the row.
 func (r *payRow) order() client.Order {
 	return client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
 }
@@ -130,7 +130,7 @@ func payKey(content string, number int) string {
 	return "pay-" + hex.EncodeToString(sum[:16])
 }
 
-// oneOf returns the one of the names that the header has.
+// oneOf returns the only one of the names that the header has.
 func oneOf(column map[string]int, names ...string) (string, error) {
 	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
 	if len(have) != 1 {

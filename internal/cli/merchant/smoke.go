@@ -50,7 +50,7 @@ type smoke struct {
 	idempotency string // the payment's key
 }
 
-// errStep reports a step that did not go as it should.
+// errStep reports a failed step.
 var errStep = errors.New("smoke test failed")
 
 // Run goes from key to webhook, step by step. It reports the steps on standard

@@ -54,7 +54,7 @@ type batchApprove struct {
 }
 
 // Change gives the allowance, to the contract alone whose code every node has. An allowance
-// ends whatever the nodes answer.
+// can end even if nodes disagree.
 func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	amount := token.Amount{}
 	switch c.Amount {
@@ -85,9 +85,9 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 			d.Allowed(now)))
 }
 
-// call is the change of calling a contract, which is brought to its commit. It is
-// judged by its status alone: whether the contract is there, or the allowance is given,
-// doctor reads from the chain.
+// call returns the change that calls a contract, up to the commit. Only the transaction's
+// status counts as the result; doctor reads from the chain whether the contract exists and
+// the allowance was given.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (none change.Change, err error) {
 	if c.Key == "" {

@@ -25,7 +25,7 @@ type denyAdd struct {
 	Reason  string        `required:"" help:"Why; shown in the list only, never to merchants."`
 }
 
-// Change denies a recipient.
+// Change blocks a recipient.
 func (c denyAdd) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" || c.Address.IsZero() {
 		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")

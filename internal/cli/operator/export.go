@@ -62,8 +62,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	return nil
 }
 
-// payments yields the merchant's payments, or all there are, of no time in
-// particular.
+// payments yields the payments of a merchant, or of all merchants, unordered.
 func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {

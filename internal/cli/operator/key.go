@@ -49,7 +49,7 @@ func registry(d *deployed.Deployment) *apikey.Registry {
 	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
 }
 
-// keyAnswer shows a new key, this once.
+// keyAnswer shows a new key, for the only time.
 func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 	if err != nil {
 		return change.Answer{}, err
@@ -74,7 +74,7 @@ type restrictions struct {
 	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
-// request returns the flags as a request, or which of them cannot be used.
+// request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request() (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
@@ -107,7 +107,7 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-// Change makes the key and announces it to the merchant's webhooks.
+// Change makes the key and publishes it to the merchant's webhooks.
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
@@ -214,8 +214,8 @@ type keyRevokeAll struct {
 	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there."`
 }
 
-// Change ends keys that a restore has brought back to life, or a merchant's. A crash leaves
-// some of them alive, and the command is run again: a key that has ended stays so.
+// Change ends restored keys, or a merchant's keys. After a crash some keys still work: run the
+// command again, which skips ended keys.
 func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		return c.ofMerchant(ctx, d)
@@ -263,8 +263,8 @@ func endedAnswer(ended []string) change.Answer {
 	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
 }
 
-// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
-// key may make others.
+// ofMerchant revokes the merchant's keys until none is valid, because a key can make others
+// until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := registry(d).Operator(ctx, c.Merchant, "")
 	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+

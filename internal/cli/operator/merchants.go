@@ -56,7 +56,7 @@ func (r merchantRow) String() string {
 
 var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
 
-// rowOf reads the terms of the merchant whose keys these are.
+// rowOf reads the terms of the merchant that owns keys.
 func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchantRow, error) {
 	row := merchantRow{ID: keys[0].MerchantID, Name: keys[0].MerchantName}
 	for _, k := range keys {
@@ -163,7 +163,7 @@ type merchantSuspend struct {
 	Reason string `required:"" help:"Why; shown in lists and in the audit log, and not to the merchant."`
 }
 
-// Change suspends a merchant. One that is suspended gets the new reason.
+// Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
 		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")

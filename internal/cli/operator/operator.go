@@ -1,7 +1,7 @@
 // Package operator has the commands for a stack on AWS or in a process of this machine.
-// They reach its tables, secrets and queues with the rights of the person who runs them
-// (package deployed), and change it in one way alone (package change). A private key goes
-// from a person to a secret of its own, and to no output; remit recover alone reads any.
+// They use the rights of the person who runs them (package deployed) and change a stack only
+// through package change. They store a private key in its own secret and never print it; only
+// remit recover reads keys.
 package operator
 
 import (
@@ -124,8 +124,8 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 	return Advised(parsed.Run())
 }
 
-// ask leaves a change that was not consented to beforehand to another request, after the
-// operator was asked.
+// ask refuses a change without consent. The client then asks the operator and sends the
+// command again with --yes.
 func (e *response) ask(yes bool, consequences string) error {
 	e.Consequences, e.Asks = consequences, !yes
 	if !yes {
@@ -135,7 +135,7 @@ func (e *response) ask(yes bool, consequences string) error {
 }
 
 // Elsewhere returns the URL of the stack on this machine that a command is about,
-// "" for a stack on AWS and for a command that is about none.
+// "" for a stack on AWS and for commands without a stack.
 func Elsewhere(parsed *kong.Context) string {
 	for _, flag := range parsed.Flags() {
 		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {

@@ -22,9 +22,8 @@ type pausing struct {
 	All     bool          `help:"Every wallet that is not retired."`
 }
 
-// wallets reads the records of the wallets that the command is about. Of all
-// wallets, one without a record, or with an unreadable one, is there with its ID alone;
-// missing has its wallet.ErrUnknown or store.ErrUnreadable.
+// wallets reads the records of the command's wallets. With --all, a wallet without a readable
+// record has only its ID; missing has its wallet.ErrUnknown or store.ErrUnreadable.
 func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
 	ids := []wallet.ID{d.WalletID(c.Address)}
 	if c.All == (c.Address != token.Address{}) {
@@ -51,8 +50,7 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wall
 	return ws, missing, nil
 }
 
-// everyWallet names the wallets that are not retired. A registration without an address
-// is none.
+// everyWallet names the wallets that are not retired. It skips registrations without an address.
 func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
 	wallets, err := d.Wallets(ctx)
 	for _, r := range wallets {
@@ -144,8 +142,8 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 	return c.answer(reason, ws, did), nil
 }
 
-// after is the error of a command that has changed n wallets before: then a refusal
-// is none any more.
+// after returns the error of a command that already changed n wallets, so that a refusal no
+// longer means "nothing was changed".
 func after(n int, err error) error {
 	if n == 0 {
 		return err
@@ -155,10 +153,10 @@ func after(n int, err error) error {
 
 type walletResume struct{ pausing }
 
-// Change resumes wallets, after it has shown the nonces of the chain and of the
-// tables. It resumes none while the chain is ahead of one. Where the chain is behind the
-// tables it only forgets the final block that the nodes lack: the next run of
-// check-receipts takes their chain for the right one, and resumes the wallets that fit it.
+// Change shows the nonces of chain and tables, then resumes wallets, or none while the chain
+// is ahead of one. If the chain is behind the tables, it only deletes the final block that the
+// nodes lack: the next run of check-receipts accepts their chain, and resumes the wallets that
+// fit it.
 // With --all, a wallet whose record cannot be read stays as it is.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, missing, err := c.wallets(ctx, d)

@@ -23,8 +23,8 @@ type paymentName struct {
 
 type paymentRedact struct{ paymentName }
 
-// Change erases a payment's words, once its event is published: until then the event
-// may be published again, in the same bytes. It may be run again.
+// Change erases a payment's reference and metadata once its event is published: until then
+// the event may be published again, with the same bytes. It is safe to repeat.
 func (c paymentRedact) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	p, err := dossier.Find(ctx, d, c.What, c.Merchant)
 	if err != nil {

@@ -37,7 +37,7 @@ type recovering struct {
 	Resume bool            `help:"Resume the wallets, if every transfer belongs to a payment."`
 }
 
-// A recovered is the account of a recovery.
+// A recovered is the report of a recovery.
 type recovered struct {
 	Wallets int          `json:"wallets"`
 	Noops   int          `json:"nonces_used_up"`
@@ -112,7 +112,7 @@ func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	return err
 }
 
-// recovery puts the parts together as check-receipts has them.
+// recovery wires the parts as check-receipts does.
 func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}, nil
 }
 
-// read reads the key of a wallet, which is read once.
+// read reads the key of a wallet, once.
 func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 	return func(a token.Address) keyring.Read {
 		var mu sync.Mutex

@@ -29,7 +29,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		"No new payment will use wallet %s within minutes. Payments under way are finished; then run remit wallet retire.")
 }
 
-// become is the change of a wallet from a state to another.
+// become returns the change of a wallet from one state to another.
 func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State,
 	consequences string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)

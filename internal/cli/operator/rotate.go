@@ -25,8 +25,8 @@ type walletRotate struct {
 // Change makes the successor, moves half of what the wallet can spend there, and once that
 // has arrived drains the wallet, sweeps it and retires it, each by the command of that
 // name. A wallet is rotated once in its life, so the keys of its transfers follow from
-// its address, and the successor's registration names it: the same command goes on
-// wherever one has stopped, and moves nothing twice.
+// its address, and the successor's registration names it: after a crash the same command
+// continues, and moves nothing twice.
 func (c walletRotate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	old, _, err := c.find(ctx, d)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c walletRotate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}}, nil
 }
 
-// do makes the change of another command, to which the operator has agreed already.
+// do makes the change of another command, without asking again.
 func do(ctx context.Context, d *deployed.Deployment, line change.Line) error {
 	step, err := line.Change(ctx, d)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c walletRotate) keyOf(d *deployed.Deployment, step string, coin token.Toke
 
 func (c walletRotate) key(step string) string { return "rotate/" + c.Address.String() + "/" + step }
 
-// rotate does what is left to do.
+// rotate runs the remaining steps.
 func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wallet.Registration) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
@@ -133,7 +133,7 @@ func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wa
 }
 
 // fund moves half of what the wallet can spend, and returns when the successor can
-// spend it. The halves are those of the first time.
+// spend it. A repeated run moves the same amounts.
 func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to moving) error {
 	w, err := d.Payments.Wallet(ctx, d.WalletID(c.Address))
 	if errors.Is(err, wallet.ErrUnknown) { // it has never paid, and all that it has can be spent

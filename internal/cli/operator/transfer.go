@@ -76,8 +76,8 @@ func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none c
 	return c.move(ctx, d, transfers)
 }
 
-// settled returns an error unless the wallet is drained, for so long that every process
-// knows, and has no payments under way but own.
+// settled returns an error unless every process knows that the wallet is draining, and it
+// has no payments under way except own.
 func settled(ctx context.Context, d *deployed.Deployment, address token.Address, own []payment.ID) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -126,14 +126,13 @@ func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) d
 
 const (
 	// underWay is how long a command waits for check-receipts, which runs every minute,
-	// to sign what the command has reserved, and between is how long from one try to
-	// the next.
+	// to sign the reserved transfers, and between is the pause between two tries.
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// move is the change of transfers, each of which it brings to its commit. A sweep moves all of both
-// assets, and leaves out an asset that the wallet does not hold. A crash leaves reserved transfers,
-// which are made, and others, which are not; the same command carries them on.
+// move returns the change that makes transfers, up to their commits. A sweep moves both assets in
+// full, and skips an asset that the wallet lacks. After a crash, reserved transfers are made and
+// others are not; the same command continues.
 func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
 	if c.Key == "" {
 		return none, errors.New("--key is empty: give a name for what this command moves, such as sweep-2026-11")
@@ -183,8 +182,8 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 	}}, nil
 }
 
-// await gives a transfer until it is committed. Coins that have just arrived are
-// spendable after the next run of check-receipts.
+// await repeats a transfer until it is committed. Coins that have just arrived can be spent
+// after the next run of check-receipts.
 func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
 	for until := time.Now().Add(underWay); ; {
 		p, err := dispatcher.Move(ctx, t)

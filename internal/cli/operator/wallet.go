@@ -43,9 +43,9 @@ type walletCreate struct {
 }
 
 // Change makes a key, stores it and registers the wallet, in this order. If it stops
-// between, the key is stored and nobody knows the address: the next command registers
-// that wallet too, and makes another only if the first was at work less than a minute
-// ago, since another operator's may be.
+// between, the key is stored without a registered wallet: the next command registers that
+// wallet too. It makes another key only if the stored key is less than a minute old, because
+// another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.KMS {
 		return addKMS(d, "", c.replaces)
@@ -121,10 +121,9 @@ func adds(d *deployed.Deployment, kind string) string {
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
 }
 
-// add stores a key, if there is one, and registers its wallet and others whose keys are
-// stored. A key that is not certainly stored is not registered; one whose registration
-// is unknown is registered by the next command. The last of the wallets takes the place
-// of replaces.
+// add stores a key, if there is one, and registers its wallet and all others with stored keys.
+// It registers no key that may not be stored; the next command repeats a registration with an
+// unknown outcome. The last of the wallets replaces the wallet replaces.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key, replaces token.Address,
 	kind string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
@@ -158,10 +157,10 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 	}}, nil
 }
 
-// addKMS registers the wallet of a key in KMS, after it has made one if name is empty and
-// has let the functions sign with it. If it stops after the first, remit wallet import
-// --kms does the rest, also for a wallet that is registered. Whether a key was made in a
-// call without an answer is unknown: the error describes how to find it.
+// addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty,
+// and lets the functions sign with it. If it stops after the first, remit wallet import
+// --kms does the rest, also for a wallet that is registered. If a call to make a
+// key has no answer, the error describes how to find the key.
 func addKMS(d *deployed.Deployment, name string, replaces token.Address) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
@@ -283,7 +282,7 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, b.String())
 }
 
-// read reads the parts of a row that the tables hold, none of a wallet that has not paid.
+// read reads the parts of a row from the tables, which have none for a wallet that has not paid.
 func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	id := d.WalletID(r.Address)
 	w, err := d.Payments.Wallet(ctx, id)

@@ -28,10 +28,10 @@ const (
 	Steps // how many there are
 )
 
-// Once stands for the time of a step that was reached, when nobody knows it.
+// Once stands for the unknown time of a step that was reached.
 const Once = -1
 
-// NotCounted stands for the transfers of a payment where nobody counts them on the chain.
+// NotCounted stands for a number of transfers that the page does not count.
 const NotCounted = -1
 
 // A Crash describes the state left when a process dies at a step, and who repairs it, in the
@@ -43,7 +43,7 @@ type Crash struct {
 }
 
 // Crashes are by the step that the payment has reached last. A process that dies once a
-// payment is mined or published leaves nothing that was not there before.
+// payment is mined or published leaves nothing new.
 var Crashes = [Steps][]Crash{
 	Prepared: {{"before the reservation", "a PREPARED payment, for which no money can move",
 		"the next request with its key, if it still passes every check; otherwise nobody"},
@@ -81,7 +81,7 @@ type Row struct {
 	At      [Steps]int64  `json:"at"`    // when it reached each step, or Once; 0: not yet
 }
 
-// Learn takes over a stored payment but for its steps.
+// Learn copies a stored payment, except its steps.
 func (r *Row) Learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
 	if len(p.Entries) > 1 {
@@ -126,7 +126,7 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
-// A Line is one of the log of events.
+// A Line is one line of the log.
 type Line struct {
 	N    int    `json:"n"`
 	At   int64  `json:"at"`
@@ -134,7 +134,7 @@ type Line struct {
 	Text string `json:"text"`
 }
 
-// A Timeline is all that tables, nodes and the log of webhooks have of a payment.
+// A Timeline is everything that tables, nodes and the log of webhooks have of a payment.
 type Timeline struct {
 	Payment    Row         `json:"payment"`
 	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know

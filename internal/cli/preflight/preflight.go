@@ -1,6 +1,6 @@
-// Package preflight finds out before a deployment what CloudFormation would find
-// out halfway through it: a missing log role, too small a quota, policies that let
-// nobody publish. It only reads, and prints the commands that mend each finding.
+// Package preflight finds problems that would fail a deployment halfway: a missing log role,
+// too small a quota, topics without a policy. It only reads, and prints the commands that fix
+// each finding.
 package preflight
 
 import (
@@ -107,7 +107,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// A warning is a finding that preflight cannot judge, or that may be mended afterwards.
+// A warning is a finding that preflight cannot judge, or that can be fixed afterwards.
 type warning string
 
 // Error implements error.
@@ -124,7 +124,7 @@ func indented(commands string) string {
 	return b.String()
 }
 
-// logRole looks for the role by which API Gateway writes access logs. It belongs to the
+// logRole checks the role with which API Gateway writes access logs. It belongs to the
 // account and region, and a stage with access logs is refused without it.
 func (f *flight) logRole(ctx context.Context) (string, error) {
 	found, err := apigateway.NewFromConfig(f.aws).GetAccount(ctx, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
-// A breakage is one thing that a person can break.
+// A breakage is one fault that a person can cause.
 type breakage struct {
 	ID    string `json:"id"`
 	Group string `json:"group"`
@@ -53,7 +53,7 @@ func named(name string) func(*Sandbox) *fault.Habit {
 	return func(*Sandbox) *fault.Habit { return fault.HabitNamed(name) }
 }
 
-// dear is the base fee, in wei, below which a fifty-fold would be noticed by no
+// dear is the base fee, in wei, below which fifty times as much would not delay a
 // payment: the embedded chain's own falls to nothing when it is idle.
 const dear = 1_000_000_000
 
@@ -205,7 +205,7 @@ func (s *Sandbox) armed(cut fault.Cut) error {
 	return nil
 }
 
-// over notes that a breakage has struck, and is over.
+// over notes that a breakage has happened and ended.
 func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -79,15 +79,15 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// An order is what the page asks for.
+// An order is a payment that the page requests.
 type order struct {
 	To     string `json:"to"`
 	Amount string `json:"amount"` // in the token's smallest unit
 	Key    string `json:"key"`
 }
 
-// pay asks for a payment so many times at once, and returns its id at once. An order
-// whose key was used before has to be the same as then: the API refuses another.
+// pay sends several requests for a payment at once, and returns its id without waiting. An
+// order with a used key must be the same as before: the API refuses another.
 func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	amount, err := token.ParseAmount(o.Amount)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	return id, nil
 }
 
-// again asks for a payment that the page asked for before.
+// again repeats the request for a payment of the page.
 func (s *Sandbox) again(id payment.ID, times int) error {
 	s.mu.Lock()
 	r := s.rows[id]
@@ -124,8 +124,8 @@ func (s *Sandbox) again(id payment.ID, times int) error {
 	return err
 }
 
-// ask makes one request, and reports whether it was answered for good. Without an
-// answer the outcome is unknown.
+// ask makes one request, and reports whether its answer is final. Without an answer the
+// outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	p, err := s.api.Send(ctx, client.Order{To: o.To, Amount: json.Number(o.Amount)}, o.Key)
 	refusal, answered := errors.AsType[*client.Problem](err)
@@ -157,7 +157,7 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	return false
 }
 
-// pursue asks until the answer is for good, as every client should.
+// pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
 		sleep(ctx, pause)
@@ -174,8 +174,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// heal ends every breakage, asks again for every payment of the page that has no
-// answer, and starts check-receipts, which finishes the others.
+// heal ends every breakage, retries every unanswered request of the page, and starts
+// check-receipts, which finishes the other payments.
 func (s *Sandbox) heal() (err error) {
 	s.acting.Lock()
 	for i := range breakages {
@@ -197,8 +197,8 @@ func (s *Sandbox) heal() (err error) {
 	return errors.Join(err, s.Hint(s.ctx))
 }
 
-// serve has the API answer a request for a payment, in a process that may end on the
-// way. A request that does not come to the place of the cut leaves it to the next one.
+// serve lets the API answer a request for a payment, in a process that may die on the way. If
+// the request does not reach the cut, the next one does.
 func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	cut := s.cut

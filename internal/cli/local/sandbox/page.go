@@ -51,7 +51,7 @@ func (s *Sandbox) Facts() any {
 		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
 }
 
-// do carries out what a button asks for.
+// do runs the action of a button.
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Do    string     `json:"do"`
@@ -90,7 +90,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	page.Write(w, map[string]any{"id": id})
 }
 
-// errUnknown is for a person who looks for a payment that is none.
+// errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
 // Timeline implements page.Source.

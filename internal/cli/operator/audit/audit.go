@@ -55,7 +55,7 @@ type daySum struct {
 	Fees    token.Amount  `json:"fees_wei"`
 }
 
-// A difference is a fact on which the tables and the chain are not of one mind.
+// A difference is a fact on which the tables and the chain disagree.
 type difference struct {
 	Kind    string        `json:"kind"`
 	Wallet  token.Address `json:"wallet"`
@@ -90,8 +90,7 @@ type auditor struct {
 	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
 }
 
-// An entry is a payment in the tables, and those of its transfers that were not found
-// on the chain so far.
+// An entry is a payment in the tables, with the transfers not yet found on the chain.
 type entry struct {
 	payment.Payment
 	left []chain.Transfer
@@ -163,8 +162,7 @@ func (a *auditor) open(ctx context.Context) error {
 	return nil
 }
 
-// chunk is how many blocks one request covers. A node that takes fewer is asked for
-// fewer.
+// chunk is how many blocks one request covers; smaller for a node that takes fewer.
 const chunk = 10_000
 
 // readChain reads the transfers out of the wallets and sources.
@@ -340,7 +338,7 @@ func (a *auditor) sum(kind string, wallet token.Address, at time.Time) *daySum {
 	return a.sums[key]
 }
 
-// plus adds amounts that are on one chain, and so never above all there is.
+// plus adds amounts of one chain, whose sum cannot overflow.
 func plus(a token.Amount, more ...token.Amount) token.Amount {
 	for _, b := range more {
 		sum, err := a.Add(b)

@@ -114,7 +114,7 @@ func (a *auditor) receive(sum *etherSum, opening token.Amount) {
 }
 
 // ofWallet returns the transactions of a wallet in the audit's blocks, in nonce order. Nonces
-// that neither a transfer nor the tables name are looked for on the chain.
+// named by no transfer and no table are searched on the chain.
 func (a *auditor) ofWallet(ctx context.Context, w token.Address) ([]chain.MinedTx, error) {
 	var first uint64
 	var err error

@@ -1,5 +1,5 @@
 // Package auditcopy copies the audit log to CloudWatch Logs. Operators may add to the
-// copy, and neither change nor delete what is there.
+// copy, but not change or delete its entries.
 package auditcopy
 
 import (
@@ -95,8 +95,8 @@ func (c *Copy) entries(ctx context.Context) (all []entry, err error) {
 // delay is how old an entry of the table is that CloudWatch Logs must show.
 const delay = 5 * time.Minute
 
-// unlike names the entries that the table and its copy do not share. The copy holds
-// nothing of before its first entry, and of other tables what a restored one may lack.
+// unlike names the entries that only one of table and copy has. The copy has nothing from
+// before its first entry; it also has entries of other tables, which a restored table may lack.
 func unlike(table string, entries []store.Act, copies []entry, now time.Time) (inTable, inCopy []string) {
 	id := func(e store.Act) string {
 		e.At = e.At.UTC()
@@ -127,8 +127,8 @@ func unlike(table string, entries []store.Act, copies []entry, now time.Time) (i
 	return inTable, inCopy
 }
 
-// Compare finds the entries that the log in the table and its copy do not share. It reads
-// the copy first: the table has every entry before.
+// Compare finds the entries that only the table or only its copy has. It reads the copy
+// first, because an entry reaches the table first.
 func (c *Copy) Compare(ctx context.Context, table store.AuditLog) (found string, err error) {
 	copies, err := c.entries(ctx)
 	if err != nil {

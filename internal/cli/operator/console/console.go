@@ -32,7 +32,7 @@ type Command struct {
 	Calls  int    `default:"60" help:"Most calls to AWS and nodes in any minute, retries included."`
 }
 
-// Bounds of a console. One that may not make the calls of a single timeline is of no use.
+// Bounds of a console, which must at least afford one timeline.
 const (
 	leastCalls = 20
 	findWithin = 15 * time.Second // how long it looks into a payment

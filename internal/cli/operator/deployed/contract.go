@@ -15,7 +15,7 @@ import (
 var ErrNoCode = errors.New("there is no contract")
 
 // EveryNodeHas returns nil if each configured node has the code at an address. A missing answer is
-// an error, since that node may know better. It returns ErrNoCode if no node has a contract there.
+// an error, since that node may differ. It returns ErrNoCode if no node has a contract there.
 func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {

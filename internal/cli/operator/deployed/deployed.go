@@ -1,6 +1,6 @@
 // Package deployed has what a stack is and how to reach it: its tables, secrets, queues,
-// nodes, settings and resources, on AWS or in this process. It asks nobody and decides
-// nothing: the commands above it do.
+// nodes, settings and resources, on AWS or in this process. It makes no decisions; the
+// commands do.
 package deployed
 
 import (
@@ -55,7 +55,7 @@ type Deployment struct {
 	Transport http.RoundTripper // carries requests to nodes; nil: a transport that repeats and keeps connections
 }
 
-// Tables are where a stack keeps what it knows.
+// Tables are the stores of a stack.
 type Tables struct {
 	Payments store.Store
 	AuditLog store.AuditLog
@@ -87,8 +87,7 @@ var ErrNoValue = errors.New("the secret has no value yet")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// LoadAWS returns the configuration that the AWS CLI would use, with credentials that were
-// there a moment ago. The SDK's warnings are not printed.
+// LoadAWS returns the configuration that the AWS CLI would use, after it has found credentials. The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
 	if err != nil {
@@ -186,8 +185,8 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is how old a key without a registration is that no command is about to
-// register any more.
+// interrupted is the age from which a key without a registration was left by an interrupted
+// command.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys are stored and that are not registered,

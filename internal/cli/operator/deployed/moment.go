@@ -28,7 +28,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 }
 
 // First returns the first block of the Moment and later: by its time, one up to the
-// block behind last. A time that is yet to come is an error.
+// block after last. A time in the future is an error.
 func (m Moment) First(ctx context.Context, nodes chain.Nodes, last uint64) (uint64, error) {
 	switch {
 	case m.At.IsZero():

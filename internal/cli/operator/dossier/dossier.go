@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Dossier is all that the tables and the nodes have about one payment.
+// A Dossier is everything that tables and nodes have about one payment.
 type Dossier struct {
 	ID         payment.ID     `json:"id"`
 	State      payment.State  `json:"state"`

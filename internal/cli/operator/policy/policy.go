@@ -26,7 +26,7 @@ type Command struct {
 }
 
 // Run prints the policies of the roles of docs/operate.md, which name the stack's own
-// resources. Every role is given beside RemitReader.
+// resources. Every role also needs RemitReader.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment, out io.Writer) error {
 	if d.Account == nil {
 		return errors.New("a stack of remit local has no roles; run this with the --stack of a stack on AWS")
@@ -144,8 +144,8 @@ func named(a *deployed.Account, list []deployed.Resource) (r resources, err erro
 	return r, errors.Join(append(errs, err)...)
 }
 
-// Of returns the policy of every role. Allow alone is narrowed, so that a person may
-// have several; none may change what the audit log has.
+// Of returns the policy of every role. Policies only allow and never deny, so that a person
+// may have several; none may change entries of the audit log.
 func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[string]Policy, error) {
 	r, err := named(a, list)
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 // live is the alias that callers of a function use.
 var live = "live"
 
-// errNoOlder reports a release that cannot be put back.
+// errNoOlder reports a release that cannot be rolled back.
 var errNoOlder = errors.New("nothing was changed")
 
 // A rollback is the way back from a release: the last deployment, whether it has ended or not.

@@ -15,8 +15,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 )
 
-// readsVariable is the variable of a function's environment that says which settings its
-// code understands (settings.Code). Code of before there was one obeys its environment.
+// readsVariable is the variable with the settings that a function's code understands
+// (settings.Code). Older code lacks it and obeys its environment.
 const readsVariable = "READS"
 
 // permitted returns why the older versions must not run on the stored settings: one does not

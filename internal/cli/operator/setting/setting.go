@@ -219,9 +219,9 @@ type writing struct {
 	loosened map[Table]string // what allows more than before
 }
 
-// apply stores the next version of each table, one after the other, each if nobody has
-// stored another since it was read. Between two the first alone is stored; the command
-// is then given again. Afterwards it publishes what allows more than before.
+// apply stores the next version of each table, one after the other, each only if no other was
+// stored since it was read. A crash between them leaves only the first stored: run the command
+// again. Then it publishes the settings that allow more than before.
 func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	who, err := w.Who(ctx)
 	if err != nil {
@@ -251,9 +251,8 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	return change.Answer{JSON: done, Text: text}, w.announce(ctx, stored, by)
 }
 
-// writeOne stores the next version of a table. Of a write whose answer is lost the store
-// may say that somebody else has stored another: the version is read again and known by
-// its author and time.
+// writeOne stores the next version of a table. After a lost answer, the store may report a
+// conflict with this very write: it reads the version again and compares author and time.
 func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error {
 	err := t.write(ctx, by)
 	if !errors.Is(err, store.ErrChanged) {
@@ -273,7 +272,7 @@ func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error
 	return fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind(), err)
 }
 
-// announce publishes what allows more than before.
+// announce publishes the settings that allow more than before.
 func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
 	if loosened == "" {
 		return nil
@@ -396,7 +395,7 @@ type apply struct {
 	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys, although the last apply did not write it."`
 }
 
-// Change replaces the settings, unless somebody has changed them by hand since the last apply.
+// Change replaces the settings, unless an operator has changed them by hand since the last apply.
 func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	values, err := settingsFile(c.File)
 	if err != nil {
