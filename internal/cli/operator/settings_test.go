@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
 			"!a live stack makes no payment without limits; set AmountMaximum, DailyLimit"},
-		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done; answer y to go on, or add --yes"},
+		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done; answer y"},
 		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},

@@ -192,7 +192,8 @@ func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dis
 		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same --key", dispatch.ErrInProgress), err)
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same --key",
+				dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
 			return p, err

@@ -20,7 +20,8 @@ type Traffic struct {
 // Check returns an error if an argument is out of range.
 func (t Traffic) Check(rate float64) error {
 	if !(rate > 0) || rate > 1e6 || !(t.Merchants >= 1) || !(t.Amount >= 0) || !(t.Hours > 0) {
-		return errors.New("a number is out of range; use --rate above 0 and at most 1000000, --merchants from 1, --amount from 0, --hours above 0")
+		return errors.New("a number is out of range; use --rate above 0 and at most 1000000, --merchants from 1, " +
+			"--amount from 0, --hours above 0")
 	}
 	return nil
 }

@@ -369,7 +369,8 @@ func (a *auditor) answer() error {
 		err = a.Show(a.report, a.text())
 	}
 	if n := len(a.Differences); n > 0 && err == nil {
-		err = fmt.Errorf("%d differences between the tables and the chain; find their meaning in docs/operate.md#audit-and-export:\n%s", n, strings.Join(a.lines(), "\n"))
+		err = fmt.Errorf("%d differences between the tables and the chain; find their meaning in "+
+			"docs/operate.md#audit-and-export:\n%s", n, strings.Join(a.lines(), "\n"))
 	}
 	return err
 }

@@ -123,7 +123,8 @@ func (r *rollback) plan(ctx context.Context) error {
 		return err
 	}
 	if len(r.moves) == 0 && r.status != stacks.StackStatusUpdateInProgress {
-		return fmt.Errorf("%w: no function runs a version of the deployment of %s; check with remit doctor what runs", errNoOlder, r.began.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: no function runs a version of the deployment of %s; check with remit doctor what runs",
+			errNoOlder, r.began.UTC().Format(time.RFC3339))
 	}
 	return r.permitted(ctx, tables)
 }
