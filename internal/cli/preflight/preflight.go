@@ -107,7 +107,6 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 // A warning is a finding that preflight cannot judge, or that may be mended afterwards.
 type warning string
 
-// Error implements error.
 func (w warning) Error() string { return string(w) }
 
 func indented(commands string) string {
