@@ -42,13 +42,13 @@ func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 // endpoints here have no store.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
-	log := webhook.NewLog(nil, nil, time.Now, nil)
+	log, tester := webhook.NewLog(nil, nil, time.Now, nil), webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)
 	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
 	for path, e := range map[string]httpapi.Endpoint{
 		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(hooks),
 		"POST /webhooks/%s/delete 404 webhook":                          httpapi.DeleteWebhook(hooks),
 		"POST /webhooks/%s/rotate-secret 404 webhook":                   httpapi.RotateWebhookSecret(hooks),
-		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)),
+		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(tester),
 		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(log),
 		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(log),
 		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(log),

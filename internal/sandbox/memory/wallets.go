@@ -108,7 +108,9 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, e
 // Wallets implements store.Wallets.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	return answer(ctx, s, func() (wallet.Registry, error) {
-		registry := slices.SortedFunc(maps.Values(s.registry), func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		registry := slices.SortedFunc(maps.Values(s.registry), func(a, b wallet.Registration) int {
+			return bytes.Compare(a.Address[:], b.Address[:])
+		})
 		return slices.DeleteFunc(registry, func(r wallet.Registration) bool { return r.ChainID != chainID }), nil
 	})
 }
