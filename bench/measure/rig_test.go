@@ -106,7 +106,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler, r.batches = httpapi.SendPayment(rand.Text, dispatcher, c.Token()), httpapi.SendPayments(rand.Text, dispatcher, c.Token())
+	r.handler, r.batches = httpapi.SendPayment(dispatcher, c.Token()), httpapi.SendPayments(dispatcher, c.Token())
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})

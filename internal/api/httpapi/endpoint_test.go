@@ -97,7 +97,7 @@ func TestOurFailures(t *testing.T) {
 	}{
 		{"a store that is down", func(a *api) answered { a.payments.fail = errBroken; return a.get("/transaction/" + exampleHash) }},
 		{"a store that is down while a key is checked", func(a *api) answered {
-			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, func() string { return "req-1" }, httpapi.ListWebhooks(nil, a.hooks.Registry))
+			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, httpapi.ListWebhooks(a.hooks.Registry))
 			return a.get("/webhooks")
 		}},
 		{"a stored payment that cannot be read", func(a *api) answered {
@@ -107,7 +107,7 @@ func TestOurFailures(t *testing.T) {
 		{"a panic", func(a *api) answered { *a.hooks.Registry = webhook.Registry{}; return a.get("/webhooks") }},
 		{"facts that cannot be had", func(a *api) answered { a.sandbox = errBroken; return a.get("/sandbox") }},
 		{"a body that cannot be written", func(a *api) answered {
-			e := httpapi.Sandbox(func() string { return "req-1" }, func(context.Context) (any, error) { return func() {}, nil })
+			e := httpapi.Sandbox(func(context.Context) (any, error) { return func() {}, nil })
 			return a.serve(e, newRequest(a.T, "GET", "/sandbox", ""))
 		}},
 	} {
@@ -120,7 +120,7 @@ func TestOurFailures(t *testing.T) {
 			if got.status != 500 || got.body != `{"detail":"Internal Server Error","code":"internal_error"}` {
 				t.Errorf("%d %s", got.status, got.body)
 			}
-			if !strings.Contains(log.String(), "request_id=req-") {
+			if !strings.Contains(log.String(), "request_id="+got.header.Get("X-Request-Id")) {
 				t.Errorf("logged %q, without the request", log.String())
 			}
 		})

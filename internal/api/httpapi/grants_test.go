@@ -100,11 +100,10 @@ func TestARevokedKeyMakesNoKey(t *testing.T) {
 	k, err := a.keys.Revoke(t.Context(), by, id)
 	must(t, err)
 	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
-	newID := func() string { return "req-1" }
 	for path, e := range map[string]httpapi.Endpoint{
-		"/api-keys":                   httpapi.IssueAPIKey(newID, a.keys, a.hooks),
-		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(newID, a.keys, a.hooks),
-		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(newID, a.keys),
+		"/api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
+		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
+		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
 	} {
 		r := a.request("POST", path, "{}")
 		a.serve(e, r.WithContext(apikey.WithPrincipal(r.Context(), remembered))).want(t, 401)

@@ -53,7 +53,7 @@ func concrete(path string) string {
 // method itself, and trusts only the caller in its context.
 func TestSingleEndpoint(t *testing.T) {
 	a := newAPI(t)
-	e := httpapi.ListWebhooks(func() string { return "req-1" }, a.hooks.Registry)
+	e := httpapi.ListWebhooks(a.hooks.Registry)
 	caller := apikey.Principal{MerchantID: a.merchant, KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
 	for _, test := range []struct {
 		name, method, path string

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
@@ -45,17 +46,20 @@ func TestOthersTransactions(t *testing.T) {
 
 	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
-	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
+	e := httpapi.GetTransaction(a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
+	e = httpapi.GetTransaction(prepared{merchant: a.merchant})
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }
 
 // prepared finds a payment that is not signed, which no store should.
-type prepared struct{ merchant string }
+type prepared struct {
+	store.Payments
+	merchant string
+}
 
 func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
 	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
@@ -67,12 +71,12 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{})
+	e := httpapi.ListTransactions(recovered{})
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
 // recovered finds a payment that was found on the chain.
-type recovered struct{}
+type recovered struct{ store.Store }
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
 	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6},
