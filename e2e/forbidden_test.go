@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestForbidden tries, under each function's role, the acts that a thief would
@@ -167,20 +169,12 @@ func (s *stack) as(t *testing.T, role string) aws.Config {
 	t.Helper()
 	admin := s.Administrator()
 	roles := iam.NewFromConfig(admin)
-	found, err := roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = roles.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: aws.String(
+	found := must.Get(roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role}))(t)
+	_, err := roles.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"AWS":"*","Service":"lambda.amazonaws.com"}}]}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := sts.NewFromConfig(admin).AssumeRole(t.Context(),
-		&sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	session := must.Get(sts.NewFromConfig(admin).AssumeRole(t.Context(),
+		&sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")}))(t)
 	c := session.Credentials
 	return s.Account(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
 }

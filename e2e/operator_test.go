@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -62,10 +63,7 @@ type ran struct {
 // command returns a command line of remit with the operator's rights.
 func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	o.t.Helper()
-	program, err := remit()
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	program := must.Get(remit())(o.t)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName,
 		"SSL_CERT_FILE="+o.s.Bundle,
@@ -130,23 +128,17 @@ func (o *operator) secret() (keys []string) {
 	o.t.Helper()
 	secrets := secretsmanager.NewFromConfig(o.s.Administrator())
 	list, err := secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	for _, s := range list.SecretList {
 		if !strings.HasPrefix(*s.Name, o.s.Outputs["WalletSecrets"]) {
 			continue
 		}
 		got, err := secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name})
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, err)
 		var secret struct {
 			Key string `json:"private_key"`
 		}
-		if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, json.Unmarshal([]byte(*got.SecretString), &secret))
 		keys = append(keys, strings.TrimPrefix(secret.Key, "0x"))
 	}
 	return keys
@@ -204,15 +196,11 @@ func (s *stack) calm(t *testing.T) {
 	t.Helper()
 	alarms := cloudwatch.NewFromConfig(s.Administrator())
 	ringing, err := alarms.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{StateValue: cwtypes.StateValueAlarm})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, a := range ringing.MetricAlarms {
-		if _, err := alarms.SetAlarmState(t.Context(),
+		must.Get(alarms.SetAlarmState(t.Context(),
 			&cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName, StateValue: cwtypes.StateValueOk,
-				StateReason: aws.String("another test rang it")}); err != nil {
-			t.Fatal(err)
-		}
+				StateReason: aws.String("another test rang it")}))(t)
 	}
 }
 
@@ -275,24 +263,16 @@ func TestFreshDeployment(t *testing.T) {
 func (o *operator) assume(name string, policies ...string) aws.Config {
 	o.t.Helper()
 	roles := iam.NewFromConfig(o.s.Administrator())
-	_, err := roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name,
-		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Get(roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name,
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)}))(o.t)
 	o.rights = nil
 	for _, id := range policies {
 		policy := o.ok(nil, "policies", id).stdout
-		if _, err := roles.PutRolePolicy(o.t.Context(),
-			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
-			o.t.Fatal(err)
-		}
+		must.Get(roles.PutRolePolicy(o.t.Context(),
+			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}))(o.t)
 	}
 	cfg := o.s.as(o.t, name)
-	c, err := cfg.Credentials.Retrieve(o.t.Context())
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	c := must.Get(cfg.Credentials.Retrieve(o.t.Context()))(o.t)
 	o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey,
 		"AWS_SESSION_TOKEN=" + c.SessionToken}
 	return cfg
@@ -462,26 +442,20 @@ func TestAuditLogIsCopied(t *testing.T) {
 		t.Helper()
 		got, err := table.Query(t.Context(), &dynamodb.QueryInput{TableName: payments, KeyConditionExpression: aws.String("pk = :a"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":a": text("audit")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return got.Items
 	}
 	take := func(item map[string]types.AttributeValue) {
 		t.Helper()
-		if _, err := table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments,
-			Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments,
+			Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(t)
 	}
 	o.assume("uncopied", "RemitReader", "RemitOperator")
 	o.ok(nil, "wallet", "drain", "--yes", wallet)
 	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
 	before := log()
-	if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
-		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
+		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}))(t)
 	o.fails("nothing was changed: copying an entry", "wallet", "drain", "--yes", wallet)
 	var acts []struct{ Outcome string }
 	o.ok(&acts, "audit-log")
@@ -505,7 +479,5 @@ func TestAuditLogIsCopied(t *testing.T) {
 	}) {
 		t.Errorf("doctor does not miss an entry: %+v", findings)
 	}
-	if _, err := table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}))(t)
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -85,25 +86,25 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 		switch {
 		case k.name != kind:
 		case k.command == nil:
-			c := must(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
+			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
 				Now: time.Now}))(t)
 			t.Cleanup(func() { _ = c.Close() })
-			n.facts = c.WithPrivateKeys(must(c.Facts(t.Context()))(t))
-			n.Client = must(ethclient.Dial(c.URL()))(t)
+			n.facts = c.WithPrivateKeys(must.Get(c.Facts(t.Context()))(t))
+			n.Client = must.Get(ethclient.Dial(c.URL()))(t)
 			n.mine, n.reorg = c.Mine, func() error { return errors.Join(n.show(), c.Reorg(1)) }
 		default:
 			port := ownPort(t)
-			command := k.command(must(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
+			command := k.command(must.Get(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
-			check(t, err)
+			must.OK(t, err)
 			t.Cleanup(p.Kill)
 			n.used, n.facts = k.used, devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
-			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
+			n.Client = must.Get(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
 			if n.reorg = func() error { return nil }; k.reorg != nil {
 				n.reorg = func() error { return k.reorg(n) }
 			}
-			check(t, n.deploy(t.Context(), wallets))
+			must.OK(t, n.deploy(t.Context(), wallets))
 		}
 	}
 	if n.Client == nil {

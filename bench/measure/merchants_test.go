@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -59,9 +60,9 @@ func BenchmarkMerchants(b *testing.B) {
 				allConfirmed(b, m, hashes[by])
 			}
 			var chain devnet.Facts
-			check(b, json.Unmarshal(must(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
-			found := must(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
+			must.OK(b, json.Unmarshal(must.Get(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+			node := must.Get(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
+			found := must.Get(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
 			server.Kill()
 			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
 			if made+capped+full != n || made < n/2 {

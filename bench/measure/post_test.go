@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -55,11 +56,11 @@ func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx contex
 	b.Helper()
 	var mu sync.Mutex
 	var used, after syscall.Rusage
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	begin := time.Now()
 	until, cancel := context.WithTimeout(b.Context(), limit)
 	defer cancel()
-	check(b, each(until, clients, n, func(_ context.Context, i int) error {
+	must.OK(b, each(until, clients, n, func(_ context.Context, i int) error {
 		at := time.Now()
 		err := pay(b.Context(), i)
 		took := millis(time.Since(at))
@@ -76,7 +77,7 @@ func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx contex
 	if len(latency) == 0 {
 		b.Fatalf("no payment was made: %v", why)
 	}
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 	cpu := time.Duration(after.Utime.Nano() + after.Stime.Nano() - used.Utime.Nano() - used.Stime.Nano())
 	report(b, metrics{"payments/s": float64(len(latency)) / took.Seconds(), "cpu-ms/payment": millis(cpu) / float64(len(latency)),
 		"p50-ms": quantile(latency, 0.5), "p99-ms": quantile(latency, 0.99)})
@@ -87,7 +88,7 @@ func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx contex
 func mined(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet) (n int) {
 	b.Helper()
 	for _, w := range wallets {
-		n += int(must(c.NonceOf(b.Context(), w.Address))(b))
+		n += int(must.Get(c.NonceOf(b.Context(), w.Address))(b))
 	}
 	return n
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -53,8 +54,8 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
 		var chain devnet.Facts
-		check(b, json.Unmarshal(must(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-		found := must(transfers(b.Context(), must(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
+		must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+		found := must.Get(transfers(b.Context(), must.Get(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
 		for i := range payments {
 			if i = i%n + i/n*stride; len(found[i]) != 1 || len(found) != payments {
 				b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-payments)
@@ -73,7 +74,7 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 func allConfirmed(b *testing.B, m *client.Client, hashes []string) {
 	b.Helper()
 	for _, hash := range hashes {
-		for p := must(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Transaction(b.Context(), hash))(b) {
+		for p := must.Get(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must.Get(m.Transaction(b.Context(), hash))(b) {
 			if p.Status != "pending" {
 				b.Fatalf("payment %s is %s", hash, p.Status)
 			}
@@ -95,7 +96,7 @@ func BenchmarkAnvil(b *testing.B) {
 		return func(b *testing.B) {
 			chain := startNode(b, io.Discard, "anvil", wallets)
 			file := filepath.Join(b.TempDir(), "wallets")
-			check(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
+			must.OK(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
 			server, m := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
 				"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
 			hashes := make([]string, n+single)
@@ -117,7 +118,7 @@ func BenchmarkAnvil(b *testing.B) {
 			rate := float64(n) / time.Since(begin).Seconds()
 			rates[name] = append(rates[name], rate)
 			allConfirmed(b, m, hashes)
-			found := must(transfers(b.Context(), chain.Client, common.Address(chain.facts.Token.Address)))(b)
+			found := must.Get(transfers(b.Context(), chain.Client, common.Address(chain.facts.Token.Address)))(b)
 			for i := range hashes {
 				if len(found[i]) != 1 || len(found) != len(hashes) {
 					b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
