@@ -55,38 +55,22 @@ func TestKMSWallet(t *testing.T) {
 			Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
 	}
 	foreign := must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another")))(t)
-	for what, try := range map[string]func() error{
-		"making a key, with the rights of a reader": func() error { _, err := reads.CreateKey(t.Context(), of("remit")); return err },
-		"seeing a key, with the rights of a reader": func() error {
-			_, err := reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})
-			return err
-		},
-		"letting others sign": func() error {
-			_, err := keys.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
-				GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
-			return err
-		},
-		"taking the key of another stack": func() error {
-			_, err := keys.TagResource(t.Context(), &kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})
-			return err
-		},
-		"making a key of another stack": func() error { _, err := keys.CreateKey(t.Context(), of("another")); return err },
-		"making a key of no stack": func() error {
-			_, err := keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
-				KeyUsage: kmstypes.KeyUsageTypeSignVerify})
-			return err
-		},
-		"seeing a key of another stack": func() error {
-			_, err := keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})
-			return err
-		},
-		"signing": func() error {
-			_, err := keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
-				MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})
-			return err
-		},
+	eve := &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"),
+		Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}}
+	for what, err := range map[string]error{
+		"making a key, with the rights of a reader": must.Err(reads.CreateKey(t.Context(), of("remit"))),
+		"seeing a key, with the rights of a reader": must.Err(reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})),
+		"letting others sign":                       must.Err(keys.CreateGrant(t.Context(), eve)),
+		"taking the key of another stack": must.Err(keys.TagResource(t.Context(),
+			&kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})),
+		"making a key of another stack": must.Err(keys.CreateKey(t.Context(), of("another"))),
+		"making a key of no stack": must.Err(keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
+			KeyUsage: kmstypes.KeyUsageTypeSignVerify})),
+		"seeing a key of another stack": must.Err(keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})),
+		"signing": must.Err(keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
+			MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})),
 	} {
-		if err := try(); !refusal(err) {
+		if !refusal(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -113,13 +97,11 @@ func TestKMSWallet(t *testing.T) {
 		o.ok(nil, "wallet", "import", "--kms", made.Signer, "--yes")
 		grants(made.Signer, 3)
 	}
-	eve, err := admin.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
-		GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
-	must.OK(t, err)
+	stranger := must.Get(admin.CreateGrant(t.Context(), eve))(t)
 	if r := o.run("doctor"); !strings.Contains(r.stdout, "role/kms may sign for the active wallet "+made.Address) {
 		t.Errorf("doctor does not name a stranger: %s", r.stdout)
 	}
-	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: eve.GrantId}))(t)
+	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: stranger.GrantId}))(t)
 
 	to := must.Get(token.ParseAddress(made.Address))(t)
 	must.OK(t, faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))

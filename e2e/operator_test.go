@@ -284,7 +284,6 @@ func (o *operator) operatorsAttempts() []attempt {
 	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]),
 		aws.String(s.Outputs["AuditLogGroupName"])
 	wallets := fmt.Sprintf("wallets#%d", s.Chain.ID())
-	logs := func(cfg aws.Config) *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(cfg) }
 	return []attempt{
 		{"storing a payment", "Operator", writes(payments, "pk", "payment#pay_x")},
 		{"storing a payment in a transaction", "Operator", writesTogether(payments, "pk", "payment#pay_x")},
@@ -295,63 +294,39 @@ func (o *operator) operatorsAttempts() []attempt {
 		{"changing settings of keys", "Settings", writes(keys, "key_hash", "settings#1")},
 		{"handing out a key", "Operator", writes(keys, "key_hash", "x")},
 		{"adding to the audit log", "Operator Settings Releaser Keys", writes(payments, "pk", "audit")},
-		{"changing the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx,
-				&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"),
-					ConditionExpression: aws.String("attribute_exists(never)")})
-			return err
-		}},
-		{"deleting from the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).DeleteItem(ctx,
-				&dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})
-			return err
-		}},
+		{"changing the audit log", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
+			&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"),
+				ConditionExpression: aws.String("attribute_exists(never)")})},
+		{"deleting from the audit log", "",
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteItem,
+				&dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})},
 		{"copying the audit log", "Operator Settings Releaser Keys",
-			func(ctx context.Context, cfg aws.Config) error { // CloudWatch Logs refuses an event without words
-				_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
-					LogEvents: []logtypes.InputLogEvent{}})
-				return err
-			}},
-		{"logging elsewhere", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
-				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
-			return err
-		}},
-		{"comparing the audit log", "Reader Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})
-			return err
-		}},
-		{"deleting the copy", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
-				LogStreamName: aws.String("operators")})
-			return err
-		}},
-		{"shortening the copy", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})
-			return err
-		}},
-		{"looking at a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).GetAlias(ctx,
-				&lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})
-			return err
-		}},
-		{"moving a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).UpdateAlias(ctx,
-				&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
-					FunctionVersion: aws.String("1")})
-			return err
-		}},
-		{"making a wallet's secret", "Keys", func(ctx context.Context, cfg aws.Config) error { // which is there
-			_, err := secretsmanager.NewFromConfig(cfg).CreateSecret(ctx,
+			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
+				&cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
+					LogEvents: []logtypes.InputLogEvent{}})}, // CloudWatch Logs refuses an event without words
+		{"logging elsewhere", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
+			&cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
+				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})},
+		{"comparing the audit log", "Reader Operator Settings Releaser Keys",
+			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).FilterLogEvents,
+				&cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})},
+		{"deleting the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).DeleteLogStream,
+			&cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
+				LogStreamName: aws.String("operators")})},
+		{"shortening the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutRetentionPolicy,
+			&cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})},
+		{"looking at a release", "Releaser", by(lambda.NewFromConfig, (*lambda.Client).GetAlias,
+			&lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})},
+		{"moving a release", "Releaser", by(lambda.NewFromConfig, (*lambda.Client).UpdateAlias,
+			&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
+				FunctionVersion: aws.String("1")})},
+		{"making a wallet's secret", "Keys",
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).CreateSecret,
 				&secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()),
-					SecretString: aws.String("{}")})
-			return err
-		}},
-		{"reading a wallet's secret", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
-				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})
-			return err
-		}},
+					SecretString: aws.String("{}")})}, // which is there
+		{"reading a wallet's secret", "",
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
+				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})},
 	}
 }
 
