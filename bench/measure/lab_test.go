@@ -35,6 +35,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 const (
@@ -209,6 +210,15 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 		found[n] = append(found[n], l.TxHash)
 	}
 	return found, err
+}
+
+// sandboxTransfers reads those of the embedded chain of m's stack.
+func sandboxTransfers(b *testing.B, m *client.Client) map[int][]common.Hash {
+	b.Helper()
+	var chain devnet.Facts
+	must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+	node := must.Get(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
+	return must.Get(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
 }
 
 // An event is one event as a receiver got it.

@@ -1,7 +1,6 @@
 package measure_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,13 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/ethclient"
-
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
-	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
@@ -59,10 +53,7 @@ func BenchmarkMerchants(b *testing.B) {
 			for by, m := range all {
 				allConfirmed(b, m, hashes[by])
 			}
-			var chain devnet.Facts
-			must.OK(b, json.Unmarshal(must.Get(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			node := must.Get(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
-			found := must.Get(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
+			found := sandboxTransfers(b, all[0])
 			server.Kill()
 			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
 			if made+capped+full != n || made < n/2 {
