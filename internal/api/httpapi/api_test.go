@@ -30,6 +30,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -85,8 +86,7 @@ func newAPI(t *testing.T) *api {
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	a.book = recipient.NewBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
-	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{})
-	must(t, err)
+	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock}
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
@@ -124,9 +124,7 @@ func newAPI(t *testing.T) *api {
 // otherMerchant returns the key of a new merchant.
 func (a *api) otherMerchant() apikey.Minted {
 	a.Helper()
-	m, err := a.keys.Create(a.Context(), "Other", apikey.KeyRequest{})
-	must(a, err)
-	return m
+	return must.Get(a.keys.Create(a.Context(), "Other", apikey.KeyRequest{}))(a)
 }
 
 // An answered is a response whose body has been read.
@@ -139,10 +137,9 @@ type answered struct {
 // rotate replaces the key of that id and returns the new one.
 func (a *api) rotate(id string, overlap time.Duration) apikey.Minted {
 	a.Helper()
-	by, err := a.keys.Operator(a.Context(), a.merchant, "")
-	must(a, err)
+	by := must.Get(a.keys.Operator(a.Context(), a.merchant, ""))(a)
 	m, err := a.keys.Rotate(a.Context(), by, id, overlap, func(context.Context, apikey.Key) error { return nil })
-	must(a, err)
+	must.OK(a, err)
 	return m
 }
 
@@ -214,13 +211,11 @@ func (a *api) serve(h http.Handler, r *http.Request) answered {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	answer := w.Result()
-	c, err := contract()
-	must(a, err)
+	c := must.Get(contract())(a)
 	if err := c.Check(r, answer); err != nil {
 		a.Error(err)
 	}
-	body, err := io.ReadAll(answer.Body)
-	must(a, err)
+	body := must.Get(io.ReadAll(answer.Body))(a)
 	return answered{answer.StatusCode, answer.Header, string(body)}
 }
 
@@ -253,8 +248,7 @@ func (got answered) want(t *testing.T, status int, parts ...string) {
 func (got answered) outcome(t *testing.T, want string) {
 	t.Helper()
 	code, parts, _ := strings.Cut(want, " ")
-	status, err := strconv.Atoi(code)
-	must(t, err)
+	status := must.Get(strconv.Atoi(code))(t)
 	got.want(t, status, strings.Split(parts, " … ")...)
 }
 
@@ -305,7 +299,7 @@ var steps = map[string]func(*api){
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {
-		must(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
+		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
 	},
 	"an entry below the minimum":  refused(second(dispatch.ErrAmountBelow)),
 	"an entry above the maximum":  refused(second(dispatch.ErrAmountAbove)),
@@ -540,12 +534,4 @@ func (a *api) request(method, path, body string) *http.Request {
 	r := newRequest(a.T, method, path, body)
 	r.Header.Set("X-Api-Key", a.key)
 	return r
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

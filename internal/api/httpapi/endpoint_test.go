@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -30,13 +31,9 @@ func TestUnauthorized(t *testing.T) {
 	old := a.key
 	a.key = expired.Secret.Reveal()
 	revoked := a.otherMerchant()
-	if _, err := a.keys.Revoke(t.Context(), revoked.Key, revoked.Key.ID); err != nil {
-		t.Fatal(err)
-	}
-	live, err := apikey.Mint(&counter{}, apikey.Live)
-	must(t, err)
-	unknown, err := apikey.Mint(&counter{next: 77}, apikey.Test)
-	must(t, err)
+	must.Get(a.keys.Revoke(t.Context(), revoked.Key, revoked.Key.ID))(t)
+	live := must.Get(apikey.Mint(&counter{}, apikey.Live))(t)
+	unknown := must.Get(apikey.Mint(&counter{next: 77}, apikey.Test))(t)
 	for _, test := range []struct {
 		name    string
 		headers []string

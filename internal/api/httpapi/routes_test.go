@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -92,8 +93,7 @@ func TestServerKeepsPaths(t *testing.T) {
 		r := newRequest(t, "GET", server.URL, "")
 		r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: strings.TrimPrefix(server.URL, "http://"), Opaque: path}
 		r.Header.Set("X-Api-Key", a.key)
-		answer, err := server.Client().Do(r)
-		must(t, err)
+		answer := must.Get(server.Client().Do(r))(t)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != want {
 			t.Errorf("%s: %d %s (%v), want %d", path, answer.StatusCode, body, err, want)
