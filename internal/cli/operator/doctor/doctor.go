@@ -41,7 +41,6 @@ type Command struct {
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
 }
 
-// A finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
