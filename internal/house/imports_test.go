@@ -75,12 +75,12 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
-	// The rooms of the command line, which know nothing of each other, but local what
-	// operators' commands reach.
+	// The rooms of the command line, which know nothing of each other, but local and
+	// preflight how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo kms settings store",
+	"preflight": "chains dynamo kms operator/deployed settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
@@ -110,22 +110,23 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamotest":          "tooltest",
-	"guidetest":           "tooltest",
+	"dynamotest":          "must tooltest",
+	"guidetest":           "must tooltest",
 	"house":               "",
 	"httpapi/httpapitest": "httpapi",
 	"local/localtest":     "client local",
-	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory operator operator/change operator/deployed " +
+	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory must operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
+	"must":     "",
 	"porttest": "chain interpose memory settings wallet",
 	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",
 	"simulation/oracle":    "disburser dispatch memory settings simulation/fakechain store " + domains,
 	"simulation/scheduler": "interpose",
-	"storetest":            "disburser settings store " + domains,
-	"tabletest":            "",
-	"tooltest":             "",
+	"storetest":            "disburser must settings store " + domains,
+	"tabletest":            "must",
+	"tooltest":             "must",
 
 	// Tools stand alone.
 	"tools":         "",

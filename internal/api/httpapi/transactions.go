@@ -20,15 +20,9 @@ const (
 	defaultPage = 20
 )
 
-// A HashFinder finds a payment by the hash of any of its attempts; every
-// store.Payments is one.
-type HashFinder interface {
-	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
-}
-
 // GetTransaction serves GET /transaction/{tx_hash}.
-func GetTransaction(newID func() string, payments HashFinder, wallets WalletFinder) Endpoint {
-	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
+func GetTransaction(payments store.Store) Endpoint {
+	return endpoint("GetTransaction", func(c *call) (answer, error) {
 		hash, err := chain.ParseHash(c.params["tx_hash"])
 		if err != nil {
 			return answer{}, store.ErrNotFound
@@ -40,18 +34,12 @@ func GetTransaction(newID func() string, payments HashFinder, wallets WalletFind
 		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
 			return answer{}, store.ErrNotFound
 		}
-		return answer{status: http.StatusOK, body: shown(c.Context(), wallets, p)[0]}, nil
+		return answer{status: http.StatusOK, body: shown(c.Context(), payments, p)[0]}, nil
 	})
 }
 
 func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
-}
-
-// An IDFinder finds a payment by its ID, strongly consistently; every
-// store.Payments is one.
-type IDFinder interface {
-	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 }
 
 // transactionList is the body of GET /transactions.
@@ -62,17 +50,17 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history store.History, payments IDFinder, wallets WalletFinder) Endpoint {
-	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
+func ListTransactions(payments store.Store) Endpoint {
+	return endpoint("ListTransactions", func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
 			return answer{}, err
 		}
 		var list transactionList
 		if key != "" {
-			list, err = underKey(c.Context(), payments, wallets, f, key)
+			list, err = underKey(c.Context(), payments, f, key)
 		} else {
-			list, err = pageOf(c.Context(), history, wallets, f)
+			list, err = pageOf(c.Context(), payments, f)
 		}
 		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
 			return list.csv()
@@ -135,12 +123,12 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 }
 
 // pageOf returns a page of the history, which may lag a little behind writes.
-func pageOf(ctx context.Context, history store.History, wallets WalletFinder, f store.Filter) (transactionList, error) {
-	payments, more, err := history.List(ctx, f)
+func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactionList, error) {
+	payments, more, err := tables.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
-	list := transactionList{Data: shown(ctx, wallets, payments...), HasMore: more}
+	list := transactionList{Data: shown(ctx, tables, payments...), HasMore: more}
 	if n := fitting(list.Data); n < len(list.Data) {
 		list.Data, list.HasMore = list.Data[:n], true
 	}
@@ -155,7 +143,7 @@ func pageOf(ctx context.Context, history store.History, wallets WalletFinder, f 
 // fits the filter. By it a client whose POST got no answer learns of its
 // payment, so it reads strongly consistently. A payment that is PREPARED is
 // dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments IDFinder, wallets WalletFinder, f store.Filter, key string) (transactionList, error) {
+func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
@@ -169,7 +157,7 @@ func underKey(ctx context.Context, payments IDFinder, wallets WalletFinder, f st
 	if (f.Status == "" || f.Status == p.State.Status()) &&
 		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
 		p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
-		list.Data = shown(ctx, wallets, p)
+		list.Data = shown(ctx, payments, p)
 	}
 	return list, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -24,43 +25,41 @@ func TestCommands(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	const key, address = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	a.Steps([][3]string{
-		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: add --yes"},
+		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done; answer y to go on, or add --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
-		{"a key is put in once", "wallet import --yes --file " + file, "!is there already"},
+		{"a key is put in once", "wallet import --yes --file " + file, "!is registered already"},
 		{"the wallet has made no payment", "wallet list", address + "  active      not used             0        0                   0  \n"},
 		{"and may make no new ones", "wallet drain --yes " + address, "done"},
 		{"which the list shows", "wallet list --json", `"state": "draining"`},
 		{"until that is undone", "wallet drain --yes --undo --json " + address, `"state": "active"`},
-		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!is no wallet of the stack"},
+		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!; find it with remit wallet list"},
 		{"a pause is for a wallet that has paid", "wallet pause --yes " + address, "!wallet has no record yet"},
 		{"a pause without a reason", "wallet pause --yes --reason= " + address, "!--reason is empty"},
 		{"a merchant without keys", "keys list mer_1 --json", "[]"},
 		{"a payment that does not exist", "payment show pay_1", "!" + store.ErrNotFound.Error()},
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
-		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
-		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
+		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is not a transaction hash; use 0x and 64 hex digits"},
+		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet; put {"urls":["https://…"]} into it`},
 		{"a restricted key", "keys create Acme --yes --scopes webhooks --daily-count 3 --daily-amount 50 --max-amount 7 --recipients " +
 			"book --label Till --expires-in 1h", `May do: webhooks, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
 		{"limits of a key that manages keys", "keys create Acme --yes --scopes keys --daily-count 3", "!a key with the scope keys has no limits"},
 		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
-		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
-		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
+		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is too high; use at most 1000000000"},
+		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in is negative; use 0 or more"},
 		{"what was done is in the audit log, with who did it", "audit-log",
 			"done      arn:aws:iam::123456789012:user/ada  remit wallet import --yes --file"},
-		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key"},
+		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key; find the key with remit keys list"},
 		{"and what was refused", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit keys revoke --yes mer_1 key_1"},
 		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes",
-			`!no merchant "mer_1" has a key: remit merchants list shows all`},
+			`!no merchant "mer_1" has a key; find the merchant with remit merchants list`},
 		{"what was not agreed to is not in it", "audit-log --since 1ns --json", "[]"},
 	})
 	a.Outputs = map[string]string{"WebhooksTableName": ""}
 	a.Steps([][3]string{{"an output that an older template lacks", "keys issue mer_1 --yes",
-		"!stack remit has no output WebhooksTableName: deploy this version's template first"}})
+		"!stack remit has no output WebhooksTableName; deploy this version's template first"}})
 	if strings.Contains(a.Printed, key[2:]) {
 		t.Error("a command shows the key")
 	}
@@ -105,7 +104,7 @@ func TestMerchants(t *testing.T) {
 		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
 
 		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!nothing to move: add"},
-		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
+		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 decimals"},
 		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
 		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
 	})
@@ -115,17 +114,12 @@ func TestMerchants(t *testing.T) {
 // the key: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := operatortest.NewAccount(t)
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
-		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}))
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
 	const create = "wallet create --yes --table payments=create-payments"
 	registered := func() (all []string) {
-		wallets, err := tables.Wallets(t.Context(), 84532)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wallets := must.Get(tables.Wallets(t.Context(), 84532))(t)
 		for _, r := range wallets {
 			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened ||
 				a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {

@@ -1,6 +1,6 @@
-// Package preflight finds out before a deployment what CloudFormation would find
-// out halfway through it: a missing log role, too small a quota, policies that let
-// nobody publish. It only reads, and prints the commands that mend each finding.
+// Package preflight finds problems that would fail a deployment halfway: a missing log role,
+// too small a quota, topics without a policy. It only reads, and prints the commands that fix
+// each finding.
 package preflight
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // ErrNotReady reports findings that would fail the deployment, or leave it without
@@ -55,13 +56,13 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := deployed.LoadAWS(ctx, options...)
 	if err != nil {
-		return fmt.Errorf("loading the AWS configuration: %w", err)
+		return err
 	}
 	who, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("asking AWS who you are (set AWS_PROFILE, or run aws configure): %w", err)
+		return fmt.Errorf("asking AWS who you are: %w", err)
 	}
 	you, err := arn.Parse(aws.ToString(who.Arn))
 	if err != nil {
@@ -105,10 +106,9 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// A warning is a finding that preflight cannot judge, or that may be mended afterwards.
+// A warning is a finding that preflight cannot judge, or that can be fixed afterwards.
 type warning string
 
-// Error implements error.
 func (w warning) Error() string { return string(w) }
 
 func indented(commands string) string {
@@ -122,7 +122,7 @@ func indented(commands string) string {
 	return b.String()
 }
 
-// logRole looks for the role by which API Gateway writes access logs. It belongs to the
+// logRole checks the role with which API Gateway writes access logs. It belongs to the
 // account and region, and a stage with access logs is refused without it.
 func (f *flight) logRole(ctx context.Context) (string, error) {
 	found, err := apigateway.NewFromConfig(f.aws).GetAccount(ctx, nil)
@@ -169,28 +169,18 @@ func (f *flight) concurrency(ctx context.Context) (string, error) {
 // reservedAlready sums what the functions of the stack have reserved.
 func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	functions := lambda.NewFromConfig(f.aws)
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
-		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-			return 0, nil
+	resources, err := f.resources(ctx)
+	for _, r := range resources {
+		if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
+			continue
 		}
+		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
 		if err != nil {
 			return 0, err
 		}
-		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
-				continue
-			}
-			has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
-			if err != nil {
-				return 0, err
-			}
-			sum += int(aws.ToInt32(has.ReservedConcurrentExecutions))
-		}
+		sum += int(aws.ToInt32(has.ReservedConcurrentExecutions))
 	}
-	return sum, nil
+	return sum, err
 }
 
 // nodes warns of a live stack whose payments end only while every node answers. The list may

@@ -27,8 +27,8 @@ func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks,
 // Scopes is empty.
 type Scopes uint8
 
-// ScopesOf returns the set of the given scopes. Words that are no scope are left
-// out: a key that a later version made may do less here, never more.
+// ScopesOf returns the set of the given scopes. It skips unknown
+// words: a key of a later version may do less here, never more.
 func ScopesOf(scopes ...Scope) (set Scopes) {
 	for i, s := range AllScopes() {
 		if slices.Contains(scopes, s) {
@@ -79,7 +79,6 @@ func Full() Grant { return Grant{Scopes: ScopesOf(AllScopes()...)} }
 // May reports whether g has a scope.
 func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
 
-// limited reports whether g has a limit.
 func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its

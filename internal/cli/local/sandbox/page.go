@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// Handler returns api with the page before it: at / and at its paths below /page/. newID makes
-// the X-Request-Id of an answer.
-func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
+// Handler returns api with the page before it: at / and at its paths below /page/.
+func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	page.Routes(mux, s, s.ctx.Done())
 	mux.HandleFunc("POST /page/do", s.do)
@@ -38,7 +38,7 @@ func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
 			api.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("X-Request-Id", newID())
+		w.Header().Set("X-Request-Id", rand.Text())
 		own.ServeHTTP(w, r)
 	})
 }
@@ -51,7 +51,6 @@ func (s *Sandbox) Facts() any {
 		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
 }
 
-// do carries out what a button asks for.
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Do    string     `json:"do"`
@@ -69,7 +68,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case times < 1 || times > 50:
-		err = fmt.Errorf("times %d: ask 1 to 50 times at once", times)
+		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
 		id, err = s.pay(asked.order, times)
 	case asked.Do == "again":
@@ -81,7 +80,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
 	default:
-		err = fmt.Errorf("do %q: want pay, again, break, mend or settle", asked.Do)
+		err = fmt.Errorf("do %q: use pay, again, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
@@ -90,7 +89,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	page.Write(w, map[string]any{"id": id})
 }
 
-// errUnknown is for a person who looks for a payment that is none.
+// errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
 // Timeline implements page.Source.

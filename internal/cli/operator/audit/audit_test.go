@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -46,9 +47,8 @@ type audited struct {
 
 func audit(l *operatortest.Ledger, args ...string) (a audited) {
 	l.Helper()
-	out, err := l.Run(nil, append([]string{"audit", "--json"}, args...)...)
-	l.Must(err)
-	l.Must(json.Unmarshal([]byte(out), &a))
+	out := must.Get(l.Run(nil, append([]string{"audit", "--json"}, args...)...))(l)
+	must.OK(l, json.Unmarshal([]byte(out), &a))
 	return a
 }
 
@@ -70,8 +70,7 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9) {
 		t.Errorf("%v, %v units; want %s", found, sum, want)
 	}
-	facts, err := l.Chain.Facts(t.Context())
-	l.Must(err)
+	facts := must.Get(l.Chain.Facts(t.Context()))(l)
 	for i, e := range got.Ether {
 		at := slices.IndexFunc(facts.Wallets, func(w devnet.WalletFacts) bool { return w.Address == e.Wallet })
 		if e.Closing != facts.Wallets[at].GasBalance {
@@ -173,8 +172,7 @@ func TestAuditOfASource(t *testing.T) {
 	tx.Data = p.CallData(true)
 	l.Enter(0, p.AssignedTo(l.Keys[0].Address(), tx), true)
 	p = l.Payments[len(l.Payments)-1]
-	receipts, err := l.Node.Receipts(t.Context(), p.Hashes())
-	l.Must(err)
+	receipts := must.Get(l.Node.Receipts(t.Context(), p.Hashes()))(l)
 	if verdict := p.Judge(receipts[0]); verdict != chain.Transferred || !p.Memo() {
 		t.Errorf("%s, with memo: %t", verdict, p.Memo())
 	}
@@ -210,16 +208,16 @@ func TestMoments(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"audit --from noon":                          `"noon" is neither the number of a block nor a time such as 2026-01-31T18:30:00Z`,
-		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
+		"audit --from noon":                          `"noon" is not a block or a time; use a number, or a time such as 2026-01-31T18:30:00Z`,
+		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is in the future",
 		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
 		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
 		"recover --since 0":                          "up to 128 transactions that move nothing",
 		"recover --since 0 --window 127":             "up to 128 transactions",
 		"recover --since 0 --window 129":             "up to 129 transactions",
-		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
+		"recover --yes --since 2026-01-03":           "is not a block or a time",
 		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
-		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
+		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is in the future",
 	} {
 		if out, err := l.Run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
@@ -320,7 +318,7 @@ func TestAuditNeedsNodesThatAgree(t *testing.T) {
 		!strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
 		t.Errorf("one lies: %v\n%s", err, out)
 	}
-	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final: wait"}} {
+	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final; wait"}} {
 		if _, err := l.Run(nil, "audit", row[0], "1000000"); err == nil || !strings.Contains(err.Error(), row[1]) {
 			t.Errorf("%s in the future: %v", row[0], err)
 		}
