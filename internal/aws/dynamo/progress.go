@@ -73,7 +73,7 @@ func progressOf(item attributes) (p wallet.Progress) {
 		block += next()
 		m.Runs = append(m.Runs, wallet.Run{Block: block, Count: next()})
 	}
-	if !failed {
+	if !failed && len(m.Runs) <= wallet.MaxBlocks { // or no round could store it again
 		p.Mined = m
 	}
 	return p

@@ -163,6 +163,18 @@ type Progress struct {
 	Block uint64 `json:"block_number"` // 0 unless it is mined
 }
 
+// String returns p in words, "" of none.
+func (p *Progress) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Block > 0:
+		return fmt.Sprintf("%s in block %d", p.Stage, p.Block)
+	default:
+		return strings.ReplaceAll(p.Stage, "_", " ")
+	}
+}
+
 // Send asks once for a payment. An empty idempotency key is not sent, and then a
 // second request would make a second payment.
 func (c *Client) Send(ctx context.Context, order Order, idempotency string) (Payment, error) {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,38 +177,20 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 	return group.Wait()
 }
 
-// progress shows on the terminal how many rows are done, or of no rows, how far the pending ones
-// have come.
+// progress shows on the terminal how many rows are done.
 func (p *payout) progress(title string, done, rows int) {
-	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
-		return
-	}
-	if rows == 0 {
-		fmt.Fprintf(os.Stderr, "\r%s: %s  ", title, p.stages())
-		return
-	}
 	end := ""
 	if done == rows {
 		end = "\n"
 	}
-	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
+	p.show(fmt.Sprintf("%s %d of %d rows%s", title, done, rows, end))
 }
 
-// stages counts the pending rows by how far they have come.
-func (p *payout) stages() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	counts := map[string]int{}
-	for _, r := range p.rows {
-		if r.status == "pending" && r.stage != "" {
-			counts[r.stage]++
-		}
+// show replaces the line on the terminal.
+func (p *payout) show(text string) {
+	if !p.Quiet && term.IsTerminal(int(os.Stderr.Fd())) {
+		fmt.Fprint(os.Stderr, "\r"+text)
 	}
-	var parts []string
-	for _, stage := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[stage], stage))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // payAll pays every row that has no payment yet.
@@ -251,7 +231,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
-		p.progress("Waiting", 0, 0)
+		p.show(fmt.Sprintf("line %d: %s   ", rows[0].line, now.Progress))
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -265,7 +245,7 @@ func (p *payout) noted(r *payRow, made client.Payment) {
 	r.status, r.hash, r.onChain, r.block = made.Status, made.Hash, made.OnChain, made.Block
 	r.problem, r.stage = strings.TrimSpace(made.Failure.Code+" "+made.Failure.Message), ""
 	if made.Progress != nil {
-		r.stage = strings.ReplaceAll(made.Progress.Stage, "_", " ")
+		r.stage = made.Progress.String()
 	}
 }
 

@@ -58,7 +58,7 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 	}
 	if slices.ContainsFunc([]error{err, unread}, func(err error) bool {
 		refusal, answered := errors.AsType[*client.Problem](err)
-		return err != nil && !(answered && refusal.Status == http.StatusForbidden)
+		return err != nil && (!answered || refusal.Status != http.StatusForbidden)
 	}) {
 		warnings = append(warnings, "the addresses were not compared with all that you know: the API gave no answer")
 	}

@@ -61,7 +61,8 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	if p.ConfirmationRule.Tag == "" {
 		seen.Depth = &p.ConfirmationRule.Depth
 	}
-	least, txs := p.least().Mined, slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
+	least := p.least().Mined
+	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	for _, s := range txs {
 		in, agreed := placed(s, known)
 		agreed = agreed && s.Nonce < least
@@ -81,7 +82,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 			return nil
 		}
 		mined, added := seen.Mined.Add(s.Nonce, in)
-		if !added {
+		if !added || p.short(ctx, 0) {
 			break
 		}
 		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {

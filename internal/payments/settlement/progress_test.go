@@ -48,12 +48,14 @@ func TestProgress(t *testing.T) {
 		before, happens func(*world)
 		want            [2]string
 	}{
-		{"no node has it, and then one has", func(w *world) { w.commit("a", 0) }, func(w *world) { w.pooled = 1 }, [2]string{"committed", "sent"}},
+		{"no node has it, and then one has", func(w *world) { w.commit("a", 0) }, func(w *world) { w.pooled = 1 },
+			[2]string{"committed", "sent"}},
 		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, nothing, [2]string{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]string{"mined 5, left 0", "none"}},
 		{"the rule wants more", func(w *world) { mined(w); w.settler.ConfirmationRule.Depth = 12 }, nothing,
 			[2]string{"mined 5, left 8", "mined 5, left 8"}},
-		{"the rule is a tag", func(w *world) { mined(w); w.settler.ConfirmationRule.Tag = "finalized" }, nothing, [2]string{"mined 5", "mined 5"}},
+		{"the rule is a tag", func(w *world) { mined(w); w.settler.ConfirmationRule.Tag = "finalized" }, nothing,
+			[2]string{"mined 5", "mined 5"}},
 		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 }, func(w *world) { w.peer.mined = 1 },
 			[2]string{"sent", "mined 5, left 0"}},
 		{"one of two nodes has no receipt", func(w *world) { mined(w); clear(w.second().receipts) }, nothing, [2]string{"sent", "sent"}},

@@ -25,7 +25,7 @@ const anyway = 8
 func (p *pass) settle(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var mined []wallet.PendingTx
-	var hashes []chain.Hash
+	var hashes, shown []chain.Hash
 	for _, s := range p.pendingTxs {
 		if s.Nonce < count {
 			mined = append(mined, s)
@@ -34,9 +34,13 @@ func (p *pass) settle(ctx context.Context) error {
 	before, asked := p.sighted()
 	if len(mined) > anyway {
 		final := p.views.Settled(ctx, p.wallet.Address)
-		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool {
-			return s.Nonce >= final && !asked(s.Nonce)
-		})...)
+		waiting := slices.Clone(mined[anyway:])
+		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
+		for _, s := range waiting { // behind the others: they end no payment
+			if s.Nonce >= final && asked(s.Nonce) {
+				shown = append(shown, s.Hashes...)
+			}
+		}
 	}
 	for _, s := range mined {
 		hashes = append(hashes, s.Hashes...)
@@ -44,7 +48,7 @@ func (p *pass) settle(ctx context.Context) error {
 	if len(mined) == 0 {
 		return p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
-	known, err := p.views.Receipts(ctx, hashes)
+	known, err := p.views.Receipts(ctx, append(hashes, shown...))
 	if err != nil {
 		return err
 	}

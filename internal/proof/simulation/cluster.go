@@ -138,7 +138,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
-	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call,
+		apply func(context.Context)) error {
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
 			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")

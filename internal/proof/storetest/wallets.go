@@ -98,8 +98,8 @@ var walletPromises = []promise[*check]{
 			}
 			c.holdsWallet(w)
 		}
-		first := wallet.Progress{Mined: wallet.Mined{First: 4, Runs: []wallet.Run{{Block: 7, Count: 2}, {Block: 9, Count: 1}}, Hash: [8]byte{7: 3}},
-			Sent: 8, Head: 10, Depth: new(uint64(0)), Waits: payment.WaitingForFees}
+		mined := wallet.Mined{First: 4, Runs: []wallet.Run{{Block: 7, Count: 2}, {Block: 9, Count: 1}}, Hash: [8]byte{7: 3}}
+		first := wallet.Progress{Mined: mined, Sent: 8, Head: 10, Depth: new(uint64(0)), Waits: payment.WaitingForFees}
 		claim("a", 0, true, nil)
 		w.Progress = first
 		claim("a", 0, true, &first)
