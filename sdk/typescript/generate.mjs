@@ -11,6 +11,7 @@ const ast = await openapiTS(JSON.parse(await readFile(input, "utf8")), {
   rootTypes: true,
   rootTypesNoSchemaPrefix: true,
   exportType: true,
+  defaultNonNullable: false,
   transform: (schema) =>
     schema.format === "uint256" ? ts.factory.createKeywordTypeNode(ts.SyntaxKind.BigIntKeyword) : undefined,
 });

@@ -258,7 +258,7 @@ export type components = {
              * @description How long the old one goes on working.
              * @default 86400
              */
-            expires_in_seconds: number | null;
+            expires_in_seconds?: number | null;
         };
         Empty: Record<string, never>;
         /** @enum {string} */
