@@ -17,7 +17,12 @@ export interface Answer {
 /** Carries one request, and throws without a whole answer. It must not repeat a request, or follow redirects. */
 export type Send = (method: string, url: string, headers: Record<string, string>, body: string | undefined, timeoutMs: number) => Promise<Answer>;
 
-export interface ClientOptions {
+export interface Deadline {
+  /** How long the call may take, in milliseconds: two minutes if absent. */
+  timeoutMs?: number;
+}
+
+export interface ClientOptions extends Deadline {
   /** Where the API is. */
   url: string;
   /** API key. Absent, none is sent. */
@@ -26,11 +31,6 @@ export interface ClientOptions {
   /** Milliseconds of a clock that never goes back. */
   now?: () => number;
   sleep?: (ms: number) => Promise<void>;
-}
-
-export interface Deadline {
-  /** How long the call may take, in milliseconds: two minutes if absent. */
-  timeoutMs?: number;
 }
 
 export interface Details extends Deadline {
@@ -98,7 +98,7 @@ async function overFetch(method: string, url: string, headers: Record<string, st
 /** One call of the API until its deadline, in as many attempts as it takes. */
 class Call {
   private readonly end: number;
-  private tries = 0;
+  tries = 0;
   private cause: unknown;
   last?: Answer;
   unanswered?: number; // when the last attempt ended that may have an effect
@@ -106,7 +106,7 @@ class Call {
   constructor(
     private readonly over: Required<ClientOptions>,
     private readonly pays: boolean,
-    timeoutMs = 120_000,
+    timeoutMs = over.timeoutMs,
   ) {
     this.end = over.now() + timeoutMs;
   }
@@ -209,7 +209,7 @@ export class Client extends Endpoints {
   constructor(options: ClientOptions) {
     super();
     const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-    this.over = { key: "", send: overFetch, now: () => performance.now(), sleep, ...options };
+    this.over = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep, ...options };
   }
 
   /**
@@ -246,6 +246,7 @@ export class Client extends Endpoints {
     for (const call = new Call(this.over, false, deadline.timeoutMs); ; ) {
       const p: Payment = await call.ask((json) => typeof json.tx_hash === "string", "GET", "/transaction/" + encodeURIComponent(hash));
       if (p.status !== "pending") return p;
+      call.tries = 0;
       if (!(await call.pause(1000))) throw call.unknown();
     }
   }
