@@ -2,6 +2,8 @@ module github.com/remit-payouts/remit
 
 go 1.26.0
 
+replace github.com/remit-payouts/remit/sdk/go => ./sdk/go
+
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/aws/aws-lambda-go v1.55.1

@@ -4,7 +4,10 @@ go 1.26.0
 
 require github.com/remit-payouts/remit v0.0.0
 
-replace github.com/remit-payouts/remit => ../
+replace (
+	github.com/remit-payouts/remit => ../
+	github.com/remit-payouts/remit/sdk/go => ../sdk/go
+)
 
 require (
 	github.com/aws/aws-lambda-go v1.55.1

@@ -1,0 +1,107 @@
+// Package sdk_test runs the SDKs of every language, as their users install them.
+package sdk_test
+
+import (
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
+)
+
+var remitPath string // of the command
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(localtest.Main(m, &remitPath))
+}
+
+// A language runs programs of an SDK.
+type language struct {
+	name   string
+	driver []string // the program that pays what it reads
+	dir    string
+	env    []string
+}
+
+// built returns the languages, with their SDKs built in a directory of the test.
+func built(t *testing.T) []language {
+	t.Helper()
+	work := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
+	must(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
+	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
+	must(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
+	node, python := tooltest.Program(t, "Node.js", "node"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
+	ts := language{"typescript", []string{node, "test/driver.mjs"}, filepath.Join(work, "typescript"), nil}
+	run(t, ts, node, filepath.Join(modules, "typescript/bin/tsc"))
+	driver := filepath.Join(work, "driver")
+	must(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
+	return []language{
+		{"go", []string{driver}, "go", nil}, ts,
+		{"python", []string{python, "tests/driver.py"}, "python", []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+	}
+}
+
+// sources returns a package's directory without what was built or installed in it.
+func sources(t *testing.T, dir string) fs.FS {
+	t.Helper()
+	kept := filepath.Join(t.TempDir(), dir)
+	for _, part := range []string{"src", "test"} {
+		must(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
+	}
+	for _, file := range []string{"package.json", "tsconfig.json"} {
+		b, err := os.ReadFile(filepath.Join(dir, file))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
+	}
+	return os.DirFS(kept)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command returns a program of a language.
+func command(t *testing.T, l language, stderr io.Writer, words ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	cmd.Dir, cmd.Stderr = l.dir, stderr
+	cmd.Env = append(os.Environ(), l.env...)
+	return cmd
+}
+
+func run(t *testing.T, l language, words ...string) {
+	t.Helper()
+	cmd := command(t, l, nil, words...)
+	cmd.Stderr = nil
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", l.name, err, out)
+	}
+}
+
+// TestLanguages runs the tests of the SDKs that are not in Go.
+func TestLanguages(t *testing.T) {
+	for _, l := range built(t)[1:] {
+		if l.name == "python" {
+			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+		} else {
+			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+		}
+	}
+}
+
+// TestGenerated: the generated files are what sdk/generate makes of openapi.yaml.
+func TestGenerated(t *testing.T) {
+	python := tooltest.Path(t, "the generators", ".cache/sdk/bin/python")
+	tooltest.Path(t, "the generators", ".cache/bin/oapi-codegen")
+	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
+	run(t, language{"sdk/generate", nil, ".", []string{"PATH=" + node + string(os.PathListSeparator) + os.Getenv("PATH")}}, python, "generate", "--check")
+}
