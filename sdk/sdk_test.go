@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -104,4 +106,32 @@ func TestGenerated(t *testing.T) {
 	tooltest.Path(t, "the generators", ".cache/bin/oapi-codegen")
 	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
 	run(t, language{"sdk/generate", nil, ".", []string{"PATH=" + node + string(os.PathListSeparator) + os.Getenv("PATH")}}, python, "generate", "--check")
+}
+
+// TestQuickstarts runs the programs of docs/clients.md, and installs the one in Go, as the page says.
+func TestQuickstarts(t *testing.T) {
+	page := func(start string) string { return guidetest.Read(t, "..", "docs/clients.md", start) }
+	_, api := localtest.Local(t, t.Output(), remitPath)
+	checkout, err := filepath.Abs("..")
+	must(t, err)
+	var ends []string
+	for i, l := range built(t) {
+		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
+		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + page([]string{"package main", "import { Client }", "import os"}[i]) + "END\n"
+		switch l.name {
+		case "go":
+			lines += page("go mod init")
+		case "typescript":
+			lines += "mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file
+		case "python":
+			lines += "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file
+		}
+		shop := t.TempDir()
+		key := regexp.MustCompile(`remit_test_\w+`).FindString(lines)
+		printed := guidetest.Run(t, lines, "$PWD", checkout, "http://127.0.0.1:8080", api.URL, "/tmp/shop", shop, key, api.Key)
+		ends = append(ends, regexp.MustCompile(`confirmed 0x[0-9a-f]{64}`).FindString(printed))
+		if ends[i] == "" || ends[i] != ends[0] {
+			t.Errorf("%s ended with %q, Go with %q:\n%s", l.name, ends[i], ends[0], printed)
+		}
+	}
 }
