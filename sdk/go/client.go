@@ -3,6 +3,7 @@ package remit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,24 +35,20 @@ type Answer struct {
 	Body   []byte
 }
 
-// Call makes one request; an empty body sends none. header holds names and values in turn. An
+// Call makes one request; empty bodies and headers are not sent. header holds names and values in turn. An
 // error means that no whole answer came: the request may have been carried out.
 func (c *Client) Call(ctx context.Context, method, path, body string, header ...string) (Answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
 	if err != nil {
 		return Answer{}, err
 	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-		r.GetBody = nil // else net/http repeats requests by itself, and a refusal of the second hides the first
+	r.GetBody = nil // else net/http repeats a POST by itself, and a refusal of the second hides the first
+	for all := append([]string{"Content-Type", "application/json", "x-api-key", c.Key}, header...); len(all) > 1; all = all[2:] {
+		if all[1] != "" {
+			r.Header.Set(all[0], all[1])
+		}
 	}
-	for header = append(header, "x-api-key", c.Key); len(header) > 1 && header[1] != ""; header = header[2:] {
-		r.Header.Set(header[0], header[1])
-	}
-	var over http.Client
-	if c.HTTP != nil {
-		over = *c.HTTP
-	}
+	over := *cmp.Or(c.HTTP, http.DefaultClient)
 	over.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	got, err := over.Do(r)
 	if err != nil {
@@ -73,7 +70,6 @@ type Refused struct {
 	Index  int    // of the refused entry of a batch; -1 if none is named
 }
 
-// Error implements error.
 func (e *Refused) Error() string {
 	return fmt.Sprintf("refused with %d %s: %s", e.Status, e.Code, e.Detail)
 }
@@ -84,12 +80,10 @@ type OutcomeUnknown struct {
 	Cause error  // of a missing answer, or the end of the time
 }
 
-// Error implements error.
 func (e *OutcomeUnknown) Error() string {
 	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%v; %d %.300s)", e.Cause, e.Last.Status, e.Last.Body)
 }
 
-// Unwrap returns the cause.
 func (e *OutcomeUnknown) Unwrap() error { return e.Cause }
 
 // A call is one call of the API until its deadline, in as many attempts as it takes.
@@ -97,7 +91,7 @@ type call struct {
 	*Client
 	context.Context
 	end        time.Time
-	pays       bool
+	pays, once bool
 	tries      int
 	last       Answer
 	cause      error
@@ -112,7 +106,6 @@ func (c *Client) begin(ctx context.Context) *call {
 	return &call{Client: c, Context: ctx, end: end}
 }
 
-// try makes one attempt and keeps its answer.
 func (k *call) try(method, path, body string, header ...string) Answer {
 	ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
 	defer cancel()
@@ -148,10 +141,9 @@ func (k *call) pause(d time.Duration) bool {
 		return false
 	}
 	k.tries++
-	select {
-	case <-time.After(d):
-	case <-k.Done():
-	}
+	waited, cancel := context.WithTimeout(k.Context, d)
+	defer cancel()
+	<-waited.Done()
 	return k.Err() == nil
 }
 
@@ -175,13 +167,12 @@ func (k *call) ask(value any, method, path, body string, header ...string) error
 				return k.unknown()
 			}
 		}
-		if !k.pause(0) {
+		if k.once || !k.pause(0) {
 			return k.unknown()
 		}
 	}
 }
 
-// request carries out what is no payment.
 func request[T any](ctx context.Context, c *Client, method, path string, body any) (value T, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -193,13 +184,12 @@ func request[T any](ctx context.Context, c *Client, method, path string, body an
 
 // pages reads a list page by page. An error ends it.
 func pages[T any](ctx context.Context, c *Client, path string, filters url.Values) iter.Seq2[T, error] {
-	type page struct {
-		Data []T
-		Next *string `json:"next_cursor"`
-	}
 	return func(yield func(T, error) bool) {
 		for {
-			p, err := request[page](ctx, c, http.MethodGet, path+"?"+filters.Encode(), nil)
+			p, err := request[struct {
+				Data []T
+				Next *string `json:"next_cursor"`
+			}](ctx, c, http.MethodGet, path+"?"+filters.Encode(), nil)
 			for _, item := range p.Data {
 				if !yield(item, nil) {
 					return

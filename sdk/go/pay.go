@@ -1,6 +1,7 @@
 package remit
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,39 +36,53 @@ type IntentReused struct {
 	Stored *Payment // nil if it is not signed yet, or could not be looked up
 }
 
-// Error implements error.
 func (e *IntentReused) Error() string {
 	both, _ := json.Marshal(map[string]any{"asked": e.Asked, "stored": e.Stored}) // they were JSON
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
 // Pay pays once for an intent (what is paid, such as an order), however often it is called, and returns the
-// committed payment. It retries until the deadline of ctx, or for two minutes. A *Refused started nothing. After an *OutcomeUnknown,
-// call again with the same intent. An *IntentReused names the other payment. Other errors sent nothing.
+// committed payment. It retries until the deadline of ctx, or for two minutes. A *Refused started nothing. After
+// an *OutcomeUnknown, call again with the same intent. An *IntentReused names the other payment. Others sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
-	alone := []Entry{{To: order.To, Amount: order.Amount, Reference: order.Reference}}
-	return c.pay(ctx, intent, "/send-payment", order, Batch{order.Metadata, alone, order.Reference})
+	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
+	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
 }
 
 // PayMany is Pay of a batch, which is one payment.
 func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payment, error) {
-	return c.pay(ctx, intent, "/send-payments", batch, batch)
+	return c.pay(ctx, intent, batch, batch)
 }
 
-func (c *Client) pay(ctx context.Context, intent, path string, body any, asked Batch) (made Payment, err error) {
+// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own; "" is none.
+func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
+	k := c.begin(ctx)
+	k.once = true
+	return k.post(key, asked)
+}
+
+func (k *call) post(key string, asked any) (made Payment, err error) {
+	text, err := json.Marshal(asked)
+	if err != nil {
+		return made, err
+	}
+	path := map[bool]string{true: "/send-payments", false: "/send-payment"}
+	_, many := asked.(Batch)
+	k.pays = true
+	err = k.ask(&made, http.MethodPost, path[many], string(text), "Idempotency-Key", key)
+	return made, err
+}
+
+func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) (made Payment, err error) {
 	key, err := Key(intent)
 	for _, o := range asked.Payments {
-		if err == nil {
-			_, err = checked(o.Amount)
-		}
+		err = errors.Join(err, checked(o.Amount))
 	}
-	text, unusable := json.Marshal(body)
-	if err = errors.Join(err, unusable); err != nil {
+	if err != nil {
 		return made, err
 	}
 	k := c.begin(ctx)
-	k.pays = true
-	err = k.ask(&made, http.MethodPost, path, string(text), "Idempotency-Key", key)
+	made, err = k.post(key, body)
 	if refusal, is := errors.AsType[*Refused](err); is {
 		return k.settle(refusal, key, &IntentReused{Intent: intent, Asked: asked})
 	}
@@ -84,9 +99,9 @@ func (k *call) settle(refusal *Refused, key string, other *IntentReused) (Paymen
 	wait := lifetime - time.Since(k.unanswered)
 	for first := true; first && sure || k.pause(wait); first, wait = false, 0 {
 		a := k.try(http.MethodGet, "/transactions?idempotency_key="+key, "")
-		var found struct{ Data *[]Payment }
+		var found TransactionList
 		if a.Status == http.StatusOK && json.Unmarshal(a.Body, &found) == nil && found.Data != nil {
-			for _, p := range *found.Data {
+			for _, p := range found.Data {
 				if same(other.Asked, p) {
 					return p, nil
 				}
@@ -110,17 +125,13 @@ func (k *call) settle(refusal *Refused, key string, other *IntentReused) (Paymen
 // same reports whether a stored payment is what was asked for.
 func same(asked Batch, p Payment) bool {
 	have := p.Payments
-	if p.To != nil {
-		have = []BatchEntry{{To: *p.To, Amount: p.Amount, Reference: p.Reference}}
+	if have == nil {
+		have = []BatchEntry{{To: p.To, Amount: p.Amount, Reference: p.Reference}}
 	}
-	return equal(asked.Reference, p.Reference) && maps.Equal(asked.Metadata, p.Metadata) &&
+	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
 		slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
-			return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && equal(o.Reference, e.Reference)
+			return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
 		})
-}
-
-func equal(asked string, have *string) bool {
-	return have == nil && asked == "" || have != nil && asked == *have
 }
 
 // Wait returns a payment once it is confirmed or failed; one that is pending at the deadline with an *OutcomeUnknown.
@@ -150,12 +161,12 @@ func VerifyWebhook(secret string, body []byte, header http.Header) (event Event,
 // An Amount is a whole number of the token's smallest unit, to 2^256-1: "2500000" is 2.5 USDC. "" is null.
 type Amount = json.Number
 
-// checked returns the amount if its text is one, without signs, exponents or leading zeros.
-func checked(amount Amount) (Amount, error) {
+// checked returns an error unless the amount has digits alone, without leading zeros.
+func checked(amount Amount) error {
 	if n, ok := new(big.Int).SetString(string(amount), 10); !ok || n.String() != string(amount) || n.Sign() < 0 || n.BitLen() > 256 {
-		return "", fmt.Errorf("%.100q is no amount: use decimal digits, at most 2^256-1", string(amount))
+		return fmt.Errorf("%.100q is no amount: use decimal digits, at most 2^256-1", string(amount))
 	}
-	return amount, nil
+	return nil
 }
 
 // ParseUnits returns whole tokens, such as "1.50", in the smallest unit. What does not fit exactly is an error.
@@ -167,13 +178,13 @@ func ParseUnits(tokens string, decimals int) (Amount, error) {
 		decimals > 255 || missing < 0 {
 		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", tokens, decimals)
 	}
-	units := strings.TrimLeft(digits+strings.Repeat("0", missing), "0")
-	return checked(Amount(units + "0"[min(len(units), 1):]))
+	amount := Amount(cmp.Or(strings.TrimLeft(digits+strings.Repeat("0", missing), "0"), "0"))
+	return amount, checked(amount)
 }
 
 // FormatUnits returns an amount in whole tokens, as short as it is exact: "1.5".
 func FormatUnits(amount Amount, decimals int) (string, error) {
-	if _, err := checked(amount); err != nil || decimals < 0 || decimals > 255 {
+	if err := checked(amount); err != nil || decimals < 0 || decimals > 255 {
 		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", string(amount), decimals)
 	}
 	digits := strings.Repeat("0", max(0, decimals+1-len(amount))) + string(amount)

@@ -470,16 +470,16 @@ type APIKey struct {
 	DailyAmount Amount `json:"daily_amount"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int       `json:"daily_count"`
-	ExpiresAt  *Timestamp `json:"expires_at"`
-	ID         string     `json:"id"`
-	Label      *string    `json:"label"`
+	DailyCount *int      `json:"daily_count"`
+	ExpiresAt  Timestamp `json:"expires_at"`
+	ID         string    `json:"id"`
+	Label      string    `json:"label"`
 
 	// Last4 The key's last four characters.
 	Last4 string `json:"last4"`
 
 	// LastUsedAt At most a minute behind.
-	LastUsedAt *Timestamp `json:"last_used_at"`
+	LastUsedAt Timestamp `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
 	MaxAmount Amount `json:"max_amount"`
@@ -489,7 +489,7 @@ type APIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the recipient book.
 	Recipients Recipients `json:"recipients"`
-	RevokedAt  *Timestamp `json:"revoked_at"`
+	RevokedAt  Timestamp  `json:"revoked_at"`
 	Scopes     []Scope    `json:"scopes"`
 }
 
@@ -523,10 +523,10 @@ type Attempt struct {
 	DurationMs int       `json:"duration_ms"`
 
 	// Error Why it failed; null after 2xx.
-	Error *string `json:"error"`
+	Error string `json:"error"`
 
 	// ResponseBody The first 1 kB of the answer as text.
-	ResponseBody *string `json:"response_body"`
+	ResponseBody string `json:"response_body"`
 
 	// StatusCode Null when there was no answer.
 	StatusCode *int `json:"status_code"`
@@ -555,8 +555,8 @@ type Batch struct {
 // BatchEntry One payment of a batch.
 type BatchEntry struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount    Amount  `json:"amount"`
-	Reference *string `json:"reference"`
+	Amount    Amount `json:"amount"`
+	Reference string `json:"reference"`
 
 	// To A 20-byte address with its EIP-55 checksum.
 	To Address `json:"to"`
@@ -577,12 +577,12 @@ type CreateRecipientRequest struct {
 	Address AddressInput `json:"address"`
 
 	// Label Yours; 1 to 100 characters, not blank, no control characters.
-	Label *string `json:"label,omitempty"`
+	Label string `json:"label,omitempty"`
 }
 
 // CreateWebhookRequest defines model for CreateWebhookRequest.
 type CreateWebhookRequest struct {
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitempty"`
 
 	// EventTypes Absent or empty means all.
 	EventTypes []EventType `json:"event_types,omitempty"`
@@ -627,7 +627,7 @@ type Delivery struct {
 	EventID       string         `json:"event_id"`
 	EventType     EventType      `json:"event_type"`
 	ID            string         `json:"id"`
-	NextAttemptAt *Timestamp     `json:"next_attempt_at"`
+	NextAttemptAt Timestamp      `json:"next_attempt_at"`
 	Status        DeliveryStatus `json:"status"`
 }
 
@@ -681,22 +681,22 @@ type EventPayment struct {
 	NetworkFee Amount `json:"network_fee"`
 
 	// OnchainTxHash The hash that was mined, once that is final. It differs from tx_hash only after a fee bump.
-	OnchainTxHash *Hash `json:"onchain_tx_hash"`
+	OnchainTxHash Hash `json:"onchain_tx_hash"`
 
 	// Payments The entries of a batch, in the order asked for; amount is their sum. Null for one payment.
 	Payments []BatchEntry `json:"payments"`
 
 	// PreviousStatus `confirmed` and `failed` are final.
 	PreviousStatus PaymentStatus `json:"previous_status"`
-	Reference      *string       `json:"reference"`
+	Reference      string        `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
 	Status PaymentStatus `json:"status"`
 
 	// To The same as wallet_address.
-	To     *Address `json:"to"`
-	Token  string   `json:"token"`
-	TxHash Hash     `json:"tx_hash"`
+	To     Address `json:"to"`
+	Token  string  `json:"token"`
+	TxHash Hash    `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.
 	UpdatedAt Timestamp `json:"updated_at"`
@@ -705,7 +705,7 @@ type EventPayment struct {
 	Version int `json:"version"`
 
 	// WalletAddress The recipient. Null in a batch.
-	WalletAddress *Address `json:"wallet_address"`
+	WalletAddress Address `json:"wallet_address"`
 }
 
 // EventType defines model for EventType.
@@ -753,11 +753,11 @@ type IssueAPIKeyRequest struct {
 	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
 
 	// Label Yours; 1 to 100 characters, not blank, no control characters.
-	Label *string `json:"label,omitempty"`
+	Label string `json:"label,omitempty"`
 
 	// MaxAmount Of one payment. Null is none.
-	MaxAmount  Amount      `json:"max_amount,omitempty"`
-	Recipients *Recipients `json:"recipients,omitempty"`
+	MaxAmount  Amount     `json:"max_amount,omitempty"`
+	Recipients Recipients `json:"recipients,omitempty"`
 
 	// Scopes 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit.
 	Scopes []Scope `json:"scopes,omitempty"`
@@ -775,10 +775,10 @@ type IssuedAPIKey struct {
 	DailyAmount Amount `json:"daily_amount"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int       `json:"daily_count"`
-	ExpiresAt  *Timestamp `json:"expires_at"`
-	ID         string     `json:"id"`
-	Label      *string    `json:"label"`
+	DailyCount *int      `json:"daily_count"`
+	ExpiresAt  Timestamp `json:"expires_at"`
+	ID         string    `json:"id"`
+	Label      string    `json:"label"`
 
 	// MaxAmount Of one payment. Null is any.
 	MaxAmount    Amount `json:"max_amount"`
@@ -837,19 +837,19 @@ type Payment struct {
 	NetworkFee Amount `json:"network_fee"`
 
 	// OnchainTxHash The hash that was mined, once that is final. It differs from tx_hash only after a fee bump.
-	OnchainTxHash *Hash `json:"onchain_tx_hash"`
+	OnchainTxHash Hash `json:"onchain_tx_hash"`
 
 	// Payments The entries of a batch, in the order asked for; amount is their sum. Null for one payment.
 	Payments  []BatchEntry `json:"payments"`
-	Reference *string      `json:"reference"`
+	Reference string       `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
 	Status PaymentStatus `json:"status"`
 
 	// To The same as wallet_address.
-	To     *Address `json:"to"`
-	Token  string   `json:"token"`
-	TxHash Hash     `json:"tx_hash"`
+	To     Address `json:"to"`
+	Token  string  `json:"token"`
+	TxHash Hash    `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.
 	UpdatedAt Timestamp `json:"updated_at"`
@@ -858,7 +858,7 @@ type Payment struct {
 	Version int `json:"version"`
 
 	// WalletAddress The recipient. Null in a batch.
-	WalletAddress *Address `json:"wallet_address"`
+	WalletAddress Address `json:"wallet_address"`
 }
 
 // PaymentEvent defines model for PaymentEvent.
@@ -905,7 +905,7 @@ type Recipient struct {
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
-	Label     *string   `json:"label"`
+	Label     string    `json:"label"`
 
 	// Status `active` from `active_at` on.
 	Status RecipientStatus `json:"status"`
@@ -931,7 +931,7 @@ type RecipientEvent struct {
 type RecipientList struct {
 	Data       []Recipient `json:"data"`
 	HasMore    bool        `json:"has_more"`
-	NextCursor *string     `json:"next_cursor"`
+	NextCursor string      `json:"next_cursor"`
 }
 
 // Recipients Whom a key may pay, anybody or active entries of the recipient book.
@@ -949,12 +949,12 @@ type RotatedAPIKey struct {
 	DailyAmount Amount `json:"daily_amount"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int       `json:"daily_count"`
-	ExpiresAt  *Timestamp `json:"expires_at"`
-	ID         string     `json:"id"`
-	Label      *string    `json:"label"`
-	Last4      string     `json:"last4"`
-	LastUsedAt *string    `json:"last_used_at"`
+	DailyCount *int      `json:"daily_count"`
+	ExpiresAt  Timestamp `json:"expires_at"`
+	ID         string    `json:"id"`
+	Label      string    `json:"label"`
+	Last4      string    `json:"last4"`
+	LastUsedAt *string   `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
 	MaxAmount Amount `json:"max_amount"`
@@ -1013,13 +1013,13 @@ type SendPaymentRequest struct {
 	Metadata *map[string]string `json:"metadata,omitempty"`
 
 	// Reference Yours; returned as it is. Need not be unique.
-	Reference *string `json:"reference,omitempty"`
+	Reference string `json:"reference,omitempty"`
 
 	// To `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
-	To *AddressInput `json:"to,omitempty"`
+	To AddressInput `json:"to,omitempty"`
 
 	// WalletAddress `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
-	WalletAddress *AddressInput `json:"wallet_address,omitempty"`
+	WalletAddress AddressInput `json:"wallet_address,omitempty"`
 }
 
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
@@ -1031,17 +1031,17 @@ type SendPaymentsRequest struct {
 		Amount Amount `json:"amount"`
 
 		// Reference Yours; returned as it is. Need not be unique.
-		Reference *string `json:"reference,omitempty"`
+		Reference string `json:"reference,omitempty"`
 
 		// To `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
-		To *AddressInput `json:"to,omitempty"`
+		To AddressInput `json:"to,omitempty"`
 
 		// WalletAddress `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
-		WalletAddress *AddressInput `json:"wallet_address,omitempty"`
+		WalletAddress AddressInput `json:"wallet_address,omitempty"`
 	} `json:"payments"`
 
 	// Reference Yours; returned as it is. Need not be unique.
-	Reference *string `json:"reference,omitempty"`
+	Reference string `json:"reference,omitempty"`
 }
 
 // TestEvent defines model for TestEvent.
@@ -1061,7 +1061,7 @@ type Timestamp = time.Time
 type TransactionList struct {
 	Data       []Payment `json:"data"`
 	HasMore    bool      `json:"has_more"`
-	NextCursor *string   `json:"next_cursor"`
+	NextCursor string    `json:"next_cursor"`
 }
 
 // Unauthorized Always these 28 bytes.
@@ -1071,19 +1071,19 @@ type Unauthorized struct {
 
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.
 type UpdateWebhookRequest struct {
-	Description *string `json:"description,omitempty"`
+	Description string `json:"description,omitempty"`
 
 	// EventTypes Empty means all.
-	EventTypes []EventType    `json:"event_types,omitempty"`
-	Status     *WebhookStatus `json:"status,omitempty"`
-	URL        *string        `json:"url,omitempty"`
+	EventTypes []EventType   `json:"event_types,omitempty"`
+	Status     WebhookStatus `json:"status,omitempty"`
+	URL        string        `json:"url,omitempty"`
 }
 
 // Webhook defines model for Webhook.
 type Webhook struct {
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt   Timestamp `json:"created_at"`
-	Description *string   `json:"description"`
+	Description string    `json:"description"`
 
 	// EventTypes Empty means all.
 	EventTypes []EventType `json:"event_types"`
@@ -1106,7 +1106,7 @@ type WebhookStatus string
 type WebhookWithSecret struct {
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt   Timestamp `json:"created_at"`
-	Description *string   `json:"description"`
+	Description string    `json:"description"`
 
 	// EventTypes Empty means all.
 	EventTypes []EventType `json:"event_types"`
