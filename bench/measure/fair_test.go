@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // floodRate is how many requests a second the flooding merchant makes, answered or not,
@@ -30,7 +31,7 @@ func BenchmarkFair(b *testing.B) {
 	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-share=50")
 	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
-	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
+	hook := must(flooding.CreateWebhook(b.Context(), sdk.CreateWebhookRequest{URL: hang.URL}))(b)
 	var spare struct{ ID string }
 	check(b, json.Unmarshal(must(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
 	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}",

@@ -12,9 +12,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
@@ -30,7 +30,7 @@ func BenchmarkMerchants(b *testing.B) {
 			log := &strings.Builder{}
 			server, first := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
 				"--window", "64", "--merchant-share", "50")
-			all, hashes, answers := make([]*client.Client, 500), make([][]string, 500), map[string]int{}
+			all, hashes, answers := make([]*sdk.Client, 500), make([][]string, 500), map[string]int{}
 			for i := range all {
 				all[i] = another(b, first)
 			}
@@ -44,13 +44,15 @@ func BenchmarkMerchants(b *testing.B) {
 					p, err := ask(b.Context(), all[by], payment)
 					mu.Lock()
 					defer mu.Unlock()
-					if problem, ok := errors.AsType[*client.Problem](err); ok {
-						answers[fmt.Sprint(problem.Status, " ", problem.Code)]++
+					if open, ok := errors.AsType[*sdk.OutcomeUnknown](err); ok {
+						var problem struct{ Code string }
+						_ = json.Unmarshal(open.Last.Body, &problem) // without an answer there is no code
+						answers[fmt.Sprint(open.Last.Status, " ", problem.Code)]++
 					} else if err != nil {
 						answers[err.Error()]++
 					} else {
 						answers["201"]++
-						hashes[by] = append(hashes[by], p.Hash)
+						hashes[by] = append(hashes[by], p.TxHash)
 					}
 				})
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // BenchmarkLoad measures `remit local` as a process, under clients that each make
@@ -43,7 +43,7 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 		begin := time.Now()
 		_, lost, why := load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
 			p, err := askBatch(ctx, m, i, size)
-			hashes[i] = p.Hash
+			hashes[i] = p.TxHash
 			return err
 		})
 		if lost > 0 {
@@ -70,10 +70,10 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 }
 
 // allConfirmed waits until payments are confirmed.
-func allConfirmed(b *testing.B, m *client.Client, hashes []string) {
+func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 	b.Helper()
 	for _, hash := range hashes {
-		for p := must(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Transaction(b.Context(), hash))(b) {
+		for p := must(m.Get(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Get(b.Context(), hash))(b) {
 			if p.Status != "pending" {
 				b.Fatalf("payment %s is %s", hash, p.Status)
 			}
@@ -104,7 +104,7 @@ func BenchmarkAnvil(b *testing.B) {
 				begin = time.Now()
 				latency, lost, why := load(b, part.clients, part.n, time.Hour, func(ctx context.Context, i int) error {
 					p, err := ask(ctx, m, part.first+i)
-					hashes[part.first+i] = p.Hash
+					hashes[part.first+i] = p.TxHash
 					return err
 				})
 				if lost > 0 {

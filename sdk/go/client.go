@@ -26,6 +26,7 @@ type Client struct {
 	URL  string       // where the API is
 	Key  string       // API key; "" sends none
 	HTTP *http.Client // nil for http.DefaultClient; its transport must not retry
+	Once bool         // each call makes one attempt, and is not repeated
 }
 
 // An Answer is a whole HTTP answer of any status; a zero Answer is none.
@@ -35,8 +36,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Call makes one request; empty bodies and headers are not sent. header holds names and values in turn. An
-// error means that no whole answer came: the request may have been carried out.
+// Call makes one request; header has names and values in turn. After an error it may have been carried out.
 func (c *Client) Call(ctx context.Context, method, path, body string, header ...string) (Answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
 	if err != nil {
@@ -91,7 +91,7 @@ type call struct {
 	*Client
 	context.Context
 	end        time.Time
-	pays, once bool
+	pays       bool
 	tries      int
 	last       Answer
 	cause      error
@@ -167,7 +167,7 @@ func (k *call) ask(value any, method, path, body string, header ...string) error
 				return k.unknown()
 			}
 		}
-		if k.once || !k.pause(0) {
+		if k.Once || !k.pause(0) {
 			return k.unknown()
 		}
 	}

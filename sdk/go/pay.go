@@ -56,9 +56,9 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payme
 
 // Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own; "" is none.
 func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
-	k := c.begin(ctx)
-	k.once = true
-	return k.post(key, asked)
+	once := *c
+	once.Once = true
+	return once.begin(ctx).post(key, asked)
 }
 
 func (k *call) post(key string, asked any) (made Payment, err error) {
