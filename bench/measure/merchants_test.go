@@ -9,11 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/ethclient"
-
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
@@ -60,10 +56,7 @@ func BenchmarkMerchants(b *testing.B) {
 			for by, m := range all {
 				allConfirmed(b, m, hashes[by])
 			}
-			var chain devnet.Facts
-			check(b, json.Unmarshal(must(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
-			found := must(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
+			found := sandboxTransfers(b, all[0])
 			server.Kill()
 			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
 			if made+capped+full != n || made < n/2 {

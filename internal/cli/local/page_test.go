@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
@@ -70,8 +71,7 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 // word.
 func TestStepsOfThePage(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	guarantees, err := os.ReadFile("../../../docs/guarantees.md")
-	check(t, err)
+	guarantees := must.Get(os.ReadFile("../../../docs/guarantees.md"))(t)
 	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
 	var facts struct {
 		Breakages []struct{ ID, Text, Does string }
@@ -97,9 +97,7 @@ func TestStepsOfThePage(t *testing.T) {
 func TestThePageShowsOthersToo(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	order := remit.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}
-	if _, err := api.Attempt(t.Context(), "before", order); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(api.Attempt(t.Context(), "before", order))(t)
 	do := func(body string) {
 		t.Helper()
 		if answer, err := api.Call(t.Context(), "POST", "/page/do", body); err != nil || answer.Status != 200 {
@@ -122,8 +120,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 		seen = nil
 		for _, key := range []string{"before", "after"} {
 			var timeline struct{ Payment payment }
-			answer, err := api.Call(t.Context(), "GET", "/page/payment?find="+key, "")
-			check(t, err)
+			answer := must.Get(api.Call(t.Context(), "GET", "/page/payment?find="+key, ""))(t)
 			if _ = json.Unmarshal(answer.Body, &timeline); timeline.Payment.State == "CONFIRMED" && timeline.Payment.Paid > 0 &&
 				(key == "before" || !slices.Contains(timeline.Payment.At, 0)) {
 				seen = append(seen, timeline.Payment)

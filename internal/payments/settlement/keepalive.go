@@ -269,7 +269,6 @@ func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	}
 }
 
-// sign signs tx with the wallet's key.
 func (p *pass) sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {
