@@ -29,6 +29,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -123,9 +124,8 @@ func pays(t *testing.T, l language, url, key, to string, n int, draw *rand.Rand)
 		cmd := command(t, l, &words, l.driver...)
 		cmd.Env = append(cmd.Env, "REMIT_URL="+url, "REMIT_API_KEY="+key)
 		cmd.Stdin = &lines
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.OK(t, cmd.Start())
 		var kill *time.Timer
 		if round < 1+n/400 {
 			kill = time.AfterFunc(time.Duration(2000+draw.IntN(3000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
@@ -139,7 +139,7 @@ func pays(t *testing.T, l language, url, key, to string, n int, draw *rand.Rand)
 				hashes[intent] = end
 			}
 		}
-		if err = cmd.Wait(); kill != nil && !kill.Stop() {
+		if err := cmd.Wait(); kill != nil && !kill.Stop() {
 			kills++
 		} else if err != nil {
 			t.Errorf("%s: %v\n%s", l.name, err, words.String())
@@ -161,22 +161,19 @@ func amounts(i int) []string {
 // every language is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	must(t, err)
+	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	dynamotest.Clear(t)
-	chain, err := localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms", "--wallets", "4")
-	must(t, err)
-	lines, err := chain.Out.Until(func(line string) bool { return strings.HasPrefix(line, "}") })
-	must(t, err)
+	chain := must.Get(localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms", "--wallets", "4"))(t)
+	lines := must.Get(chain.Out.Until(func(line string) bool { return strings.HasPrefix(line, "}") }))(t)
 	var facts devnet.Facts
-	must(t, json.Unmarshal([]byte(strings.Join(lines, "\n")), &facts))
+	must.OK(t, json.Unmarshal([]byte(strings.Join(lines, "\n")), &facts))
 	wallets := filepath.Join(t.TempDir(), "chain.json")
-	must(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
+	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}, flags: []string{"local", "--listen", "127.0.0.1:0",
 		"--token", facts.Token.Address.String(), "--block-time", "250ms", "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
 		"--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}}
-	must(t, s.serve())
+	must.OK(t, s.serve())
 	t.Cleanup(func() { s.server.Kill() })
 	gateway := httptest.NewServer(s)
 	t.Cleanup(gateway.Close)
@@ -184,13 +181,11 @@ func TestConformance(t *testing.T) {
 	var clients sync.WaitGroup
 	payee := func(i int) common.Address { return common.BigToAddress(big.NewInt(int64(0x5d0000 + i))) }
 	for i, l := range languages {
-		made, err := (&remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}).CreateMerchant(t.Context(),
-			remit.CreateAPIKeyRequest{MerchantName: l.name})
-		must(t, err)
+		key := localtest.Join(t, &remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}, l.name).Key
 		own := rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		clients.Go(func() {
 			begin := time.Now()
-			hashes, kills := pays(t, l, gateway.URL, made.APIKey, payee(i).Hex(), *intents, own)
+			hashes, kills := pays(t, l, gateway.URL, key, payee(i).Hex(), *intents, own)
 			t.Logf("%s: %d intents have a hash after %.0f s; its process was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 		})
 	}
@@ -202,15 +197,14 @@ func TestConformance(t *testing.T) {
 			if kills < 2+*intents/50 {
 				s.server.Kill()
 				kills++
-				must(t, s.serve())
+				must.OK(t, s.serve())
 			}
 		case <-done:
 			paying = false
 		}
 	}
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.broken)
-	node, err := ethclient.DialContext(t.Context(), facts.RPCURL)
-	must(t, err)
+	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
 	judge(t, node, common.Address(facts.Token.Address), languages, payee)
 }
 
@@ -221,7 +215,7 @@ func judge(t *testing.T, node *ethclient.Client, token common.Address, languages
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		all, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
 			Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}}})
-		must(t, err)
+		must.OK(t, err)
 		clear(found)
 		for _, l := range all {
 			found[fmt.Sprint(common.HexToAddress(l.Topics[2].Hex()), " ", new(big.Int).SetBytes(l.Data))]++

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -35,15 +36,15 @@ type language struct {
 func built(t *testing.T) []language {
 	t.Helper()
 	work := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
-	must(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
+	must.OK(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
+	must.OK(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
 	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
-	must(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
+	must.OK(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
 	node, python := tooltest.Program(t, "Node.js", "node"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
 	ts := language{"typescript", []string{node, "test/driver.mjs"}, filepath.Join(work, "typescript"), nil}
 	run(t, ts, node, filepath.Join(modules, "typescript/bin/tsc"))
 	driver := filepath.Join(work, "driver")
-	must(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
+	must.OK(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
 	return []language{
 		{"go", []string{driver}, "go", nil}, ts,
 		{"python", []string{python, "tests/driver.py"}, "python", []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
@@ -55,21 +56,13 @@ func sources(t *testing.T, dir string) fs.FS {
 	t.Helper()
 	kept := filepath.Join(t.TempDir(), dir)
 	for _, part := range []string{"src", "test"} {
-		must(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
+		must.OK(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
 	}
 	for _, file := range []string{"package.json", "tsconfig.json"} {
-		b, err := os.ReadFile(filepath.Join(dir, file))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
+		b := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
+		must.OK(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
 	}
 	return os.DirFS(kept)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // command returns a program of a language.
@@ -112,8 +105,7 @@ func TestGenerated(t *testing.T) {
 func TestQuickstarts(t *testing.T) {
 	page := func(start string) string { return guidetest.Read(t, "..", "docs/clients.md", start) }
 	_, api := localtest.Local(t, t.Output(), remitPath)
-	checkout, err := filepath.Abs("..")
-	must(t, err)
+	checkout := must.Get(filepath.Abs(".."))(t)
 	var ends []string
 	for i, l := range built(t) {
 		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
