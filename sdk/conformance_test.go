@@ -163,16 +163,18 @@ func TestConformance(t *testing.T) {
 	languages := built(t)
 	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	dynamotest.Clear(t)
-	chain := must.Get(localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms", "--wallets", "4"))(t)
+	chain := must.Get(localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms",
+		"--wallets", "4"))(t)
 	lines := must.Get(chain.Out.Until(func(line string) bool { return strings.HasPrefix(line, "}") }))(t)
 	var facts devnet.Facts
 	must.OK(t, json.Unmarshal([]byte(strings.Join(lines, "\n")), &facts))
 	wallets := filepath.Join(t.TempDir(), "chain.json")
 	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}, flags: []string{"local", "--listen", "127.0.0.1:0",
-		"--token", facts.Token.Address.String(), "--block-time", "250ms", "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
-		"--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}}
+	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}}
+	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
+		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
+		disburser.Address().String(), "--no-page"}
 	must.OK(t, s.serve())
 	t.Cleanup(func() { s.server.Kill() })
 	gateway := httptest.NewServer(s)
@@ -186,7 +188,8 @@ func TestConformance(t *testing.T) {
 		clients.Go(func() {
 			begin := time.Now()
 			hashes, kills := pays(t, l, gateway.URL, key, payee(i).Hex(), *intents, own)
-			t.Logf("%s: %d intents have a hash after %.0f s; its process was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
+			t.Logf("%s: %d intents have a hash after %.0f s; its process was killed %d times", l.name, len(hashes),
+				time.Since(begin).Seconds(), kills)
 		})
 	}
 	done, kills := make(chan struct{}), 0

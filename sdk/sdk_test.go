@@ -98,7 +98,8 @@ func TestGenerated(t *testing.T) {
 	python := tooltest.Path(t, "the generators", ".cache/sdk/bin/python")
 	tooltest.Path(t, "the generators", ".cache/bin/oapi-codegen")
 	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
-	run(t, language{"sdk/generate", nil, ".", []string{"PATH=" + node + string(os.PathListSeparator) + os.Getenv("PATH")}}, python, "generate", "--check")
+	path := "PATH=" + node + string(os.PathListSeparator) + os.Getenv("PATH")
+	run(t, language{"sdk/generate", nil, ".", []string{path}}, python, "generate", "--check")
 }
 
 // TestQuickstarts runs the programs of docs/clients.md, and installs the one in Go, as the page says.
@@ -109,7 +110,8 @@ func TestQuickstarts(t *testing.T) {
 	var ends []string
 	for i, l := range built(t) {
 		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
-		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + page([]string{"package main", "import { Client }", "import os"}[i]) + "END\n"
+		program := page([]string{"package main", "import { Client }", "import os"}[i])
+		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n"
 		switch l.name {
 		case "go":
 			lines += page("go mod init")

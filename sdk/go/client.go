@@ -158,7 +158,7 @@ func (k *call) ask(value any, method, path, body string, header ...string) error
 		if a.Status/100 == 2 && json.Unmarshal(a.Body, value) == nil && (payment == nil || payment.TxHash != "") {
 			return nil
 		}
-		if a.Status != 429 && !(a.Status == 503 && bytes.Contains(a.Body, []byte(`"payment_rail_unavailable"`))) {
+		if a.Status != 429 && (a.Status != 503 || !bytes.Contains(a.Body, []byte(`"payment_rail_unavailable"`))) {
 			if refusal := k.refusal(); refusal != nil {
 				return refusal
 			}

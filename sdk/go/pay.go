@@ -54,7 +54,7 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payme
 	return c.pay(ctx, intent, batch, batch)
 }
 
-// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own; "" is none.
+// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own or "". A *Refused is of this request.
 func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
 	once := *c
 	once.Once = true

@@ -120,13 +120,13 @@ class _Call:
         self.cause: Exception | None = None
         self.unanswered: float | None = None  # when the last attempt ended that may have an effect
 
-    def attempt(self, method: str, path: str, body: Any = None, idempotency_key: str = "") -> Steps:
+    def attempt(self, method: str, path: str, body: bytes | None = None, idempotency_key: str = "") -> Steps:
         """Makes one attempt, keeps its answer, and returns the JSON in it."""
         headers = {"x-api-key": self.over._key} if self.over._key else {}
         if idempotency_key:
             headers["Idempotency-Key"] = idempotency_key
         if body is not None:
-            headers["Content-Type"], body = "application/json", json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
         left = self.end - self.over._now()
         answer: Any = TimeoutError("the deadline passed")
         if left > 0:
@@ -170,7 +170,7 @@ class _Call:
     def unknown(self) -> OutcomeUnknown:
         return OutcomeUnknown(self.last, self.cause)
 
-    def ask(self, wanted: str, method: str, path: str, body: Any = None, idempotency_key: str = "") -> Steps:
+    def ask(self, wanted: str, method: str, path: str, body: bytes | None = None, idempotency_key: str = "") -> Steps:
         """Repeats payments and reads until an answer settles them, others only after one that nothing was started."""
         while True:
             found = yield from self.attempt(method, path, body, idempotency_key)
@@ -212,7 +212,7 @@ class _Call:
 def _same(asked: Batch, stored: Any) -> bool:
     """Reports whether a stored payment is what was asked for."""
     have = [(str(e.get("to")).lower(), e.get("amount"), e.get("reference")) for e in stored.get("payments") or [stored]]
-    want = [(e["to"].lower(), e["amount"], e.get("reference")) for e in asked["payments"]]
+    want = [(str(e["to"]).lower(), e["amount"], e.get("reference")) for e in asked["payments"]]
     return have == want and asked.get("reference") == stored.get("reference") and asked.get("metadata", {}) == stored.get("metadata")
 
 
@@ -231,9 +231,10 @@ class _Base:
         self._url, self._key, self._timeout, self._send, self._now, self._sleep = url.rstrip("/"), key, timeout, send, now, sleep
 
     def _pay(self, intent: str, path: str, body: Any, asked: Batch, timeout: float | None) -> Steps:
-        idempotency_key, call = key(intent), _Call(self, True, timeout)
+        idempotency_key, call, text = key(intent), _Call(self, True, timeout), json.dumps(body).encode()
+        asked = json.loads(json.dumps(asked))  # which the caller may change meanwhile
         try:
-            return (yield from call.ask("tx_hash", "POST", path, body, idempotency_key))
+            return (yield from call.ask("tx_hash", "POST", path, text, idempotency_key))
         except Refused as refusal:
             return (yield from call.settle(refusal, idempotency_key, intent, asked))
 
@@ -259,7 +260,7 @@ class _Base:
                 raise call.unknown()
 
     def _steps(self, method: str, path: str, body: Any) -> Steps:
-        return _Call(self, False, None).ask("", method, path, body)
+        return _Call(self, False, None).ask("", method, path, None if body is None else json.dumps(body).encode())
 
 
 class Client(_Base, Endpoints):
@@ -350,5 +351,4 @@ class AsyncClient(_Base, AsyncEndpoints):
 def verify_webhook(secret: str, body: bytes | str, headers: Any) -> Event:
     """Returns the event of a raw body that was signed with the secret in the last five minutes; any other raises."""
     _Verifier(secret).verify(body, dict(headers.items()))
-    event: Event = json.loads(body)
-    return event
+    return json.loads(body)  # type: ignore[no-any-return]

@@ -197,7 +197,7 @@ function same(asked: Batch, p: Payment): boolean {
     (asked.reference ?? null) === p.reference && pairs(asked.metadata) === pairs(p.metadata) && have.length === asked.payments.length &&
     asked.payments.every((a, i) => {
       const b = have[i]!;
-      return a.to.toLowerCase() === b.to.toLowerCase() && BigInt(a.amount) === b.amount && (a.reference ?? null) === b.reference;
+      return String(a.to).toLowerCase() === b.to.toLowerCase() && BigInt(a.amount) === b.amount && (a.reference ?? null) === b.reference;
     })
   );
 }
@@ -231,11 +231,11 @@ export class Client extends Endpoints {
   private async paid(intent: string, path: string, body: unknown, payments: Batch["payments"], details: Details): Promise<Payment> {
     const idempotencyKey = key(intent);
     const call = new Call(this.over, true, details.timeoutMs);
+    const asked = { payments, reference: details.reference || undefined, metadata: { ...details.metadata } };
     try {
       return await call.ask((json) => typeof json.tx_hash === "string", "POST", path, write(body), idempotencyKey);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      const asked = { payments, reference: details.reference || undefined, metadata: details.metadata };
       return call.settle(error, idempotencyKey, intent, asked);
     }
   }
