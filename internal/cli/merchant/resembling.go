@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // resembling returns a warning for each row to pay whose address may be mistaken for a known one:
@@ -34,13 +35,15 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 			text(was[6], "paid by an earlier run of this file")
 		}
 	}
-	book, err := p.api.Recipients(ctx, 100)
+	page := url.Values{"limit": {"100"}}
+	book, err := newest(p.api.ListRecipients(ctx, page))
 	for _, e := range book {
 		text(e.Address, "in your address book")
 	}
-	payments, _, unread := p.api.Payments(ctx, url.Values{"limit": {"100"}})
+	payments, unread := newest(p.api.List(ctx, page))
 	for _, made := range payments {
-		for _, o := range append(made.Entries, client.Order{To: made.To}) {
+		text(made.To, "paid before")
+		for _, o := range made.Payments {
 			text(o.To, "paid before")
 		}
 	}
@@ -57,10 +60,23 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 		warned[r.to] = true
 	}
 	if slices.ContainsFunc([]error{err, unread}, func(err error) bool {
-		refusal, answered := errors.AsType[*client.Problem](err)
+		refusal, answered := errors.AsType[*remit.Refused](err)
 		return err != nil && (!answered || refusal.Status != http.StatusForbidden)
 	}) {
 		warnings = append(warnings, "the addresses were not compared with all that you know: the API gave no answer")
 	}
 	return warnings
+}
+
+// newest returns the first page of a list of pages of 100, and the error that ended it.
+func newest[T any](list iter.Seq2[T, error]) (first []T, err error) {
+	for one, err := range list {
+		if err != nil {
+			return first, err
+		}
+		if first = append(first, one); len(first) == 100 {
+			break
+		}
+	}
+	return first, nil
 }
