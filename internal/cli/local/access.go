@@ -83,7 +83,7 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		a.nodes = a.page.Nodes()
 	}
 	for _, url := range urls[min(len(urls), len(a.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Gas: own.Gas, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}
