@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // months are the payments and the API keys in use of three customers' months. The last is
@@ -205,14 +206,9 @@ func walls() string {
 
 // TestTheBillIsOfTheTemplate: the bill is for a deployment with the template's defaults.
 func TestTheBillIsOfTheTemplate(t *testing.T) {
-	text, err := os.ReadFile("../template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../template.yaml"))(t)
 	var template map[string]any
-	if err := yaml.Unmarshal(text, &template); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &template))
 	at := func(path string) string { // "" without one; `!Ref X` is the string X
 		var v any = template
 		for name := range strings.SplitSeq(path, "/") {
@@ -274,9 +270,7 @@ func TestMetricsAreCounted(t *testing.T) {
 	m.Attempted("5xx", 1)
 	m.Ended(webhook.Delivered, 1)
 	m.OldestDue(1)
-	if err := m.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Flush())
 	metrics := bytes.Count(out.Bytes(), []byte(`"Unit"`))
 	if got := metrics - bytes.Count(out.Bytes(), []byte(`"Wallet":`)) - bytes.Count(out.Bytes(), []byte(`"Node":`)); got != plan.OwnMetrics {
 		t.Errorf("%d metrics are the stack's own, and the bill has %d", got, plan.OwnMetrics)

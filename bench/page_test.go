@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "write the measured values and the bills into the pages")
@@ -31,10 +32,7 @@ func readResults(t *testing.T) results {
 	}
 	r := results{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		for line := range strings.Lines(string(text)) {
 			words := strings.Fields(line)
 			if len(words) < 4 || !strings.HasPrefix(words[0], "Benchmark") {
@@ -111,10 +109,7 @@ func TestThePagesAreOfTheResults(t *testing.T) {
 	computed := regexp.MustCompile(`(?s)(<!-- computed: (\w+) -->\n).*?(\n<!-- end -->)`)
 	tables := map[string]string{"Cost": r.bills(), "Walls": walls()}
 	for path, atLeast := range map[string]int{"../docs/performance.md": 25, "../docs/scale.md": 0} {
-		page, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(os.ReadFile(path))(t)
 		fresh, rows := r.measured(string(page))
 		blocks := 0
 		fresh = computed.ReplaceAllStringFunc(fresh, func(old string) string {
@@ -127,12 +122,9 @@ func TestThePagesAreOfTheResults(t *testing.T) {
 		}
 		switch {
 		case *update:
-			err = os.WriteFile(path, []byte(fresh), 0o644)
+			must.OK(t, os.WriteFile(path, []byte(fresh), 0o644))
 		case fresh != string(page):
 			t.Errorf("%s is out of date: run go test ./bench -update", path)
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

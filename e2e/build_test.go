@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestBuildsAreReproducible builds the largest function and the one before all
@@ -19,15 +21,11 @@ import (
 func TestBuildsAreReproducible(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "copy")
 	for _, dir := range []string{"functions", "internal"} {
-		if err := os.CopyFS(filepath.Join(elsewhere, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(filepath.Join(elsewhere, dir), os.DirFS(filepath.Join(root, dir))))
 	}
 	for _, file := range []string{"go.mod", "go.sum"} {
 		b, err := os.ReadFile(filepath.Join(root, file))
-		if err := errors.Join(err, os.WriteFile(filepath.Join(elsewhere, file), b, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, os.WriteFile(filepath.Join(elsewhere, file), b, 0o600)))
 	}
 	for _, function := range []string{"authorizer", "send-payment"} {
 		if here, there := build(t, root, function), build(t, elsewhere, function); here != there {
@@ -57,16 +55,9 @@ func archive(t *testing.T, bootstrap []byte) []byte {
 	w := zip.NewWriter(&zipped)
 	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Store}
 	header.SetMode(0o755)
-	f, err := w.CreateHeader(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(bootstrap); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(w.CreateHeader(header))(t)
+	must.Get(f.Write(bootstrap))(t)
+	must.OK(t, w.Close())
 	return zipped.Bytes()
 }
 
@@ -96,10 +87,7 @@ func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
 // the SHA-256 of the binary.
 func build(t *testing.T, dir, function string) string {
 	t.Helper()
-	makefile, err := os.ReadFile(root + "/Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile(root + "/Makefile"))(t)
 	flags := regexp.MustCompile(`export GOFLAGS := (.+)`).FindSubmatch(makefile)
 	if flags == nil {
 		t.Fatal("the Makefile sets no GOFLAGS")
@@ -111,10 +99,7 @@ func build(t *testing.T, dir, function string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", function, err, out)
 	}
-	b, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(binary))(t)
 	t.Logf("%s: %d bytes", function, len(b))
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }

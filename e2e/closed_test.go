@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that
@@ -20,10 +21,7 @@ import (
 // sentence that says what to set.
 func TestRealMoneyIsClosed(t *testing.T) {
 	s := start(t)
-	template, err := os.ReadFile(root + "/template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(os.ReadFile(root + "/template.yaml"))(t)
 	parameters, _, _ := strings.Cut(string(template), "\nMappings:")
 	body := strings.Replace(parameters, "Transform: AWS::Serverless-2016-10-31\n", "", 1) + "\nResources:\n  Queue: {Type: AWS::SQS::Queue}\n"
 	for n, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -102,9 +103,7 @@ func TestDockersBridge(t *testing.T) {
 		{`echo 'no such network' >&2; exit 1`, "(no such network)"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+test.docker+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+test.docker+"\n"), 0o700))
 		ask := exec.CommandContext(t.Context(), python, "-c",
 			"import sys; sys.platform = 'linux'; sys.path.insert(0, 'tools/samlocal'); import services; print(services.docker_bridge())")
 		ask.Dir, ask.Env = root, []string{"PATH=" + dir}

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // answers lists every file of events/ in an order in which each merchant, key and endpoint still
@@ -126,49 +127,31 @@ const (
 func (s *stack) seed(t *testing.T) {
 	t.Helper()
 	db, now := dynamodb.NewFromConfig(s.Administrator()), time.Now().UTC().Truncate(time.Millisecond)
-	key, err := apikey.Parse(sampleKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
+	key := must.Get(apikey.Parse(sampleKey))(t)
+	must.OK(t, dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
 		Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop", Mode: apikey.Test,
 		Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now, Grant: apikey.Full(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := webhook.MintSecret(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+	secret := must.Get(webhook.MintSecret(rand.Reader))(t)
 	url, _ := receive(t, 0)
 	endpoint := webhook.Endpoint{
 		Owner: webhook.Owner{Merchant: sampleMerchant, Mode: "test"}, ID: sampleEndpoint, URL: url,
 		Status: webhook.Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
 	}
 	hooks := dynamo.NewWebhooks(db, s.Outputs["WebhooksTableName"])
-	if err := hooks.AddEndpoint(t.Context(), endpoint, webhook.EndpointLimit); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, hooks.AddEndpoint(t.Context(), endpoint, webhook.EndpointLimit))
 	for _, id := range []string{"dlv_0123456789abcdef0123456789abcdef", "dlv_01234567", webhook.FirstID(now)} {
-		err := hooks.AddDelivery(t.Context(), webhook.Delivery{
+		must.OK(t, hooks.AddDelivery(t.Context(), webhook.Delivery{
 			Ref:    webhook.Ref{Owner: endpoint.Owner, Endpoint: endpoint.ID, Delivery: id},
 			Event:  webhook.Event{ID: "evt_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", Type: webhook.PaymentConfirmed, At: now, Body: []byte(`{}`)},
 			Status: webhook.Pending, NextAttemptAt: now, CreatedAt: now,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
 func sample(t *testing.T, event string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "events", event+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(os.ReadFile(filepath.Join(root, "events", event+".json")))(t)
 }
 
 // function returns the logical name, without "Function", of the function that a
@@ -205,9 +188,7 @@ func (s *stack) invoke(t *testing.T, function string, event []byte) []byte {
 	t.Helper()
 	name := s.Resources[function+"Function"]
 	out, err := lambda.NewFromConfig(s.Administrator()).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: event})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if out.FunctionError != nil {
 		t.Errorf("%s failed: %s", function, out.Payload)
 	}
@@ -233,9 +214,7 @@ func (s *stack) response(t *testing.T, event, got []byte, status int) []byte {
 		MultiValueHeaders http.Header
 		Body              string
 	}
-	if err := json.Unmarshal(event, &in); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(event, &in))
 	if err := json.Unmarshal(got, &out); err != nil {
 		t.Fatalf("answered %s: %v", got, err)
 	}

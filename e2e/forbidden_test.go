@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestForbidden tries, under each function's role, the acts that a thief would
@@ -25,68 +27,42 @@ func TestForbidden(t *testing.T) {
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
 	key0 := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	attempts := []attempt{
-		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &key0})
-			return err
-		}},
-		{"replacing the wallets' keys", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx,
-				&secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
-			return err
-		}},
+		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts",
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
+				&secretsmanager.GetSecretValueInput{SecretId: &key0})},
+		{"replacing the wallets' keys", "", by(secretsmanager.NewFromConfig, (*secretsmanager.Client).PutSecretValue,
+			&secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})},
 		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets GetBalance",
-			func(ctx context.Context, cfg aws.Config) error {
-				_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
-					&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
-				return err
-			}},
-		{"storing a payment", "SendPayment SendPayments RefillWallets", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
-				&dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})
-			return err
-		}},
-		{"storing a payment in a transaction", "SendPayment SendPayments RefillWallets", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-				{Put: &types.Put{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")}},
-			}})
-			return err
-		}},
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
+				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})},
+		{"storing a payment", "SendPayment SendPayments RefillWallets", by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
+			&dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})},
+		{"storing a payment in a transaction", "SendPayment SendPayments RefillWallets",
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
+				&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+					{Put: &types.Put{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")}},
+				}})},
 		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListTransactions",
-			func(ctx context.Context, cfg aws.Config) error {
-				_, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: payments, Key: key})
-				return err
-			}},
-		{"charging a merchant's day", "SendPayment SendPayments RefillWallets", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "merchant#x"),
-				UpdateExpression: aws.String("SET x = :x"), ConditionExpression: aws.String("attribute_exists(pk)"),
-				ExpressionAttributeValues: map[string]types.AttributeValue{":x": text("x")}})
-			return err
-		}},
-		{"reading all payments", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: payments})
-			return err
-		}},
-		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
-				&dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})
-			return err
-		}},
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: key})},
+		{"charging a merchant's day", "SendPayment SendPayments RefillWallets",
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
+				&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "merchant#x"),
+					UpdateExpression: aws.String("SET x = :x"), ConditionExpression: aws.String("attribute_exists(pk)"),
+					ExpressionAttributeValues: map[string]types.AttributeValue{":x": text("x")}})},
+		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,
+			&dynamodb.ScanInput{TableName: payments})},
+		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey",
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
+				&dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})},
 		{"changing settings", "", writes(payments, "pk", "denied")},
 		{"changing settings in a transaction", "", writesTogether(payments, "pk", "settings")},
 		{"changing settings of keys", "", writes(keys, "key_hash", "settings")},
 		{"hiding an operator", "", writes(payments, "pk", "audit")},
-		{"reading all keys", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: keys})
-			return err
-		}},
-		{"dropping a table", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: payments})
-			return err
-		}},
-		{"emptying the webhook queue", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := sqs.NewFromConfig(cfg).PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: aws.String(s.Outputs["WebhookQueueUrl"])})
-			return err
-		}},
+		{"reading all keys", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan, &dynamodb.ScanInput{TableName: keys})},
+		{"dropping a table", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteTable,
+			&dynamodb.DeleteTableInput{TableName: payments})},
+		{"emptying the webhook queue", "", by(sqs.NewFromConfig, (*sqs.Client).PurgeQueue,
+			&sqs.PurgeQueueInput{QueueUrl: aws.String(s.Outputs["WebhookQueueUrl"])})},
 	}
 	roles := 0
 	for logical, role := range s.Resources {
@@ -120,24 +96,25 @@ func tried(t *testing.T, cfg aws.Config, name string, attempts []attempt) {
 	}
 }
 
+// by is the attempt to make a call with the client of a service that open returns.
+func by[C, I, O, F any](open func(aws.Config, ...func(*F)) C, call func(C, context.Context, I, ...func(*F)) (O, error),
+	in I) func(context.Context, aws.Config) error {
+	return func(ctx context.Context, cfg aws.Config) error { _, err := call(open(cfg), ctx, in); return err }
+}
+
 // writes puts an item into a partition, with values as settings have them, on a condition
 // that never holds.
 func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
-	return func(ctx context.Context, cfg aws.Config) error {
-		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
-			&dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
-		return err
-	}
+	return by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
+		&dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
 }
 
 // writesTogether is writes in a transaction.
 func writesTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
-	return func(ctx context.Context, cfg aws.Config) error {
-		_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+	return by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
+		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 			{Put: &types.Put{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
 		}})
-		return err
-	}
 }
 
 func valued(key, partition string) map[string]types.AttributeValue {
@@ -167,20 +144,12 @@ func (s *stack) as(t *testing.T, role string) aws.Config {
 	t.Helper()
 	admin := s.Administrator()
 	roles := iam.NewFromConfig(admin)
-	found, err := roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = roles.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: aws.String(
+	found := must.Get(roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role}))(t)
+	_, err := roles.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"AWS":"*","Service":"lambda.amazonaws.com"}}]}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := sts.NewFromConfig(admin).AssumeRole(t.Context(),
-		&sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	session := must.Get(sts.NewFromConfig(admin).AssumeRole(t.Context(),
+		&sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")}))(t)
 	c := session.Credentials
 	return s.Account(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
 }

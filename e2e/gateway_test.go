@@ -17,12 +17,7 @@ func TestKeysAtTheGate(t *testing.T) {
 	m := newMerchant(t, s)
 	other := newMerchant(t, s)
 	// API Gateway remembers a key that was used for a minute. These were not.
-	issued := func() merchant {
-		next := m
-		next.key = m.call("POST", "/api-keys", map[string]any{}).want(t, 201).get("api_key")
-		return next
-	}
-	revoked, expired := issued(), issued()
+	revoked, expired := m.keyOf(map[string]any{}), m.keyOf(map[string]any{})
 	m.call("POST", "/api-keys/"+revoked.id()+"/revoke", nil).want(t, 200)
 	rotated(t, m, expired.id(), 0)
 

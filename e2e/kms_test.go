@@ -26,6 +26,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
@@ -53,42 +54,23 @@ func TestKMSWallet(t *testing.T) {
 		return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify,
 			Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
 	}
-	foreign, err := kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, try := range map[string]func() error{
-		"making a key, with the rights of a reader": func() error { _, err := reads.CreateKey(t.Context(), of("remit")); return err },
-		"seeing a key, with the rights of a reader": func() error {
-			_, err := reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})
-			return err
-		},
-		"letting others sign": func() error {
-			_, err := keys.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
-				GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
-			return err
-		},
-		"taking the key of another stack": func() error {
-			_, err := keys.TagResource(t.Context(), &kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})
-			return err
-		},
-		"making a key of another stack": func() error { _, err := keys.CreateKey(t.Context(), of("another")); return err },
-		"making a key of no stack": func() error {
-			_, err := keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
-				KeyUsage: kmstypes.KeyUsageTypeSignVerify})
-			return err
-		},
-		"seeing a key of another stack": func() error {
-			_, err := keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})
-			return err
-		},
-		"signing": func() error {
-			_, err := keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
-				MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})
-			return err
-		},
+	foreign := must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another")))(t)
+	eve := &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"),
+		Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}}
+	for what, err := range map[string]error{
+		"making a key, with the rights of a reader": must.Err(reads.CreateKey(t.Context(), of("remit"))),
+		"seeing a key, with the rights of a reader": must.Err(reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})),
+		"letting others sign":                       must.Err(keys.CreateGrant(t.Context(), eve)),
+		"taking the key of another stack": must.Err(keys.TagResource(t.Context(),
+			&kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})),
+		"making a key of another stack": must.Err(keys.CreateKey(t.Context(), of("another"))),
+		"making a key of no stack": must.Err(keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
+			KeyUsage: kmstypes.KeyUsageTypeSignVerify})),
+		"seeing a key of another stack": must.Err(keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})),
+		"signing": must.Err(keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
+			MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})),
 	} {
-		if err := try(); !refusal(err) {
+		if !refusal(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -106,9 +88,7 @@ func TestKMSWallet(t *testing.T) {
 		return id
 	}
 	id := grants(made.Signer, 3)
-	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}))(t)
 	if r := o.run("doctor"); !strings.Contains(r.stdout,
 		"may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
 		t.Errorf("doctor does not miss a grant: %s", r.stdout)
@@ -117,25 +97,14 @@ func TestKMSWallet(t *testing.T) {
 		o.ok(nil, "wallet", "import", "--kms", made.Signer, "--yes")
 		grants(made.Signer, 3)
 	}
-	eve, err := admin.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
-		GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stranger := must.Get(admin.CreateGrant(t.Context(), eve))(t)
 	if r := o.run("doctor"); !strings.Contains(r.stdout, "role/kms may sign for the active wallet "+made.Address) {
 		t.Errorf("doctor does not name a stranger: %s", r.stdout)
 	}
-	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: eve.GrantId}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: stranger.GrantId}))(t)
 
-	to, err := token.ParseAddress(made.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)); err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(token.ParseAddress(made.Address))(t)
+	must.OK(t, faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
 	s.restartSendPayment(t)
 	defer s.restartSendPayment(t) // which has the retired wallet in its registry
 	m := newMerchant(t, s)
@@ -144,10 +113,7 @@ func TestKMSWallet(t *testing.T) {
 	until(t, "confirming", 2*time.Minute, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 	})
-	node, err := ethclient.DialContext(t.Context(), s.Chain.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(ethclient.DialContext(t.Context(), s.Chain.URL()))(t)
 	defer node.Close()
 	tx, pending, err := node.TransactionByHash(t.Context(), common.HexToHash(hash))
 	if err != nil || pending {
@@ -161,17 +127,14 @@ func TestKMSWallet(t *testing.T) {
 	}
 
 	o.ok(nil, "wallet", "drain", "--yes", made.Address)
-	_, err = dynamodb.NewFromConfig(s.Administrator()).UpdateItem(t.Context(),
+	must.Get(dynamodb.NewFromConfig(s.Administrator()).UpdateItem(t.Context(),
 		&dynamodb.UpdateItemInput{ // five minutes pass, in which processes may pay from it
 			TableName: aws.String(s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("SET since = :s"),
 			Key: map[string]dbtypes.AttributeValue{"pk": text("wallets#" + tx.ChainId().String()),
 				"sk": text("wallet#" + made.Address)},
 			ExpressionAttributeValues: map[string]dbtypes.AttributeValue{
 				":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}))(t)
 	rotate := strings.Fields(strings.NewReplacer("remit ", "", "0x…", made.Address+" --yes").Replace(
 		guidetest.Read(t, root, "docs/operate.md", "remit wallet rotate")))
 	until(t, "rotating", time.Minute, func() bool {
@@ -197,19 +160,11 @@ func TestKMSWallet(t *testing.T) {
 func (s *stack) restartSendPayment(t *testing.T) {
 	t.Helper()
 	functions, name := lambda.NewFromConfig(s.Administrator()), aws.String(s.Resources["SendPaymentFunction"])
-	_, err := functions.UpdateFunctionConfiguration(t.Context(),
-		&lambda.UpdateFunctionConfigurationInput{FunctionName: name, Description: aws.String(time.Now().String())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := functions.PublishVersion(t.Context(), &lambda.PublishVersionInput{FunctionName: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := functions.UpdateAlias(t.Context(),
-		&lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(functions.UpdateFunctionConfiguration(t.Context(),
+		&lambda.UpdateFunctionConfigurationInput{FunctionName: name, Description: aws.String(time.Now().String())}))(t)
+	version := must.Get(functions.PublishVersion(t.Context(), &lambda.PublishVersionInput{FunctionName: name}))(t)
+	must.Get(functions.UpdateAlias(t.Context(),
+		&lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}))(t)
 }
 
 // TestWalletKeyReads holds CloudTrail's records of calls against the pattern of the
@@ -221,21 +176,13 @@ func TestWalletKeyReads(t *testing.T) {
 	ask := func(operation string, in, out any) {
 		t.Helper()
 		body, _ := json.Marshal(in)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Endpoint, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.Endpoint, bytes.NewReader(body)))(t)
 		r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 		r.Header.Set("X-Amz-Target", "AWSEvents."+operation)
 		sum := sha256.Sum256(body)
 		as := aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}
-		if err := v4.NewSigner().SignHTTP(t.Context(), as, r, hex.EncodeToString(sum[:]), "events", s.Region, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := s.HTTP.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, v4.NewSigner().SignHTTP(t.Context(), as, r, hex.EncodeToString(sum[:]), "events", s.Region, time.Now()))
+		answer := must.Get(s.HTTP.Do(r))(t)
 		defer func() { _ = answer.Body.Close() }()
 		if err := json.NewDecoder(answer.Body).Decode(out); err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s, %v", operation, answer.Status, err)
@@ -284,13 +231,10 @@ func TestWalletKeyReads(t *testing.T) {
 	}
 	alarms := cloudwatch.NewFromConfig(s.Administrator())
 	name := []cwtypes.Dimension{{Name: aws.String("RuleName"), Value: &rule.Name}}
-	_, err := alarms.PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{
+	must.Get(alarms.PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{
 		Namespace: aws.String("AWS/Events"), MetricData: []cwtypes.MetricDatum{{MetricName: aws.String("TriggeredRules"), Dimensions: name,
 			Value: aws.Float64(1)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	alarm := s.Resources["WalletKeyReadAlarm"]
 	found, err := alarms.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{AlarmNames: []string{alarm}})
 	if err != nil || len(found.MetricAlarms) != 1 {

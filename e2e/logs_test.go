@@ -18,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const (
@@ -116,9 +118,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
 		Name: aws.String("DeadNode"), SecretString: aws.String(`{"urls":["http://127.0.0.1:1/v3/` + provider + `"]}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	logs := ""
 	for _, broken := range []struct {
 		event string
@@ -161,46 +161,31 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 	name := fmt.Sprintf("changed-%s-%d", function, time.Now().UnixNano())
 	role, err := roles.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"lambda.amazonaws.com"}}]}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &name, PolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &name, PolicyDocument: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`)}))(t)
 	variables := maps.Clone(s.configuration(t, s.Resources[function+"Function"]).Environment.Variables)
 	maps.Copy(variables, env)
 	create(t, functions, name, function, *role.Role.Arn, variables)
-	if _, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: sample(t, event)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: sample(t, event)}))(t)
 	return strings.Join(s.linesOf(t, "/aws/lambda/"+name), "\n")
 }
 
 func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
 	t.Helper()
-	found, err := lambda.NewFromConfig(s.Administrator()).GetFunctionConfiguration(t.Context(),
-		&lambda.GetFunctionConfigurationInput{FunctionName: &function})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(lambda.NewFromConfig(s.Administrator()).GetFunctionConfiguration(t.Context(),
+		&lambda.GetFunctionConfigurationInput{FunctionName: &function}))(t)
 	return found
 }
 
 // create deploys the build of a function, by its logical name, under another name.
 func create(t *testing.T, functions *lambda.Client, name, function, role string, env map[string]string) {
 	t.Helper()
-	bootstrap, err := os.ReadFile(filepath.Join(start(t).Build(), function+"Function", "bootstrap"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
+	bootstrap := must.Get(os.ReadFile(filepath.Join(start(t).Build(), function+"Function", "bootstrap")))(t)
+	must.Get(functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &name, Role: &role, Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(8),
 		Code: &lambdatypes.FunctionCode{ZipFile: archive(t, bootstrap)}, Environment: &lambdatypes.Environment{Variables: env},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _, _ = functions.DeleteFunction(t.Context(), &lambda.DeleteFunctionInput{FunctionName: &name}) })
 }
 

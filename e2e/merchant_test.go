@@ -19,6 +19,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
 	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A merchant uses the API over HTTP, with a key or without.
@@ -43,16 +44,10 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 	m.t.Helper()
 	text, ok := body.(string)
 	if body != nil && !ok {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		encoded := must.Get(json.Marshal(body))(m.t)
 		text = string(encoded)
 	}
-	got, err := m.api().Call(m.t.Context(), method, path, text, headers...)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	got := must.Get(m.api().Call(m.t.Context(), method, path, text, headers...))(m.t)
 	described(m.t, method, path, &http.Response{StatusCode: got.Status, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Body))})
 	if got.Status >= 500 {
 		m.t.Errorf("%s %s: %d", method, path, got.Status)
@@ -78,18 +73,13 @@ var gatewayHeaders = []string{"X-Amzn-Requestid", "X-Amzn-Errortype", "X-Amz-Req
 // own address is no part of the paths that are described there.
 func described(t *testing.T, method, path string, answer *http.Response) {
 	t.Helper()
-	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(contract())(t)
 	path, _, _ = strings.Cut(path, "?")
 	answer.Header = answer.Header.Clone()
 	for _, name := range gatewayHeaders {
 		answer.Header.Del(name)
 	}
-	if err := c.Check(&http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}}, answer); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, c.Check(&http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}}, answer))
 }
 
 // want fails the test unless the answer has the status.
@@ -157,10 +147,7 @@ func verified(t *testing.T, got <-chan delivery, secret, kind string) map[string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	hook, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hook := must.Get(standardwebhooks.NewWebhook(secret))(t)
 	for {
 		select {
 		case <-ctx.Done():

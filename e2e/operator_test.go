@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -62,10 +63,7 @@ type ran struct {
 // command returns a command line of remit with the operator's rights.
 func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	o.t.Helper()
-	program, err := remit()
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	program := must.Get(remit())(o.t)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName,
 		"SSL_CERT_FILE="+o.s.Bundle,
@@ -130,23 +128,17 @@ func (o *operator) secret() (keys []string) {
 	o.t.Helper()
 	secrets := secretsmanager.NewFromConfig(o.s.Administrator())
 	list, err := secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.OK(o.t, err)
 	for _, s := range list.SecretList {
 		if !strings.HasPrefix(*s.Name, o.s.Outputs["WalletSecrets"]) {
 			continue
 		}
 		got, err := secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name})
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, err)
 		var secret struct {
 			Key string `json:"private_key"`
 		}
-		if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
-			o.t.Fatal(err)
-		}
+		must.OK(o.t, json.Unmarshal([]byte(*got.SecretString), &secret))
 		keys = append(keys, strings.TrimPrefix(secret.Key, "0x"))
 	}
 	return keys
@@ -204,15 +196,11 @@ func (s *stack) calm(t *testing.T) {
 	t.Helper()
 	alarms := cloudwatch.NewFromConfig(s.Administrator())
 	ringing, err := alarms.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{StateValue: cwtypes.StateValueAlarm})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, a := range ringing.MetricAlarms {
-		if _, err := alarms.SetAlarmState(t.Context(),
+		must.Get(alarms.SetAlarmState(t.Context(),
 			&cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName, StateValue: cwtypes.StateValueOk,
-				StateReason: aws.String("another test rang it")}); err != nil {
-			t.Fatal(err)
-		}
+				StateReason: aws.String("another test rang it")}))(t)
 	}
 }
 
@@ -275,24 +263,16 @@ func TestFreshDeployment(t *testing.T) {
 func (o *operator) assume(name string, policies ...string) aws.Config {
 	o.t.Helper()
 	roles := iam.NewFromConfig(o.s.Administrator())
-	_, err := roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name,
-		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Get(roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name,
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)}))(o.t)
 	o.rights = nil
 	for _, id := range policies {
 		policy := o.ok(nil, "policies", id).stdout
-		if _, err := roles.PutRolePolicy(o.t.Context(),
-			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
-			o.t.Fatal(err)
-		}
+		must.Get(roles.PutRolePolicy(o.t.Context(),
+			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}))(o.t)
 	}
 	cfg := o.s.as(o.t, name)
-	c, err := cfg.Credentials.Retrieve(o.t.Context())
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	c := must.Get(cfg.Credentials.Retrieve(o.t.Context()))(o.t)
 	o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey,
 		"AWS_SESSION_TOKEN=" + c.SessionToken}
 	return cfg
@@ -304,7 +284,6 @@ func (o *operator) operatorsAttempts() []attempt {
 	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]),
 		aws.String(s.Outputs["AuditLogGroupName"])
 	wallets := fmt.Sprintf("wallets#%d", s.Chain.ID())
-	logs := func(cfg aws.Config) *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(cfg) }
 	return []attempt{
 		{"storing a payment", "Operator", writes(payments, "pk", "payment#pay_x")},
 		{"storing a payment in a transaction", "Operator", writesTogether(payments, "pk", "payment#pay_x")},
@@ -315,63 +294,39 @@ func (o *operator) operatorsAttempts() []attempt {
 		{"changing settings of keys", "Settings", writes(keys, "key_hash", "settings#1")},
 		{"handing out a key", "Operator", writes(keys, "key_hash", "x")},
 		{"adding to the audit log", "Operator Settings Releaser Keys", writes(payments, "pk", "audit")},
-		{"changing the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx,
-				&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"),
-					ConditionExpression: aws.String("attribute_exists(never)")})
-			return err
-		}},
-		{"deleting from the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).DeleteItem(ctx,
-				&dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})
-			return err
-		}},
+		{"changing the audit log", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
+			&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"),
+				ConditionExpression: aws.String("attribute_exists(never)")})},
+		{"deleting from the audit log", "",
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteItem,
+				&dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})},
 		{"copying the audit log", "Operator Settings Releaser Keys",
-			func(ctx context.Context, cfg aws.Config) error { // CloudWatch Logs refuses an event without words
-				_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
-					LogEvents: []logtypes.InputLogEvent{}})
-				return err
-			}},
-		{"logging elsewhere", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
-				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
-			return err
-		}},
-		{"comparing the audit log", "Reader Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})
-			return err
-		}},
-		{"deleting the copy", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
-				LogStreamName: aws.String("operators")})
-			return err
-		}},
-		{"shortening the copy", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})
-			return err
-		}},
-		{"looking at a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).GetAlias(ctx,
-				&lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})
-			return err
-		}},
-		{"moving a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).UpdateAlias(ctx,
-				&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
-					FunctionVersion: aws.String("1")})
-			return err
-		}},
-		{"making a wallet's secret", "Keys", func(ctx context.Context, cfg aws.Config) error { // which is there
-			_, err := secretsmanager.NewFromConfig(cfg).CreateSecret(ctx,
+			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
+				&cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
+					LogEvents: []logtypes.InputLogEvent{}})}, // CloudWatch Logs refuses an event without words
+		{"logging elsewhere", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
+			&cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
+				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})},
+		{"comparing the audit log", "Reader Operator Settings Releaser Keys",
+			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).FilterLogEvents,
+				&cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})},
+		{"deleting the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).DeleteLogStream,
+			&cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
+				LogStreamName: aws.String("operators")})},
+		{"shortening the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutRetentionPolicy,
+			&cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})},
+		{"looking at a release", "Releaser", by(lambda.NewFromConfig, (*lambda.Client).GetAlias,
+			&lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})},
+		{"moving a release", "Releaser", by(lambda.NewFromConfig, (*lambda.Client).UpdateAlias,
+			&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
+				FunctionVersion: aws.String("1")})},
+		{"making a wallet's secret", "Keys",
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).CreateSecret,
 				&secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()),
-					SecretString: aws.String("{}")})
-			return err
-		}},
-		{"reading a wallet's secret", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
-				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})
-			return err
-		}},
+					SecretString: aws.String("{}")})}, // which is there
+		{"reading a wallet's secret", "",
+			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
+				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})},
 	}
 }
 
@@ -462,26 +417,20 @@ func TestAuditLogIsCopied(t *testing.T) {
 		t.Helper()
 		got, err := table.Query(t.Context(), &dynamodb.QueryInput{TableName: payments, KeyConditionExpression: aws.String("pk = :a"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":a": text("audit")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return got.Items
 	}
 	take := func(item map[string]types.AttributeValue) {
 		t.Helper()
-		if _, err := table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments,
-			Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments,
+			Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(t)
 	}
 	o.assume("uncopied", "RemitReader", "RemitOperator")
 	o.ok(nil, "wallet", "drain", "--yes", wallet)
 	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
 	before := log()
-	if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
-		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
+		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}))(t)
 	o.fails("nothing was changed: copying an entry", "wallet", "drain", "--yes", wallet)
 	var acts []struct{ Outcome string }
 	o.ok(&acts, "audit-log")
@@ -505,7 +454,5 @@ func TestAuditLogIsCopied(t *testing.T) {
 	}) {
 		t.Errorf("doctor does not miss an entry: %+v", findings)
 	}
-	if _, err := table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}))(t)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestPreflight: in an account where nobody has prepared anything preflight finds
@@ -23,22 +24,15 @@ import (
 func TestPreflight(t *testing.T) {
 	needsCloud(t)
 	cloud, err := localaws.StartCloud(t.Context(), localaws.Config{Root: root, Dir: t.TempDir(), Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(cloud.Close)
 	for _, pair := range cloud.Environment() {
 		name, value, _ := strings.Cut(pair, "=")
 		t.Setenv(name, value)
 	}
 	topic, err := sns.NewFromConfig(cloud.Administrator()).CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("alarms")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := kms.NewFromConfig(cloud.Administrator()).CreateKey(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	key := must.Get(kms.NewFromConfig(cloud.Administrator()).CreateKey(t.Context(), nil))(t)
 	fly := func(parameters ...string) (string, error) {
 		var out bytes.Buffer
 		command := preflight.Command{Stack: "remit-prod", Template: filepath.Join(root, "template.yaml"), Parameters: append([]string{
@@ -89,10 +83,7 @@ func bad(printed string) (names []string) {
 // that a person fills.
 func mend(t *testing.T, printed string) {
 	t.Helper()
-	awscli, err := filepath.Abs(filepath.Join(root, ".cache/awscli/bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	awscli := must.Get(filepath.Abs(filepath.Join(root, ".cache/awscli/bin")))(t)
 	for line := range strings.Lines(printed) {
 		command, found := strings.CutPrefix(line, "     ")
 		if !found || strings.Contains(command, "remit settings") || strings.Contains(command, "…") {

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -37,31 +38,26 @@ func newDrill(t *testing.T) *drill {
 	t.Helper()
 	needsCloud(t)
 	config, calls := recorded(t.TempDir())
-	started, err := localaws.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := must.Get(localaws.Start(t.Context(), config))(t)
 	t.Cleanup(func() { _ = started.Close() })
 	d := &drill{T: t, s: &stack{started, calls}, state: filepath.Join(t.TempDir(), "variables")}
 	build := filepath.Join(scratch, "build") // the other tests' build, if they came first
 	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
-		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
+		must.OK(d, started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
-	d.ok(started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
-	d.ok(started.FillSecrets(t.Context()))
-	d.ok(started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
+	must.OK(d, started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
+	must.OK(d, started.FillSecrets(t.Context()))
+	must.OK(d, started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
 
 	// An operator's PATH. Without a terminal to ask on, consent is --yes.
-	program, err := remit()
-	d.ok(err)
+	program := must.Get(remit())(d)
 	bin := t.TempDir()
-	d.ok(os.WriteFile(filepath.Join(bin, "remit"), []byte(`#!/bin/bash
+	must.OK(d, os.WriteFile(filepath.Join(bin, "remit"), []byte(`#!/bin/bash
 said=$("`+program+`" "$@" 2>&1) && echo "$said" && exit
 [[ $said != *"add --yes"* ]] && echo "$said" && exit 1
 exec "`+program+`" "$@" --yes 2>&1
 `), 0o700))
-	tools, err := filepath.Abs(filepath.Join(root, ".cache"))
-	d.ok(err)
+	tools := must.Get(filepath.Abs(filepath.Join(root, ".cache")))(d)
 	for _, variable := range append(started.Environment(), "SSL_CERT_FILE="+started.Bundle, "AWS_PAGER=",
 		"PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -74,13 +70,6 @@ exec "`+program+`" "$@" --yes 2>&1
 		"tools/restore.sh", filepath.Dir(tools) + "/tools/restore.sh",
 	}
 	return d
-}
-
-func (d *drill) ok(err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
 }
 
 // follow runs the block of the page that begins with start, and returns the text
@@ -101,7 +90,7 @@ func (d *drill) follow(start string, replaces ...string) string {
 func (d *drill) use(start string, replaces ...string) {
 	d.Helper()
 	d.follow(start, replaces...)
-	d.ok(d.s.Refresh(d.Context()))
+	must.OK(d, d.s.Refresh(d.Context()))
 }
 
 // variable returns the value of a variable of the terminal.
@@ -131,19 +120,16 @@ func (d *drill) doctor(arguments string) (bad []string) {
 func (d *drill) rollBack(items []map[string]types.AttributeValue) {
 	d.Helper()
 	table, db := d.variable("RESTORED"), dynamodb.NewFromConfig(d.s.Administrator())
-	found, err := db.DescribeTable(d.Context(), &dynamodb.DescribeTableInput{TableName: &table})
-	d.ok(err)
+	found := must.Get(db.DescribeTable(d.Context(), &dynamodb.DescribeTableInput{TableName: &table}))(d)
 	for _, item := range d.s.items(d.T, table) {
 		key := map[string]types.AttributeValue{}
 		for _, k := range found.Table.KeySchema {
 			key[*k.AttributeName] = item[*k.AttributeName]
 		}
-		_, err := db.DeleteItem(d.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key})
-		d.ok(err)
+		must.Get(db.DeleteItem(d.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key}))(d)
 	}
 	for _, item := range items {
-		_, err := db.PutItem(d.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item})
-		d.ok(err)
+		must.Get(db.PutItem(d.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}))(d)
 	}
 }
 
@@ -161,7 +147,7 @@ func (d *drill) paid(m merchant, key string) (hash string) {
 func (d *drill) refused(m merchant, key string) {
 	d.Helper()
 	a, err := m.api().Call(d.Context(), "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":5}`, recipient), "Idempotency-Key", key)
-	if d.ok(err); a.Status != 503 {
+	if must.OK(d, err); a.Status != 503 {
 		d.Errorf("a payment while every wallet is paused: %d %s", a.Status, a.Body)
 	}
 }
@@ -228,14 +214,13 @@ func TestRestorePage(t *testing.T) {
 	// AWS makes a copy of a table with backups when it is deleted; ministack does not.
 	db, name := dynamodb.NewFromConfig(d.s.Administrator()), d.s.Outputs["PaymentsTableName"]
 	_, err := db.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &name, BackupName: aws.String("system")})
-	d.ok(err)
+	must.OK(d, err)
 	if _, err := db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}); err == nil {
 		t.Error("the restored table of a stack for production is not protected")
 	}
 	_, err = db.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
-	d.ok(err)
-	_, err = db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name})
-	d.ok(err)
+	must.OK(d, err)
+	must.Get(db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}))(d)
 	d.follow("restore Payments\n")
 	d.follow("keep ")
 	d.use("use ExistingPaymentsTable")
@@ -253,7 +238,7 @@ func TestRestorePage(t *testing.T) {
 		t.Errorf("with replicas: %v", bad)
 	}
 	outputs := d.s.Outputs
-	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
+	must.OK(d, d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	found := d.follow("aws dynamodb list-tables")
 	replaces := []string{}
 	for name, output := range map[string]string{
@@ -286,7 +271,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	later := d.paid(m, "since-the-export")
 	// The region is lost: what stands for it here is a stack that was deleted there.
-	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
+	must.OK(d, d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	d.s.Region = "us-west-2"
 	t.Setenv("AWS_REGION", d.s.Region)
 	t.Setenv("AWS_DEFAULT_REGION", d.s.Region)
@@ -317,17 +302,17 @@ func TestRestorePage(t *testing.T) {
 func (d *drill) export(bucket, kind string) {
 	d.Helper()
 	var table struct{ Items []json.RawMessage }
-	d.ok(json.Unmarshal([]byte(guidetest.Run(d, "aws dynamodb scan --output json --table-name "+d.s.Outputs[kind+"TableName"])), &table))
+	must.OK(d, json.Unmarshal([]byte(guidetest.Run(d, "aws dynamodb scan --output json --table-name "+d.s.Outputs[kind+"TableName"])), &table))
 	var data bytes.Buffer
 	zip := gzip.NewWriter(&data)
 	for _, item := range table.Items {
 		var line bytes.Buffer
-		d.ok(json.Compact(&line, item))
+		must.OK(d, json.Compact(&line, item))
 		fmt.Fprintf(zip, "{\"Item\":%s}\n", &line)
 	}
-	d.ok(zip.Close())
+	must.OK(d, zip.Close())
 	file := filepath.Join(d.TempDir(), "data")
-	d.ok(os.WriteFile(file, data.Bytes(), 0o600))
+	must.OK(d, os.WriteFile(file, data.Bytes(), 0o600))
 	to := " s3://" + bucket + "/" + kind + "/AWSDynamoDB/01/"
 	guidetest.Run(d, "aws s3 cp --region us-west-2 "+file+to+"data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -"+to+
 		"manifest-summary.json")

@@ -19,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"gopkg.in/yaml.v3"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A right is an action on a resource of the template: "dynamodb:PutItem" on
@@ -149,11 +151,8 @@ func (s *stack) useEverything(t *testing.T) {
 // items reads a whole table.
 func (s *stack) items(t *testing.T, table string) []map[string]types.AttributeValue {
 	t.Helper()
-	found, err := dynamodb.NewFromConfig(s.Administrator()).Scan(t.Context(),
-		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(dynamodb.NewFromConfig(s.Administrator()).Scan(t.Context(),
+		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)}))(t)
 	return found.Items
 }
 
@@ -229,10 +228,7 @@ func (s *stack) linesOf(t *testing.T, group string) []string {
 // the runtime, such as logs and event sources.
 func grantedRights(t *testing.T) map[right]bool {
 	t.Helper()
-	text, err := os.ReadFile(root + "/template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(root + "/template.yaml"))(t)
 	var template struct {
 		Resources map[string]struct {
 			Type       string `yaml:"Type"`

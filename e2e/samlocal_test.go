@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/must"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -29,10 +30,7 @@ import (
 func TestSAMLocal(t *testing.T) {
 	s := start(t)
 	environment := localServices(t)
-	page, err := os.ReadFile(root + "/docs/sam-local.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(root + "/docs/sam-local.md"))(t)
 	help := exec.CommandContext(t.Context(), "tools/local-services", "--help")
 	help.Dir, help.Env = root, append(os.Environ(), "REMIT=unused")
 	options, err := help.CombinedOutput()
@@ -71,9 +69,7 @@ func TestSAMLocal(t *testing.T) {
 			create(t, functions, function, function, "arn:aws:iam::000000000000:role/any", env)
 		}
 		out, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &function, Payload: sample(t, event)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(out.Payload)
 	}
 	paid, batch := "", ""
@@ -94,33 +90,19 @@ func TestSAMLocal(t *testing.T) {
 // holds.
 func localServices(t *testing.T) (environment map[string]map[string]string) {
 	t.Helper()
-	program, err := remit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(remit())(t)
 	dir := t.TempDir()
 	args := []string{"--bind", "127.0.0.1", "--host", "127.0.0.1", "--block-time", "200ms", "--until-eof",
 		"--env", filepath.Join(dir, "env.json"), "--state", filepath.Join(dir, "state")}
 	for _, option := range []string{"--port", "--chain-port"} {
-		port, err := localaws.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := must.Get(localaws.FreePort())(t)
 		args = append(args, option, fmt.Sprint(port))
 	}
 	cmd := exec.Command("tools/local-services", args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = root, append(os.Environ(), "REMIT="+program), os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	hold := must.Get(cmd.StdinPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = hold.Close(); _ = cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -131,8 +113,6 @@ func localServices(t *testing.T) (environment map[string]map[string]string) {
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	if err := json.Unmarshal(text, &environment); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &environment))
 	return environment
 }

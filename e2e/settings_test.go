@@ -22,6 +22,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // warm is how many processes of each function the tests below keep busy.
@@ -90,9 +91,7 @@ func (s *stack) processes(t *testing.T, l *lane, version uint64, since time.Time
 		LogGroupName: aws.String(s.Resources["RequestsLogGroup"]), FilterPattern: aws.String(`"settings read"`),
 		StartTime: aws.Int64(since.UnixMilli()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var at []time.Time
 	for _, e := range found.Events {
 		var line struct {
@@ -289,9 +288,7 @@ func TestDamagedSettings(t *testing.T) {
 	order := map[string]any{"to": recipient, "amount": 7}
 	hash := m.served("POST", "/send-payment", order, "Idempotency-Key", "before").want(t, 201).get("tx_hash")
 	file := filepath.Join(t.TempDir(), "settings.env")
-	if err := os.WriteFile(file, []byte(o.ok(nil, "settings", "show").stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(o.ok(nil, "settings", "show").stdout), 0o600))
 	version := o.shown()["payments"].Version
 	mend := func() ran {
 		return o.ok(nil, "settings", "apply", "--yes", file, "--over", fmt.Sprint("payments=", version))
@@ -302,15 +299,12 @@ func TestDamagedSettings(t *testing.T) {
 			mend()
 		}
 	}()
-	_, err := dynamodb.NewFromConfig(o.s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+	must.Get(dynamodb.NewFromConfig(o.s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(o.s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("REMOVE #v.DailyLimit"),
 		ExpressionAttributeNames: map[string]string{"#v": "values"},
 		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "denied"},
 			"sk": &types.AttributeValueMemberS{Value: token.Address{}.String()}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	damaged := time.Now()
 	until(t, "every process to have read the settings", settings.MaxAge+time.Minute,
 		func() bool { return time.Since(damaged) > settings.MaxAge })

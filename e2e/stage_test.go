@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestStage types the lines that `make stage` prints.
@@ -14,10 +15,7 @@ func TestStage(t *testing.T) {
 	o.retireEmpty()
 	o.s.calm(t)
 	var screen strings.Builder
-	leave, err := o.s.Invite(t.Context(), &screen, scratch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	leave := must.Get(o.s.Invite(t.Context(), &screen, scratch))(t)
 	_, invitation, _ := strings.Cut(screen.String(), "\n  . ")
 	variables, rest, _ := strings.Cut(invitation, "\n")
 	want := []string{"ok   nodes agree", "active", "remit_test_", "was given 1000 tokens and 1 ether", `"tx_hash":"0x`, "the webhook arrives"}

@@ -31,6 +31,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // from is the version that TestUpgrade begins with.
@@ -52,21 +53,14 @@ func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
 	config, calls := recorded(dir)
-	started, err := localaws.Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := must.Get(localaws.Start(ctx, config))(t)
 	t.Cleanup(func() { _ = started.Close() })
 	s := &stack{started, calls}
 	topic, err := sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0"}
 	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), slices.Concat(live, []string{"KeyCreation=operator"}, strings.Fields(settled))...)
-	if err := s.StoreKeys(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.StoreKeys(ctx))
 
 	toDelete := strings.Fields(guidetest.Read(t, root, "docs/operate.md", "# settings now"))
 	for name := range parameters(t, earlier) {
@@ -197,17 +191,10 @@ func checkout(t *testing.T, dir string) string {
 // deployFrom builds the repository at source and deploys it.
 func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...string) {
 	t.Helper()
-	template, err := filepath.Abs(filepath.Join(source, "template.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides",
-		localaws.Architecture); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Install(t.Context(), build, parameters...); err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(filepath.Abs(filepath.Join(source, "template.yaml")))(t)
+	must.OK(t, s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides",
+		localaws.Architecture))
+	must.OK(t, s.Install(t.Context(), build, parameters...))
 }
 
 // A trade is a merchant's payments, one after the other, each repeated under
@@ -356,9 +343,7 @@ func (r *trade) listed(t *testing.T) {
 	taken, times := r.count(), map[string]int{}
 	for filters := (url.Values{}); filters != nil; {
 		page, next, err := r.at().Payments(t.Context(), filters)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, p := range page {
 			times[p.Hash]++
 		}
@@ -383,10 +368,7 @@ func (r *trade) audit(t *testing.T, s *stack) {
 		defer r.mu.Unlock()
 		return len(r.events) >= len(r.hashes)
 	})
-	logs, err := s.Chain.TransferLogs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := must.Get(s.Chain.TransferLogs(t.Context()))(t)
 	paid := map[string]int{}
 	for _, l := range logs {
 		if l.To.String() == recipient {

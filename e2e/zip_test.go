@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -28,18 +29,11 @@ func TestArchivesAreReproducible(t *testing.T) {
 	for _, built := range []time.Time{time.Unix(1_700_000_000, 0), time.Unix(1_800_000_000, 0)} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "bootstrap")
-		if err := os.WriteFile(file, []byte("\x7fELF the same bytes"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, built, built); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte("\x7fELF the same bytes"), 0o755))
+		must.OK(t, os.Chtimes(file, built, built))
 		dirs = append(dirs, dir)
 	}
-	out, err := exec.CommandContext(t.Context(), python, append([]string{"-c", zips}, dirs...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), python, append([]string{"-c", zips}, dirs...)...).Output())(t)
 	if len(out) != 2*65 || string(out[:65]) != string(out[65:]) {
 		t.Errorf("the archives of two builds are\n%s", out)
 	}

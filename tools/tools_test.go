@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -176,10 +177,7 @@ func run(t *testing.T, script string, commands map[string]string, env []string, 
 	path := filepath.Join(root, "tools", script)
 	write(t, path, read(t, script))
 	for _, name := range []string{"bash", "dirname", "sort", "grep"} {
-		found, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(exec.LookPath(name))(t)
 		write(t, filepath.Join(root, "bin", name), "#!/bin/sh\nexec "+found+` "$@"`)
 	}
 	for name, script := range commands {
@@ -196,22 +194,15 @@ func run(t *testing.T, script string, commands map[string]string, env []string, 
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
 // write writes a file that can be executed.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // TestRelease: a release has one binary for each platform and a checksum for each binary.

@@ -30,6 +30,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
@@ -100,15 +101,13 @@ func BenchmarkChaos(b *testing.B) {
 	v, ctx := startVictim(b), b.Context()
 	v.rage(b)
 	calm := time.Now()
-	check(b, v.drain(ctx))
+	must.OK(b, v.drain(ctx))
 	drained := time.Since(calm).Seconds()
-	mined, err := v.audit(ctx, false)
-	check(b, err)
+	mined := must.Get(v.audit(ctx, false))(b)
 	say("asking again for payments that clients forgot: %d payments are mined 0 times, %d once, %d more often", mined[0], mined[1], mined[2])
 	v.askAgain(ctx)
-	check(b, v.drain(ctx))
-	again, err := v.audit(ctx, true)
-	check(b, err)
+	must.OK(b, v.drain(ctx))
+	again := must.Get(v.audit(ctx, true))(b)
 	noops := v.auditBooks(ctx)
 	arrived := v.auditAPI(ctx)
 
@@ -160,8 +159,8 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 func newVictim(t testing.TB, name string) *victim {
 	t.Helper()
 	dir := filepath.Join(root, ".cache", "chaos")
-	check(t, os.MkdirAll(dir, 0o755))
-	file := must(os.Create(filepath.Join(dir, name+".log")))(t)
+	must.OK(t, os.MkdirAll(dir, 0o755))
+	file := must.Get(os.Create(filepath.Join(dir, name+".log")))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	dynamotest.Clear(t) // tables are of one chain and token
 	return &victim{log: log.New(file, "CHAOS ", log.Lmicroseconds), payments: dynamo.NewPayments(dynamotest.Client(t), "remit-payments"),
@@ -178,14 +177,14 @@ func startVictim(b *testing.B) *victim {
 	remit, wallets := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
 	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms",
 		"--wallets", "4")
-	check(b, err)
+	must.OK(b, err)
 	b.Cleanup(chain.Kill)
 	text := []byte(strings.Join(lines, "\n"))
-	check(b, json.Unmarshal(text, &v.chain))
-	check(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
-	v.node = must(ethclient.DialContext(b.Context(), v.chain.RPCURL))(b)
+	must.OK(b, json.Unmarshal(text, &v.chain))
+	must.OK(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
+	v.node = must.Get(ethclient.DialContext(b.Context(), v.chain.RPCURL))(b)
 	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
-	check(b, v.open(b.Context(), b, remit, "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL, "--wallet-file", wallets))
+	must.OK(b, v.open(b.Context(), b, remit, "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL, "--wallet-file", wallets))
 	return v
 }
 
@@ -207,7 +206,7 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 		return http.StatusOK
 	})
 	v.merchant = another(t, &client.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
-	must(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
+	must.Get(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
 	return nil
 }
 

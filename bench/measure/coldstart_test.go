@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // BenchmarkColdstart measures the init of every function as a process, from its
@@ -25,14 +27,14 @@ func BenchmarkColdstart(b *testing.B) {
 		init, resident    []float64 // milliseconds and MB
 	}
 	var flags []string // for Lambda, from the Makefile
-	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must(os.ReadFile(root+"/Makefile"))(b)), -1) {
+	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
 	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
-	for _, main := range must(filepath.Glob(root + "/functions/*/main.go"))(b) {
+	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
-		if links := must(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
+		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
 			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
 			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
 			f.chain = "yes"
@@ -62,7 +64,7 @@ func BenchmarkColdstart(b *testing.B) {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}
 			cmd.Env, cmd.Stderr, cmd.Stdout = env, said, said
 			born := time.Now()
-			check(b, cmd.Start())
+			must.OK(b, cmd.Start())
 			select {
 			case at := <-asked:
 				if round > 0 {
@@ -78,15 +80,15 @@ func BenchmarkColdstart(b *testing.B) {
 		}
 	}
 	for _, f := range all {
-		text := must(os.ReadFile(f.path))(b)
+		text := must.Get(os.ReadFile(f.path))(b)
 		var packed bytes.Buffer
 		z := zip.NewWriter(&packed)
 		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
 			error) {
 			return flate.NewWriter(w, flate.DefaultCompression)
 		}) // as SAM
-		must(must(z.Create("bootstrap"))(b).Write(text))(b)
-		check(b, z.Close())
+		must.Get(must.Get(z.Create("bootstrap"))(b).Write(text))(b)
+		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
 				"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})

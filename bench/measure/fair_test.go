@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // floodRate is how many requests a second the flooding merchant makes, answered or not,
@@ -30,9 +31,9 @@ func BenchmarkFair(b *testing.B) {
 	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-share=50")
 	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
-	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
+	hook := must.Get(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
 	var spare struct{ ID string }
-	check(b, json.Unmarshal(must(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
+	must.OK(b, json.Unmarshal(must.Get(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
 	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}",
 		"0x"+strings.Repeat("a", 64), "{delivery_id}", "dlv_"+strings.Repeat("a", 32))
 	bodies := map[string]string{
@@ -43,7 +44,7 @@ func BenchmarkFair(b *testing.B) {
 	pay := func(ctx context.Context) (latency []float64) {
 		var mu sync.Mutex
 		until := time.Now().Add(pick(3*time.Second, 300*time.Millisecond))
-		check(b, each(ctx, 4, 4, func(ctx context.Context, _ int) error {
+		must.OK(b, each(ctx, 4, 4, func(ctx context.Context, _ int) error {
 			tick := time.NewTicker(4 * time.Second / payRate)
 			defer tick.Stop()
 			for ; time.Now().Before(until); <-tick.C {

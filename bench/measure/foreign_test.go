@@ -2,7 +2,6 @@ package measure_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"encoding/hex"
 	"encoding/json"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -85,25 +85,25 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 		switch {
 		case k.name != kind:
 		case k.command == nil:
-			c := must(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
+			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
 				Now: time.Now}))(t)
 			t.Cleanup(func() { _ = c.Close() })
-			n.facts = c.WithPrivateKeys(must(c.Facts(t.Context()))(t))
-			n.Client = must(ethclient.Dial(c.URL()))(t)
+			n.facts = c.WithPrivateKeys(must.Get(c.Facts(t.Context()))(t))
+			n.Client = must.Get(ethclient.Dial(c.URL()))(t)
 			n.mine, n.reorg = c.Mine, func() error { return errors.Join(n.show(), c.Reorg(1)) }
 		default:
 			port := ownPort(t)
-			command := k.command(must(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
+			command := k.command(must.Get(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
-			check(t, err)
+			must.OK(t, err)
 			t.Cleanup(p.Kill)
 			n.used, n.facts = k.used, devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
-			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
+			n.Client = must.Get(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
 			if n.reorg = func() error { return nil }; k.reorg != nil {
 				n.reorg = func() error { return k.reorg(n) }
 			}
-			check(t, n.deploy(t.Context(), wallets))
+			n.deploy(t, wallets)
 		}
 	}
 	if n.Client == nil {
@@ -157,86 +157,64 @@ func rewind(n *testNode) error {
 
 // deploy puts the test token and the deterministic deployer on the chain and funds new
 // wallets.
-func (n *testNode) deploy(ctx context.Context, wallets int) error {
-	text, err := os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", "TestToken.json"))
-	if err != nil {
-		return err
-	}
+func (n *testNode) deploy(t testing.TB, wallets int) {
+	t.Helper()
 	var compiled struct {
 		ABI      abi.ABI
 		Bytecode hexutil.Bytes
 	}
-	if err := json.Unmarshal(text, &compiled); err != nil {
-		return err
-	}
+	contracts := filepath.Join(root, "internal", "sandbox", "devnet", "contracts")
+	must.OK(t, json.Unmarshal(must.Get(os.ReadFile(filepath.Join(contracts, "TestToken.json")))(t), &compiled))
 	owner := crypto.ToECDSAUnsafe(common.FromHex(funded))
-	from := crypto.PubkeyToAddress(owner.PublicKey)
-	contract := crypto.CreateAddress(from, 0)
+	contract := crypto.CreateAddress(crypto.PubkeyToAddress(owner.PublicKey), 0)
 	n.facts.Token.Address = token.Address(contract)
 	signer, nonces := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID)), map[*ecdsa.PrivateKey]uint64{}
-	send := func(key *ecdsa.PrivateKey, tx types.DynamicFeeTx) error {
+	send := func(key *ecdsa.PrivateKey, tx types.DynamicFeeTx) {
+		t.Helper()
 		tx.ChainID, tx.GasTipCap, tx.GasFeeCap, tx.Nonce = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei), nonces[key]
 		nonces[key]++
-		signed, err := types.SignNewTx(key, signer, &tx)
-		if err == nil {
-			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
+		signed := must.Get(types.SignNewTx(key, signer, &tx))(t)
+		must.OK(t, errors.Join(n.SendTransaction(t.Context(), signed), n.mine()))
+		if receipt, err := n.TransactionReceipt(t.Context(), signed.Hash()); err != nil || receipt.Status != 1 {
+			t.Fatalf("deploying the token: %s: %+v %v", signed.Hash(), receipt, err)
 		}
-		if err != nil {
-			return err
-		}
-		if receipt, err := n.TransactionReceipt(ctx, signed.Hash()); err != nil || receipt.Status != 1 {
-			return fmt.Errorf("%s: %+v %w", signed.Hash(), receipt, err)
-		}
-		return nil
 	}
 	const gas = 10 * params.Ether // of each wallet, in wei
-	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000}), n.deployDeployer(ctx, send, owner)}
+	send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})
+	n.deployDeployer(t, func(tx types.DynamicFeeTx) { send(owner, tx) })
 	for range wallets {
-		key, err := crypto.GenerateKey()
-		if err != nil {
-			return err
-		}
+		key := must.Get(crypto.GenerateKey())(t)
 		address := crypto.PubkeyToAddress(key.PublicKey)
-		mint, err := compiled.ABI.Pack("mint", address, big.NewInt(1e12))
-		if err != nil {
-			return err
-		}
-		failed = append(failed, send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
-			send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)}))
+		mint := must.Get(compiled.ABI.Pack("mint", address, big.NewInt(1e12)))(t)
+		send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000})
+		send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)})
 		facts := devnet.WalletFacts{Address: token.Address(address), GasBalance: token.Units(gas)}
 		if n.used {
 			facts.GasBalance = token.Amount{} // its receipts do not account for it
-			failed = append(failed, send(key, types.DynamicFeeTx{To: &address, Gas: 21_000}))
+			send(key, types.DynamicFeeTx{To: &address, Gas: 21_000})
 		}
 		n.facts.Wallets = append(n.facts.Wallets, facts)
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("deploying the token: %w", err)
-	}
-	return nil
 }
 
 // deployDeployer puts the deterministic deployer on a chain that lacks it, by the
 // transaction that its authors have signed for every chain: its signature is made up, so
 // that nobody has the key of its sender
 // (https://github.com/Arachnid/deterministic-deployment-proxy).
-func (n *testNode) deployDeployer(ctx context.Context, send func(*ecdsa.PrivateKey, types.DynamicFeeTx) error,
-	owner *ecdsa.PrivateKey) error {
-	at := common.Address(disburser.Deployer())
-	if code, err := n.CodeAt(ctx, at, nil); err != nil || len(code) > 0 {
-		return err
+func (n *testNode) deployDeployer(t testing.TB, send func(types.DynamicFeeTx)) {
+	t.Helper()
+	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(disburser.Deployer()), nil))(t) }
+	if len(code()) > 0 {
+		return
 	}
 	twos := new(big.Int).SetBytes(bytes.Repeat([]byte{0x22}, 32))
 	tx := types.NewTx(&types.LegacyTx{GasPrice: big.NewInt(100 * params.GWei), Gas: 100_000,
 		Data: append(common.FromHex("604580600e600039806000f350fe"), disburser.DeployerCode()...), V: big.NewInt(27), R: twos, S: twos})
-	from, err := types.Sender(types.HomesteadSigner{}, tx)
-	if err != nil {
-		return err
+	from := must.Get(types.Sender(types.HomesteadSigner{}, tx))(t)
+	send(types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()})
+	must.OK(t, errors.Join(n.SendTransaction(t.Context(), tx), n.mine()))
+	if got := code(); !bytes.Equal(got, disburser.DeployerCode()) {
+		t.Fatalf("deploying the deployer: code %x", got)
 	}
-	err = errors.Join(send(owner, types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()}), n.SendTransaction(ctx, tx), n.mine())
-	if code, codeErr := n.CodeAt(ctx, at, nil); err != nil || codeErr != nil || !bytes.Equal(code, disburser.DeployerCode()) {
-		return fmt.Errorf("deploying the deployer: code %x: %w", code, errors.Join(err, codeErr))
-	}
-	return nil
 }

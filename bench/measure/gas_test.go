@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -27,20 +28,20 @@ import (
 // recipients that hold the token and to others. The token is the test token behind a
 // proxy like USDC's, and every payment has its id in the call data.
 func BenchmarkGas(b *testing.B) {
-	c := must(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, Seed: "gas", Now: time.Now}))(b)
+	c := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, Seed: "gas", Now: time.Now}))(b)
 	b.Cleanup(func() { _ = c.Close() })
-	node := must(ethclient.DialContext(b.Context(), c.URL()))(b)
+	node := must.Get(ethclient.DialContext(b.Context(), c.URL()))(b)
 	defer node.Close()
 	signer, wallet := types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID())), c.Wallets()[0]
 	send := func(key [32]byte, to *common.Address, data []byte) *types.Receipt {
 		b.Helper()
-		private := must(crypto.ToECDSA(key[:]))(b)
-		nonce := must(node.NonceAt(b.Context(), crypto.PubkeyToAddress(private.PublicKey), nil))(b)
-		tx := must(types.SignNewTx(private, signer, &types.DynamicFeeTx{
+		private := must.Get(crypto.ToECDSA(key[:]))(b)
+		nonce := must.Get(node.NonceAt(b.Context(), crypto.PubkeyToAddress(private.PublicKey), nil))(b)
+		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{
 			ChainID: signer.ChainID(), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data,
 		}))(b)
-		check(b, c.MineExactly(must(tx.MarshalBinary())(b)))
-		receipt := must(node.TransactionReceipt(b.Context(), tx.Hash()))(b)
+		must.OK(b, c.MineExactly(must.Get(tx.MarshalBinary())(b)))
+		receipt := must.Get(node.TransactionReceipt(b.Context(), tx.Hash()))(b)
 		if receipt.Status != types.ReceiptStatusSuccessful {
 			b.Fatalf("%x reverted", data)
 		}
@@ -51,12 +52,12 @@ func BenchmarkGas(b *testing.B) {
 		Bytecode hexutil.Bytes
 	}
 	for name, into := range map[string]any{"TestProxy.json": &proxy, "TestToken.json": &behind} {
-		check(b, json.Unmarshal(must(os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", name)))(b), into))
+		must.OK(b, json.Unmarshal(must.Get(os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", name)))(b), into))
 	}
 	owner := [32]byte(crypto.Keccak256([]byte("gas/owner"))) // as package devnet derives it
-	args := must(proxy.ABI.Pack("", common.Address(c.Token().Contract)))(b)
+	args := must.Get(proxy.ABI.Pack("", common.Address(c.Token().Contract)))(b)
 	coin := send(owner, nil, append(proxy.Bytecode, args...)).ContractAddress
-	send(owner, &coin, must(behind.ABI.Pack("mint", common.Address(wallet.Address), big.NewInt(1e15)))(b))
+	send(owner, &coin, must.Get(behind.ABI.Pack("mint", common.Address(wallet.Address), big.NewInt(1e15)))(b))
 	contract, id := common.Address(disburser.Address()), payment.KeyID("mer_1", "test", "a").Memo()
 	send(wallet.Key, &coin, disburser.Approval(disburser.Address(), token.MaxAmount()))
 	for _, size := range []int{1, 10, 100} {

@@ -34,6 +34,8 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 const (
@@ -80,18 +82,6 @@ func pick[T any](full, short T) T {
 		return short
 	}
 	return full
-}
-
-// must returns a function that returns v, or ends the benchmark with err.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T { t.Helper(); check(t, err); return v }
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // sleep waits for d, or less if ctx ends.
@@ -142,7 +132,7 @@ func ownPort(t testing.TB) int {
 		}
 		if free, err := net.Listen("tcp", address); err == nil {
 			t.Cleanup(func() { _ = lock.Close() })
-			check(t, free.Close())
+			must.OK(t, free.Close())
 			return free.Addr().(*net.TCPAddr).Port
 		}
 		_ = lock.Close()
@@ -164,8 +154,8 @@ func resident(pid int, entry string) float64 {
 // build compiles a package of the module to .cache/bench and returns the path.
 func build(b testing.TB, env []string, pkg string) string {
 	b.Helper()
-	path := must(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
-	check(b, localtest.Build(path, pkg, env...))
+	path := must.Get(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
+	must.OK(b, localtest.Build(path, pkg, env...))
 	return path
 }
 
@@ -187,7 +177,7 @@ func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags 
 func another(b testing.TB, m *client.Client) *client.Client {
 	b.Helper()
 	c := &client.Client{URL: m.URL, HTTP: m.HTTP}
-	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)
+	c.Key = must.Get(c.CreateKey(b.Context(), "Bench"))(b)
 	return c
 }
 
@@ -220,6 +210,15 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 		found[n] = append(found[n], l.TxHash)
 	}
 	return found, err
+}
+
+// sandboxTransfers reads those of the embedded chain of m's stack.
+func sandboxTransfers(b *testing.B, m *client.Client) map[int][]common.Hash {
+	b.Helper()
+	var chain devnet.Facts
+	must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+	node := must.Get(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
+	return must.Get(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
 }
 
 // An event is one event as a receiver got it.

@@ -1,7 +1,6 @@
 package measure_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,12 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/ethclient"
-
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
@@ -58,10 +53,7 @@ func BenchmarkMerchants(b *testing.B) {
 			for by, m := range all {
 				allConfirmed(b, m, hashes[by])
 			}
-			var chain devnet.Facts
-			check(b, json.Unmarshal(must(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
-			found := must(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
+			found := sandboxTransfers(b, all[0])
 			server.Kill()
 			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
 			if made+capped+full != n || made < n/2 {

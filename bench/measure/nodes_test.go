@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -93,7 +94,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	honest := &fault.Habits[0]
 	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
-	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4",
 		"--batch-contract", disburser.Address().String()}
 	if h.Beside {
@@ -113,7 +114,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	}
 	v.orders, v.batches = make([][]string, payments), !n.used
 	if n.used {
-		check(t, v.resume(ctx))
+		must.OK(t, v.resume(ctx))
 	} else if err := v.enableBatches(ctx); err != nil {
 		v.breaks("batches by `remit batch`", "%v", err)
 		return payments, v.broken
@@ -165,8 +166,8 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 		v.sufferLies(ctx)
 		g.Habit.Store(honest)
 	}
-	check(t, v.drain(ctx))
-	must(v.audit(ctx, true))(t)
+	must.OK(t, v.drain(ctx))
+	must.Get(v.audit(ctx, true))(t)
 	g.Habit.Store(honest) // an audit asks every node, and takes no silence for an answer
 	noops := v.auditBooks(ctx)
 	if n.used {
@@ -189,8 +190,7 @@ func (v *victim) resume(ctx context.Context) error {
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	_, err := v.operate(ctx, "wallet", "resume", "--all")
-	return err
+	return must.Err(v.operate(ctx, "wallet", "resume", "--all"))
 }
 
 // operate gives an operator's command and returns what it says.
@@ -296,7 +296,7 @@ const (
 // then by the node's title.
 func readTable(t *testing.T) (before, after string, cells map[string]map[string]string) {
 	t.Helper()
-	before, rest, _ := strings.Cut(string(must(os.ReadFile(chainsPage))(t)), tableBegin)
+	before, rest, _ := strings.Cut(string(must.Get(os.ReadFile(chainsPage))(t)), tableBegin)
 	table, after, ok := strings.Cut(rest, tableClose)
 	if !ok {
 		t.Fatalf("%s has no place for the table", chainsPage)
@@ -346,7 +346,7 @@ func writeTable(t *testing.T, c cell) {
 		}
 		page.WriteString(" |\n")
 	}
-	check(t, os.WriteFile(chainsPage, []byte(page.String()+"\n"+tableClose+after), 0o644))
+	must.OK(t, os.WriteFile(chainsPage, []byte(page.String()+"\n"+tableClose+after), 0o644))
 }
 
 // TestTableOfNodesIsWhole holds the page against the nodes and habits of the run.

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // stackTables are the tables of remit local. The first has the merchants' keys.
@@ -52,10 +53,10 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	n := startNode(t, v.log.Writer(), kind, 2)
 	v.chain, v.node, v.orders = n.facts, n.Client, make([][]string, payments)
 	file := filepath.Join(t.TempDir(), "wallets")
-	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	check(t, v.open(ctx, t, remit, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file, "--confirmation-rule",
+	must.OK(t, v.open(ctx, t, remit, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file, "--confirmation-rule",
 		"4", "--window", "64"))
 	db := dynamotest.Client(t)
 	under, stop := context.WithCancel(ctx)
@@ -88,9 +89,9 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	<-loaded
 	keys := readTables(t, db)[stackTables[0]]
 	for _, name := range stackTables {
-		must(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}))(t)
+		must.Get(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}))(t)
 	}
-	check(t, v.serve(ctx)) // makes the tables
+	must.OK(t, v.serve(ctx)) // makes the tables
 	if deleted {
 		image = map[string][]map[string]types.AttributeValue{stackTables[0]: keys}
 	} else {
@@ -98,11 +99,11 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	}
 	for name, items := range image {
 		for _, item := range items {
-			must(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &name, Item: item}))(t)
+			must.Get(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &name, Item: item}))(t)
 		}
 	}
 	if !deleted {
-		check(t, v.serve(ctx))
+		must.OK(t, v.serve(ctx))
 	}
 	command := exec.CommandContext(ctx, remit, "recover", "--stack", v.merchant.URL, "--yes", "--resume")
 	report, err := command.CombinedOutput()
@@ -122,9 +123,9 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 		return nil
 	})
 	for left := []string{"unknown"}; len(left) > 0 && ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
-		left = must(v.unfinished(ctx))(t)
+		left = must.Get(v.unfinished(ctx))(t)
 	}
-	found := must(transfers(ctx, v.node, common.Address(v.chain.Token.Address)))(t)
+	found := must.Get(transfers(ctx, v.node, common.Address(v.chain.Token.Address)))(t)
 	if len(found) != payments {
 		v.breaks("payments that the chain has", "%d, want %d", len(found), payments)
 	}
@@ -152,7 +153,7 @@ func readTables(t *testing.T, db *dynamodb.Client) map[string][]map[string]types
 	for _, name := range stackTables {
 		pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &name})
 		for pages.HasMorePages() {
-			items[name] = append(items[name], must(pages.NextPage(t.Context()))(t).Items...)
+			items[name] = append(items[name], must.Get(pages.NextPage(t.Context()))(t).Items...)
 		}
 	}
 	return items

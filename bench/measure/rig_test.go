@@ -29,6 +29,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -54,7 +55,7 @@ func (d distance) String() string { return fmt.Sprintf("store=%v/rpc=%v", d.stor
 // startChain starts a chain with so many wallets and a block every blockTime.
 func startChain(b *testing.B, wallets int) *devnet.Chain {
 	b.Helper()
-	c := must(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, BlockTime: blockTime, Now: time.Now}))(b)
+	c := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, BlockTime: blockTime, Now: time.Now}))(b)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -78,14 +79,12 @@ type rig struct {
 func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store.Store, d distance, events settlement.Events) *rig {
 	b.Helper()
 	r := &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}
-	nodes := chain.Nodes{must(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}.Watch(time.Now, time.After)
+	nodes := chain.Nodes{must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}.Watch(time.Now, time.After)
 	held := map[token.Address]keyring.Key{}
 	for _, w := range wallets {
-		held[w.Address] = must(keyring.ParseKey(w.PrivateKey()))(b)
+		held[w.Address] = must.Get(keyring.ParseKey(w.PrivateKey()))(b)
 		r := wallet.Registration{ID: wallet.ID{ChainID: c.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret}
-		if err := within.Register(b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, within.Register(b.Context(), r))
 	}
 	keys := keyring.New(func(a token.Address) keyring.Read {
 		return func(context.Context) (keyring.Key, error) { return held[a], nil }
@@ -106,7 +105,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler, r.batches = httpapi.SendPayment(rand.Text, dispatcher, c.Token()), httpapi.SendPayments(rand.Text, dispatcher, c.Token())
+	r.handler, r.batches = httpapi.SendPayment(dispatcher, c.Token()), httpapi.SendPayments(dispatcher, c.Token())
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})
@@ -160,8 +159,8 @@ func (r *rig) pay(ctx context.Context, n int) error {
 // wallets' first use.
 func payMany(b *testing.B, r *rig, width, n int) {
 	b.Helper()
-	check(b, r.pay(b.Context(), n))
-	check(b, each(b.Context(), width, n-1, r.pay))
+	must.OK(b, r.pay(b.Context(), n))
+	must.OK(b, each(b.Context(), width, n-1, r.pay))
 }
 
 // A queue keeps the jobs of deliver-webhook and when each was made.
@@ -183,8 +182,8 @@ func (q *queue) Enqueue(_ context.Context, job string, _ time.Duration) error {
 func subscribe(b *testing.B, hooks webhook.Store, url string) {
 	b.Helper()
 	now := time.Now().UTC()
-	check(b, hooks.AddEndpoint(b.Context(), webhook.Endpoint{
+	must.OK(b, hooks.AddEndpoint(b.Context(), webhook.Endpoint{
 		Owner: webhook.Owner{Merchant: merchant, Mode: "test"}, ID: "we_0aB1cD2eF3gH4iJ5", URL: url, Status: webhook.Enabled,
-		Secret: must(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1,
+		Secret: must.Get(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1,
 	}, webhook.EndpointLimit))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -82,7 +83,7 @@ func mine(b *testing.B, c *devnet.Chain, store *memory.Payments, n int) {
 	var all []wallet.PendingTx
 	for _, w := range c.Wallets() {
 		txs, _, err := store.PendingTxs(b.Context(), wallet.ID{ChainID: c.ID(), Address: w.Address}, 0)
-		check(b, err)
+		must.OK(b, err)
 		all = append(all, txs...)
 	}
 	slices.SortStableFunc(all, func(x, y wallet.PendingTx) int { return int(x.Nonce) - int(y.Nonce) })
@@ -91,7 +92,7 @@ func mine(b *testing.B, c *devnet.Chain, store *memory.Payments, n int) {
 		for _, tx := range block {
 			raw = append(raw, tx.Raw)
 		}
-		check(b, c.MineExactly(raw...))
+		must.OK(b, c.MineExactly(raw...))
 	}
-	check(b, c.MineExactly())
+	must.OK(b, c.MineExactly())
 }

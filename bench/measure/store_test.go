@@ -28,6 +28,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // BenchmarkStore counts the calls and units of DynamoDB over payments' whole
@@ -41,7 +42,7 @@ func lives(b *testing.B, n, size int) {
 	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
 	name := rand.Text()
 	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
-	check(b, dynamo.CreateTables(b.Context(), db, tables))
+	must.OK(b, dynamo.CreateTables(b.Context(), db, tables))
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks),
 		&sender{}
 	jobs := q.jobsOf()
@@ -59,18 +60,18 @@ func lives(b *testing.B, n, size int) {
 	}
 
 	keys := dynamo.NewAPIKeys(db, tables.APIKeys)
-	minted := must(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.KeyRequest{}))(b)
+	minted := must.Get(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.KeyRequest{}))(b)
 	auth := apikey.NewAuthenticator(keys, apikey.Test)
 	m.take()
 	for range n { // without the gateway's cache
-		must(auth.Authenticate(b.Context(), minted.Secret.Reveal(), time.Now()))(b)
+		must.Get(auth.Authenticate(b.Context(), minted.Secret.Reveal(), time.Now()))(b)
 	}
 	phase("authorizer", m.take(), 0, n)
 
 	payMany(b, r, 1, 1) // the wallets' first use is no payment's
 	m.take()
 	r.take()
-	check(b, each(b.Context(), wallets, n-1, r.pay))
+	must.OK(b, each(b.Context(), wallets, n-1, r.pay))
 	used := m.take()
 	units, hashes := committed(b, db, tables.Payments)
 	used["TransactWriteItems"] = usage{calls: used["TransactWriteItems"].calls, writes: used["TransactWriteItems"].calls * units}
@@ -83,7 +84,7 @@ func lives(b *testing.B, n, size int) {
 	settle(b, r, 0)
 	look := m.take()
 	for range 1 + confirmed.Depth {
-		check(b, c.Mine())
+		must.OK(b, c.Mine())
 	}
 	q.jobs, q.requests = nil, 0
 	settle(b, r, n)
@@ -99,18 +100,19 @@ func lives(b *testing.B, n, size int) {
 	sends := float64(q.requests) / float64(n)
 	deliverer := webhook.NewDeliverer(hooks, jobs, willing{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
 	for _, job := range q.jobs {
-		check(b, deliverer.Deliver(b.Context(), job))
+		must.OK(b, deliverer.Deliver(b.Context(), job))
 	}
 	delivering := m.take()
 	phase("deliver-webhook", delivering, 0, n)
 	emit(b, "webhook=all", metrics{"calls": delivering.sum().calls / float64(n), "sends": sends})
 
 	for _, hash := range hashes {
-		must(payments.PaymentByHash(b.Context(), must(chain.ParseHash(hash))(b)))(b)
+		must.Get(payments.PaymentByHash(b.Context(), must.Get(chain.ParseHash(hash))(b)))(b)
 	}
 	phase("get-transaction", m.take(), 0, len(hashes))
 	kept := func(table string) float64 {
-		return float64(*must(db.DescribeTable(b.Context(), &dynamodb.DescribeTableInput{TableName: &table}))(b).Table.TableSizeBytes) / float64(n)
+		described := must.Get(db.DescribeTable(b.Context(), &dynamodb.DescribeTableInput{TableName: &table}))(b)
+		return float64(*described.Table.TableSizeBytes) / float64(n)
 	}
 	emit(b, "payment=kept", metrics{"bytes": kept(tables.Payments) + kept(tables.Webhooks)})
 	emit(b, "webhook=kept", metrics{"bytes": kept(tables.Webhooks)})
@@ -124,13 +126,13 @@ func lives(b *testing.B, n, size int) {
 // index of payments is written after the transaction and takes one.
 func committed(b *testing.B, db *dynamodb.Client, table string) (units float64, hashes []string) {
 	b.Helper()
-	for _, item := range must(db.Scan(b.Context(), &dynamodb.ScanInput{TableName: &table}))(b).Items {
+	for _, item := range must.Get(db.Scan(b.Context(), &dynamodb.ScanInput{TableName: &table}))(b).Items {
 		kind, _, _ := strings.Cut(item["sk"].(*types.AttributeValueMemberS).Value, "#")
 		if kind == "tx" {
 			hashes = append(hashes, strings.TrimPrefix(item["pk"].(*types.AttributeValueMemberS).Value, "tx#"))
 		}
 		if kind == "tx" || kind == "payment" || kind == "pendingtx" {
-			out := must(db.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{TableName: &table,
+			out := must.Get(db.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{TableName: &table,
 				Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(b)
 			units += 2 * *out.ConsumedCapacity.CapacityUnits
 		}

@@ -8,30 +8,20 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestDocumentsNameCommands: each `remit …` of the documents is a command, and each
 // --flag beside it is one of that command's, or of a command in front of it.
 func TestDocumentsNameCommands(t *testing.T) {
-	parser, err := kong.New(&commands{}, kong.Name("remit"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := filepath.Glob("../../docs/*/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must.Get(kong.New(&commands{}, kong.Name("remit")))(t)
+	pages := must.Get(filepath.Glob("../../docs/*/*.md"))(t)
+	more := must.Get(filepath.Glob("../../docs/*.md"))(t)
 	named := regexp.MustCompile("(?m)(?:`|^| |bin/)remit ([a-z][^`|;#\n]*)")
 	word, commands := regexp.MustCompile(`^[a-z][a-z-]+$`), 0
 	for _, page := range append(append(pages, more...), "../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		code := regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
 		for _, span := range code.FindAllString(string(text), -1) {
 			for _, m := range named.FindAllStringSubmatch(span, -1) {

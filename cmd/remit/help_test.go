@@ -10,6 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestHelp: remit --help fits a screen of 24 lines and 80 columns, and names every command.
@@ -44,9 +46,7 @@ func TestHelp(t *testing.T) {
 func TestExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, file := range []string{"salaries.csv", "settings.yaml"} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 	}
 	for _, leaf := range newParser(&commands{}).Model.Leaves(true) {
 		line, ok := strings.CutPrefix(examples[path(leaf)], "remit "+path(leaf))

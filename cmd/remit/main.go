@@ -40,7 +40,6 @@ type commands struct {
 	operator.Commands
 }
 
-// newParser returns the parser of the command line.
 func newParser(cli *commands, options ...kong.Option) *kong.Kong {
 	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError())...)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestRecoverPage types the commands of docs/operate.md for the books of a stack on this
@@ -29,7 +30,5 @@ func TestRecoverPage(t *testing.T) {
 		t.Errorf("settings that may be older than the loss are still confirmed:\n%s", printed)
 	}
 	m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)
-	if err := p.Interrupt(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, p.Interrupt())
 }

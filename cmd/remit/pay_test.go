@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestPayAListOfThePage pays the sample file as docs/clients.md does: each row alone, and
@@ -16,9 +17,7 @@ func TestPayAListOfThePage(t *testing.T) {
 	_, m := local(t)
 	sample, err := os.ReadFile("../../examples/payroll.csv")
 	list := filepath.Join(t.TempDir(), "payroll.csv")
-	if err := errors.Join(err, os.WriteFile(list, sample, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, os.WriteFile(list, sample, 0o600)))
 	for begin, wants := range map[string][]string{
 		"go run ./cmd/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
 		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batches", "to pay          nothing", "\n4,confirmed,0x"},

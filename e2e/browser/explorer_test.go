@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -145,10 +146,7 @@ func (b *tab) screenshot() string {
 func browser(t *testing.T, home string) *tab {
 	t.Helper()
 	tooltest.Shell(t)
-	path, err := filepath.Abs("../../tools/browser/chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs("../../tools/browser/chromium"))(t)
 	if probe := exec.CommandContext(t.Context(), path, "--version"); probe.Run() != nil && probe.ProcessState.ExitCode() == 69 {
 		tooltest.Path(t, "Chromium", ".cache/browser/chromium") // which is not there
 	}
@@ -159,10 +157,10 @@ func browser(t *testing.T, home string) *tab {
 	ctx, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
 	b := &tab{t, ctx, make(chan string, 1_000), make(chan string, 1_000)}
-	if err = chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("starting %s: %v", path, err)
 	}
-	err = chromedp.Listen(ctx, func(event any) {
+	must.OK(t, chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
 			if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "blob" && "http://"+u.Host != home {
@@ -179,9 +177,6 @@ func browser(t *testing.T, home string) *tab {
 				b.errors <- e.Entry.Text
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	pages "github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -73,8 +74,7 @@ func openAt(t *testing.T, url string, width int64, script string) sandbox {
 func command[P, R any](s sandbox, c cdp.Command[P, R], params P) {
 	s.Helper()
 	s.do("commanding the browser", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, c, params)
-		return err
+		return must.Err(cdp.Call(ctx, t, c, params))
 	}))
 }
 
@@ -146,24 +146,16 @@ func (s sandbox) paid() int {
 	if err == nil {
 		err = json.Unmarshal(answer.Body, &facts)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	node, err := ethclient.DialContext(s.Context(), facts.RPCURL)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
+	node := must.Get(ethclient.DialContext(s.Context(), facts.RPCURL))(s)
 	defer node.Close()
 	var wallets []common.Hash
 	for _, w := range facts.Wallets {
 		wallets = append(wallets, common.BytesToHash(w.Address[:]))
 	}
-	logs, err := node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
+	logs := must.Get(node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
 		Addresses: []common.Address{common.Address(facts.Token.Address)},
-		Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}})
-	if err != nil {
-		s.Fatal(err)
-	}
+		Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}}))(s)
 	seen := map[string]common.Hash{}
 	for _, l := range logs {
 		tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
@@ -223,10 +215,7 @@ func TestPage(t *testing.T) {
 // and a payment that a button opens, in both colours.
 func (s sandbox) forEverybody(button string, before, after func()) {
 	s.Helper()
-	axe, err := os.ReadFile(tooltest.Path(s, "axe", ".cache/axe/node_modules/axe-core/axe.min.js"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	axe := must.Get(os.ReadFile(tooltest.Path(s, "axe", ".cache/axe/node_modules/axe-core/axe.min.js")))(s)
 	eval[bool](s, "%s; true", axe)
 	for _, width := range []int64{1280, 360} {
 		for _, dark := range []bool{false, true} {

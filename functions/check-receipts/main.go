@@ -20,8 +20,7 @@ import (
 
 func main() { boot.Schedule(wire) }
 
-// wire names everything this function may touch. CheckReceiptsFunction in
-// template.yaml is granted exactly this.
+// wire names everything that CheckReceiptsFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Run {
 	config := chainenv.Config(env)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))

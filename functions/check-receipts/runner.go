@@ -20,7 +20,6 @@ import (
 // duePage is how many due webhooks one run queues at most.
 const duePage = 1000
 
-// A runner does the work of one invocation.
 type runner struct {
 	settler *settlement.Settler
 	pusher  *webhook.Pusher

@@ -17,8 +17,7 @@ import (
 
 func main() { boot.HTTP(wire) }
 
-// wire names everything this function may touch. CreateApiKeyFunction in
-// template.yaml is granted exactly this.
+// wire names everything that CreateApiKeyFunction in template.yaml is granted.
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
@@ -26,7 +25,7 @@ func wire(env *boot.Env) http.Handler {
 	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
 	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())
 	return boot.ForOperators(
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, registry, nil)),
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, registry, current)),
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, nil)),
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, current)),
 	)
 }

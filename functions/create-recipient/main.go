@@ -2,7 +2,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -19,13 +18,12 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. CreateRecipientFunction in
-// template.yaml is granted exactly this.
+// wire names everything that CreateRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(keys, settings.CachedKeys(keys, false, time.Now, slog.Default()), time.Now)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
-	return httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now)
+	return httpapi.CreateRecipient(book, events, asset, time.Now)
 }

@@ -16,8 +16,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. CreateWebhookFunction in
-// template.yaml is granted exactly this.
+// wire names everything that CreateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
@@ -25,5 +24,5 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	}
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
 		env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.CreateWebhook(rand.Text, registry)
+	return httpapi.CreateWebhook(registry)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -14,10 +13,9 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. DeleteRecipientFunction in
-// template.yaml is granted exactly this.
+// wire names everything that DeleteRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(entries, nil, time.Now) // no entry is made here
-	return httpapi.DeleteRecipient(rand.Text, book)
+	return httpapi.DeleteRecipient(book)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// do does one job, then writes its metrics.
 func do(d *webhook.Deliverer, meter *emf.Meter) boot.Job {
 	return func(ctx context.Context, job string) error {
 		return errors.Join(d.Deliver(ctx, job), meter.Flush())

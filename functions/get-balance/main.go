@@ -2,7 +2,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -14,10 +13,9 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. GetBalanceFunction in
-// template.yaml is granted exactly this. The newest block counts: a balance is
-// shown, and no decision depends on it.
+// wire names everything that GetBalanceFunction in template.yaml is granted. The newest
+// block counts: a balance is shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
 	asset, network := chainenv.Asset(env)
-	return httpapi.GetBalance(rand.Text, chainenv.Nodes(env, time.Now), asset, network, chain.ConfirmationRule{})
+	return httpapi.GetBalance(chainenv.Nodes(env, time.Now), asset, network, chain.ConfirmationRule{})
 }

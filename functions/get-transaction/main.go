@@ -2,7 +2,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -13,9 +12,8 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. GetTransactionFunction in
-// template.yaml is granted exactly this.
+// wire names everything that GetTransactionFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.GetTransaction(rand.Text, payments)
+	return httpapi.GetTransaction(payments)
 }

@@ -14,10 +14,9 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. ListDeliveriesFunction in
-// template.yaml is granted exactly this.
+// wire names everything that ListDeliveriesFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
-	return httpapi.ListDeliveries(rand.Text, log)
+	return httpapi.ListDeliveries(log)
 }

@@ -15,11 +15,10 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. ResendDeliveryFunction in
-// template.yaml is granted exactly this.
+// wire names everything that ResendDeliveryFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
-	return httpapi.ResendDelivery(rand.Text, log)
+	return httpapi.ResendDelivery(log)
 }

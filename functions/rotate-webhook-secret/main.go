@@ -15,13 +15,12 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. RotateWebhookSecretFunction in
-// template.yaml is granted exactly this.
+// wire names everything that RotateWebhookSecretFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
 	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return httpapi.RotateWebhookSecret(rand.Text, registry)
+	return httpapi.RotateWebhookSecret(registry)
 }

@@ -2,8 +2,7 @@
 package main
 
 import (
-	"crypto/rand"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -14,10 +13,9 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. SendPaymentsFunction in
-// template.yaml is granted exactly this.
+// wire names everything that SendPaymentsFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
-	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
-	return httpapi.SendPayments(rand.Text, dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Token)
+	dispatcher := dispatchenv.New(env, time.Now, rand.IntN)
+	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Token)
 }

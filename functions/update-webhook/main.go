@@ -15,11 +15,10 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything this function may touch. UpdateWebhookFunction in
-// template.yaml is granted exactly this.
+// wire names everything that UpdateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
 		env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.UpdateWebhook(rand.Text, registry)
+	return httpapi.UpdateWebhook(registry)
 }

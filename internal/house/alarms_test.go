@@ -24,6 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A payer answers every payment with an error.
@@ -60,7 +61,7 @@ func ran(r settlement.Report) func(*emf.Meter) {
 // answers is n requests to send-payment, each of which ends with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		send := httpapi.SendPayment(func() string { return "id" }, payer{err}, token.Token{}).Metered(m, "send-payment:1")
+		send := httpapi.SendPayment(payer{err}, token.Token{}).Metered(m, "send-payment:1")
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/send-payment",
 				strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))
@@ -121,9 +122,7 @@ func TestEveryAlarmRings(t *testing.T) {
 			var out bytes.Buffer
 			m := emf.New(&out, "remit", time.Now)
 			did(m)
-			if err := m.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.Flush())
 			value, found := statistic(t, out.Bytes(), metric, dimensions, at[string](p, "Statistic"))
 			if !found {
 				return p["TreatMissingData"] == "breaching"
@@ -179,9 +178,7 @@ func statistic(t *testing.T, lines []byte, metric string, dimensions []string, o
 	var values []float64
 	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
 		var line map[string]any
-		if err := decoder.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, decoder.Decode(&line))
 		directive := line["_aws"].(map[string]any)["CloudWatchMetrics"].([]any)[0].(map[string]any)
 		if !slices.Equal(words(directive["Dimensions"].([]any)[0]), dimensions) { // of a node, a wallet or a code
 			continue

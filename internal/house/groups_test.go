@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // mayUse is the map of the directories in internal/: what a group may import, beside itself.
@@ -31,10 +33,7 @@ func TestGroups(t *testing.T) {
 	if len(mayUse) > 10 {
 		t.Errorf("internal/ has %d groups, ten at most", len(mayUse))
 	}
-	entries, err := os.ReadDir("internal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("internal"))(t)
 	found := map[string]string{} // comments of the groups
 	for _, e := range entries {
 		found[e.Name()] = ""
@@ -42,9 +41,7 @@ func TestGroups(t *testing.T) {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("internal", e.Name(), "doc.go"), nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found[e.Name()] = f.Doc.Text()
 	}
 	if want, have := slices.Sorted(maps.Keys(mayUse)), slices.Sorted(maps.Keys(found)); !slices.Equal(want, have) {

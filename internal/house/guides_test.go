@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against what
@@ -28,15 +29,10 @@ func TestGuides(t *testing.T) {
 		Outputs    map[string]yaml.Node `yaml:"Outputs"`
 	}
 	read := func(name string) string {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		return string(b)
 	}
-	if err := yaml.Unmarshal([]byte(read("template.yaml")), &stack); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(read("template.yaml")), &stack))
 	for name := range stack.Parameters {
 		if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "[`=]").MatchString(read("docs/parameters.md")) {
 			t.Errorf("docs/parameters.md: the table lacks the parameter %s", name)
@@ -76,10 +72,7 @@ func TestGuides(t *testing.T) {
 // and each row has its block and its test, which reads the page.
 func TestBlocksArePrintedAsTheyRun(t *testing.T) {
 	const table = "testdata/blocks.txt"
-	text, err := os.ReadFile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(table))(t)
 	blocks, tests, left := guidetest.Blocks(t, "."), files(t), map[string]int{}
 	rows := regexp.MustCompile(`(?m)^(\S+) +\| (.+?) +\| (.+)$`).FindAllStringSubmatch(string(text), -1)
 	for _, b := range blocks {

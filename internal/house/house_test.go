@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // foreign matches hosts of package registries, which each machine configures for
@@ -89,7 +91,7 @@ func TestNumbersOfREADME(t *testing.T) {
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	texts := make(map[string][]byte)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		skipped := slices.Contains([]string{".git", ".cache", ".aws-sam", "node_modules", "testdata"}, d.Name())
 		switch {
 		case err != nil:
@@ -104,9 +106,6 @@ func files(t *testing.T) map[string][]byte {
 			texts[path] = text
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return texts
 }

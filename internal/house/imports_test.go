@@ -110,22 +110,23 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamotest":          "tooltest",
-	"guidetest":           "tooltest",
+	"dynamotest":          "must tooltest",
+	"guidetest":           "must tooltest",
 	"house":               "",
 	"httpapi/httpapitest": "httpapi",
 	"local/localtest":     "client local",
-	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory operator operator/change operator/deployed " +
+	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory must operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
+	"must":     "",
 	"porttest": "chain interpose memory settings wallet",
 	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",
 	"simulation/oracle":    "disburser dispatch memory settings simulation/fakechain store " + domains,
 	"simulation/scheduler": "interpose",
-	"storetest":            "disburser settings store " + domains,
-	"tabletest":            "",
-	"tooltest":             "",
+	"storetest":            "disburser must settings store " + domains,
+	"tabletest":            "must",
+	"tooltest":             "must",
 
 	// Tools stand alone.
 	"tools":         "",

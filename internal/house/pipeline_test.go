@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -27,9 +28,7 @@ func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
 	for _, file := range []string{"deployer", "stack"} {
 		var p node
-		if err := json.Unmarshal(files(t)["tools/pipeline/"+file+".json"], &p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(files(t)["tools/pipeline/"+file+".json"], &p))
 		id := at[string](p, "Id")
 		allowed[id] = map[string]bool{}
 		for _, s := range statements(p) {
@@ -94,10 +93,7 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 // TestDeployInAPipeline: what make deploy is told is for sam deploy, which alone knows it.
 func TestDeployInAPipeline(t *testing.T) {
 	for _, goal := range []string{"build", "deploy"} {
-		out, err := exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output())(t)
 		for line := range strings.Lines(string(out)) {
 			if _, args, found := strings.Cut(line, "/sam "); found && strings.HasPrefix(args, goal) != strings.Contains(args, "--its-own") {
 				t.Errorf("make %s runs %s", goal, line)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -37,10 +38,7 @@ func stages(t *testing.T) (all map[string]deployment) {
 // transformed returns deployments as AWS reads them after SAM's transform, by their names.
 func transformed(t *testing.T, all map[string]deployment) (results map[string]node) {
 	t.Helper()
-	text, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(all))(t)
 	cmd := exec.CommandContext(t.Context(), tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python"), "tools/transform")
 	var failed bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &failed
@@ -217,10 +215,7 @@ func longest(t *testing.T, template node, v any) int {
 		}
 		return v
 	}
-	text, err := json.Marshal(whole(v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(whole(v)))(t)
 	return len(text)
 }
 

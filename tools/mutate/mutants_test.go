@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestMutate: each statement has the mutants that are listed below it, and the
@@ -33,7 +35,7 @@ func TestMutate(t *testing.T) {
 		"switch { case ok: f(); fallthrough; default: }": "negated: ok; left out: f()",
 	} {
 		text, mutants, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\t"+body+"\n}\n", 7)
-		check(t, err)
+		must.OK(t, err)
 		var names []string
 		for _, m := range mutants {
 			names = append(names, strings.TrimPrefix(m.name, "f.go f: "))
@@ -89,7 +91,7 @@ func TestJudge(t *testing.T) {
 // TestSurvivorsAreMutants says in a second which entries of survivors.txt are gone.
 func TestSurvivorsAreMutants(t *testing.T) {
 	_, all, err := repository.mutants()
-	check(t, err)
+	must.OK(t, err)
 	for name := range parseSurvivors(survivorsText) {
 		if !slices.ContainsFunc(all, func(m mutant) bool { return m.name == name }) {
 			t.Errorf("survivors.txt lists what is no mutant: %s", name)

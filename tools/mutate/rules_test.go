@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // repository is the bench that reads this repository.
 var repository = bench{root: "../.."}
 
 func table(t *testing.T) []rule {
-	rules, err := parseRules(rulesText)
-	check(t, err)
-	return rules
+	return must.Get(parseRules(rulesText))(t)
 }
 
 // TestRulesAreInTheSource says in a second what make sensitivity would say late:
@@ -43,12 +43,10 @@ func TestRulesAreInTheSource(t *testing.T) {
 
 // testsOf is the source of a package's tests.
 func testsOf(t *testing.T, pkg string) string {
-	files, err := filepath.Glob(filepath.Join(repository.root, pkg, "*_test.go"))
-	check(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(repository.root, pkg, "*_test.go")))(t)
 	var all strings.Builder
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		check(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		all.Write(text)
 	}
 	return all.String()
@@ -57,8 +55,7 @@ func testsOf(t *testing.T, pkg string) string {
 // TestWithout: a rule's lines are found whatever their indentation, and only if
 // they are there once.
 func TestWithout(t *testing.T) {
-	rules, err := parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n")
-	check(t, err)
+	rules := must.Get(parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n"))(t)
 	const guarded = "\t\tif a {\n\t\t\tb()\n\t\t}\n"
 	if got, err := rules[0].without("x\n" + guarded + "y\n"); err != nil || got != "x\n{\n\tb()\n}\ny\n" {
 		t.Errorf("without() = %q, %v", got, err)
@@ -72,13 +69,5 @@ func TestWithout(t *testing.T) {
 	}
 	if rules, err := parseRules("rule a\nfyle b\n"); err == nil {
 		t.Errorf("a word misspelt: %v", rules)
-	}
-}
-
-// check ends the test if err is not nil.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -68,8 +68,8 @@ func timeOrNull(t time.Time) *payment.Time {
 // CreateAPIKey serves POST /create-api-key for everybody while the settings are Public;
 // otherwise, and while there are none, requests are refused before their body is read. For
 // an operator, current is nil.
-func CreateAPIKey(newID func() string, keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
-	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
+func CreateAPIKey(keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
+	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
 		if current != nil {
 			s, err := current(c.Context())
 			if err != nil && !settings.Unusable(err) {
@@ -91,7 +91,6 @@ func CreateAPIKey(newID func() string, keys *apikey.Registry, current func(conte
 	})
 }
 
-// merchantName reads a required name.
 func (f *form) merchantName(field string) string {
 	v, ok := f.object.Member(field)
 	if !ok {
@@ -130,8 +129,8 @@ func (f *form) label() string {
 }
 
 // ListAPIKeys serves GET /api-keys.
-func ListAPIKeys(newID func() string, keys *apikey.Registry) Endpoint {
-	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
+func ListAPIKeys(keys *apikey.Registry) Endpoint {
+	return endpoint("ListAPIKeys", func(c *call) (answer, error) {
 		return listing(apikey.Key.Public)(keys.List(c.Context(), c.caller.MerchantID))
 	})
 }
@@ -150,8 +149,8 @@ func created(events Announcer) apikey.Announce {
 }
 
 // IssueAPIKey serves POST /api-keys.
-func IssueAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
-	return action("IssueAPIKey", newID, func(c *call, f *form) (answer, error) {
+func IssueAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
+	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
 			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Life: f.life(),
@@ -246,8 +245,8 @@ func (f *form) life() time.Duration {
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
-func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
-	return action("RotateAPIKey", newID, func(c *call, f *form) (answer, error) {
+func RotateAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
+	return action("RotateAPIKey", func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
 		if err := f.err(); err != nil {
 			return answer{}, err
@@ -261,8 +260,8 @@ func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) 
 }
 
 // RevokeAPIKey serves POST /api-keys/{id}/revoke.
-func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
-	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
+func RevokeAPIKey(keys *apikey.Registry) Endpoint {
+	return action("RevokeAPIKey", func(c *call, _ *form) (answer, error) {
 		by, err := askingAbout(c, keys)
 		if err != nil {
 			return answer{}, err

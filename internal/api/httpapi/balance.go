@@ -21,8 +21,8 @@ type balance struct {
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
 // answers. asset is the token whose balance is shown.
-func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
-	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
+func GetBalance(nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
+	return endpoint("GetBalance", func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
 		case errors.Is(err, token.ErrChecksum):

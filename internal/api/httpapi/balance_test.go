@@ -38,7 +38,7 @@ func TestNodesOfABalance(t *testing.T) {
 			for _, n := range test.nodes {
 				nodes = append(nodes, n)
 			}
-			a.only(httpapi.GetBalance(nil, nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
+			a.only(httpapi.GetBalance(nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
 			a.get("/balance/"+alice).want(t, test.status, test.part, "!arn:")
 			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {
 				t.Errorf("the first node was asked %d times for it, want %d", test.nodes[0].asked, test.asked)

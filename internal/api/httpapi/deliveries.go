@@ -51,32 +51,28 @@ type WebhookTester interface {
 }
 
 // TestWebhook serves POST /webhooks/{id}/test.
-func TestWebhook(newID func() string, tester WebhookTester) Endpoint {
-	return action("TestWebhook", newID, func(c *call, _ *form) (answer, error) {
+func TestWebhook(tester WebhookTester) Endpoint {
+	return action("TestWebhook", func(c *call, _ *form) (answer, error) {
 		return reply(http.StatusOK, attemptBodyOf)(tester.Test(c.Context(), ownerOf(c.caller), c.params["id"]))
 	})
 }
 
-// A DeliveryLister lists the deliveries of an endpoint; *webhook.Log is one.
-type DeliveryLister interface {
+// Deliveries lists the deliveries of an endpoint, and sends their events again; *webhook.Log does.
+type Deliveries interface {
 	Deliveries(ctx context.Context, o webhook.Owner, endpoint string) ([]webhook.Delivery, error)
+	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
 }
 
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
-func ListDeliveries(newID func() string, log DeliveryLister) Endpoint {
-	return endpoint("ListDeliveries", newID, func(c *call) (answer, error) {
+func ListDeliveries(log Deliveries) Endpoint {
+	return endpoint("ListDeliveries", func(c *call) (answer, error) {
 		return listing(deliveryBodyOf)(log.Deliveries(c.Context(), ownerOf(c.caller), c.params["id"]))
 	})
 }
 
-// A Resender sends events again; *webhook.Log is one.
-type Resender interface {
-	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
-}
-
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
-func ResendDelivery(newID func() string, log Resender) Endpoint {
-	return action("ResendDelivery", newID, func(c *call, _ *form) (answer, error) {
+func ResendDelivery(log Deliveries) Endpoint {
+	return action("ResendDelivery", func(c *call, _ *form) (answer, error) {
 		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,6 @@ import (
 // (apikey.WithPrincipal), and refuses every request without one.
 type Endpoint struct {
 	route   Route
-	newID   func() string
 	handle  func(*call) (answer, error)
 	meter   Meter  // of refusals; nil: none
 	version string // of the function that serves it
@@ -62,18 +62,18 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 }
 
 // endpoint makes the Endpoint of a constructor's route.
-func endpoint(handler string, newID func() string, handle func(*call) (answer, error)) Endpoint {
-	return Endpoint{route: routeOf(handler), newID: newID, handle: handle}
+func endpoint(handler string, handle func(*call) (answer, error)) Endpoint {
+	return Endpoint{route: routeOf(handler), handle: handle}
 }
 
 // submission is endpoint for a route whose request has a body.
-func submission(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
-	return endpoint(handler, newID, withForm(readForm, handle))
+func submission(handler string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, withForm(readForm, handle))
 }
 
 // action is endpoint for a route whose request may have a body but needs none.
-func action(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
-	return endpoint(handler, newID, withForm(readAction, handle))
+func action(handler string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, withForm(readAction, handle))
 }
 
 func withForm(read func(*http.Request) (*form, error), handle func(*call, *form) (answer, error)) func(*call) (answer, error) {
@@ -88,7 +88,7 @@ func withForm(read func(*http.Request) (*form, error), handle func(*call, *form)
 
 // ServeHTTP implements http.Handler.
 func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	respond(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
+	respond(w, r, []Endpoint{e}, func(r *http.Request) (apikey.Principal, error) {
 		p, ok := apikey.PrincipalFrom(r.Context())
 		if !ok {
 			return p, apikey.ErrInvalid
@@ -109,17 +109,16 @@ type Router struct {
 	endpoints []Endpoint
 	keys      Authenticator
 	now       func() time.Time
-	newID     func() string
 }
 
-// NewRouter returns a router of the given endpoints. newID makes request ids.
-func NewRouter(keys Authenticator, now func() time.Time, newID func() string, endpoints ...Endpoint) *Router {
-	return &Router{endpoints, keys, now, newID}
+// NewRouter returns a router of the given endpoints.
+func NewRouter(keys Authenticator, now func() time.Time, endpoints ...Endpoint) *Router {
+	return &Router{endpoints, keys, now}
 }
 
 // ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	respond(w, r, rt.endpoints, rt.newID, rt.authenticate)
+	respond(w, r, rt.endpoints, rt.authenticate)
 }
 
 func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
@@ -137,7 +136,6 @@ type call struct {
 	params map[string]string // of the path
 }
 
-// An answer is an endpoint's response.
 type answer struct {
 	status int
 	body   any               // written as JSON, unless it is a page
@@ -179,10 +177,8 @@ type page struct {
 // respond answers r. The order of its steps is part of the contract: an unknown
 // route is answered before the key is checked, and a bad key, a suspended merchant's,
 // or one without the route's scope, before anything else of the request is read.
-func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
-	authenticate func(*http.Request) (apikey.Principal, error),
-) {
-	id := requestID(r, newID)
+func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error)) {
+	id := requestID(r)
 	w.Header().Set("X-Request-Id", id)
 	a, body, err := serve(r, endpoints, authenticate)
 	if err != nil {
@@ -272,11 +268,11 @@ func fitting[V any](items []V) int {
 
 // requestID returns the caller's request id if it sent exactly one of 1 to 128
 // letters, digits, ".", "_" and "-", and a new one otherwise.
-func requestID(r *http.Request, newID func() string) string {
+func requestID(r *http.Request) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	sent := r.Header.Values("X-Request-Id")
 	if len(sent) != 1 || sent[0] == "" || len(sent[0]) > 128 || strings.Trim(sent[0], alphabet) != "" {
-		return newID()
+		return rand.Text()
 	}
 	return sent[0]
 }

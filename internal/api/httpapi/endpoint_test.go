@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -30,13 +31,9 @@ func TestUnauthorized(t *testing.T) {
 	old := a.key
 	a.key = expired.Secret.Reveal()
 	revoked := a.otherMerchant()
-	if _, err := a.keys.Revoke(t.Context(), revoked.Key, revoked.Key.ID); err != nil {
-		t.Fatal(err)
-	}
-	live, err := apikey.Mint(&counter{}, apikey.Live)
-	must(t, err)
-	unknown, err := apikey.Mint(&counter{next: 77}, apikey.Test)
-	must(t, err)
+	must.Get(a.keys.Revoke(t.Context(), revoked.Key, revoked.Key.ID))(t)
+	live := must.Get(apikey.Mint(&counter{}, apikey.Live))(t)
+	unknown := must.Get(apikey.Mint(&counter{next: 77}, apikey.Test))(t)
 	for _, test := range []struct {
 		name    string
 		headers []string
@@ -97,7 +94,7 @@ func TestOurFailures(t *testing.T) {
 	}{
 		{"a store that is down", func(a *api) answered { a.payments.fail = errBroken; return a.get("/transaction/" + exampleHash) }},
 		{"a store that is down while a key is checked", func(a *api) answered {
-			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, func() string { return "req-1" }, httpapi.ListWebhooks(nil, a.hooks.Registry))
+			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, httpapi.ListWebhooks(a.hooks.Registry))
 			return a.get("/webhooks")
 		}},
 		{"a stored payment that cannot be read", func(a *api) answered {
@@ -107,7 +104,7 @@ func TestOurFailures(t *testing.T) {
 		{"a panic", func(a *api) answered { *a.hooks.Registry = webhook.Registry{}; return a.get("/webhooks") }},
 		{"facts that cannot be had", func(a *api) answered { a.sandbox = errBroken; return a.get("/sandbox") }},
 		{"a body that cannot be written", func(a *api) answered {
-			e := httpapi.Sandbox(func() string { return "req-1" }, func(context.Context) (any, error) { return func() {}, nil })
+			e := httpapi.Sandbox(func(context.Context) (any, error) { return func() {}, nil })
 			return a.serve(e, newRequest(a.T, "GET", "/sandbox", ""))
 		}},
 	} {
@@ -120,7 +117,7 @@ func TestOurFailures(t *testing.T) {
 			if got.status != 500 || got.body != `{"detail":"Internal Server Error","code":"internal_error"}` {
 				t.Errorf("%d %s", got.status, got.body)
 			}
-			if !strings.Contains(log.String(), "request_id=req-") {
+			if !strings.Contains(log.String(), "request_id="+got.header.Get("X-Request-Id")) {
 				t.Errorf("logged %q, without the request", log.String())
 			}
 		})

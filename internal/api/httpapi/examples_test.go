@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -55,19 +56,15 @@ func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, err
 	a.now = a.now.Add(4 * time.Second)
 	p := a.first()
 	fee := token.Units(61_234_567_890)
-	p, err := end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000, Fee: &fee})
-	must(a, err)
-	must(a, a.payments.Finish(a.Context(), p))
+	p = must.Get(end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000, Fee: &fee}))(a)
+	must.OK(a, a.payments.Finish(a.Context(), p))
 }
 
 // first returns the first payment.
 func (a *api) first() payment.Payment {
 	a.Helper()
-	hash, err := chain.ParseHash(exampleHash)
-	must(a, err)
-	p, err := a.payments.PaymentByHash(a.Context(), hash)
-	must(a, err)
-	return p
+	hash := must.Get(chain.ParseHash(exampleHash))(a)
+	return must.Get(a.payments.PaymentByHash(a.Context(), hash))(a)
 }
 
 // keyID returns the id of a's key.
@@ -141,8 +138,7 @@ func readExamples(t *testing.T) map[string]example {
 }
 
 func exampleOf(t *testing.T, status string, value any) example {
-	b, err := json.Marshal(value)
-	must(t, err)
+	b := must.Get(json.Marshal(value))(t)
 	return example{status, decode(t, b)}
 }
 
@@ -159,7 +155,7 @@ func decode(t *testing.T, b []byte) any {
 // describe returns openapi.yaml.
 func describe(t *testing.T) any {
 	var doc any
-	must(t, yaml.Unmarshal(httpapi.Description, &doc))
+	must.OK(t, yaml.Unmarshal(httpapi.Description, &doc))
 	return doc
 }
 

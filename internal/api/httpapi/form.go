@@ -63,7 +63,6 @@ func (f *form) check(field string, v strictjson.Value, least, most int) bool {
 	return false
 }
 
-// amount reads a required amount above zero.
 func (f *form) amount(field string) token.Amount {
 	v, ok := f.object.Member(field)
 	if !ok {

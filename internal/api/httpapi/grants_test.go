@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestSuspended: every endpoint that needs a key refuses a suspended merchant, and
@@ -22,12 +23,12 @@ import (
 func TestSuspended(t *testing.T) {
 	a := newAPI(t)
 	limited := apikey.Terms{Maximum: token.Units(7), Daily: token.Units(9)}
-	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
+	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
 	a.pay().want(t, 201)
 	if got := a.payments.got[0].Key; got.MerchantMaximum != limited.Maximum || got.MerchantDaily != limited.Daily {
 		t.Errorf("the engine was told of %+v", got)
 	}
-	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
+	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {
 		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" &&
 			(got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
@@ -51,8 +52,7 @@ func TestScopes(t *testing.T) {
 			permitted bool
 		}{{[]apikey.Scope{r.Scope}, true}, {others, false}} {
 			a := newAPI(t)
-			body, err := json.Marshal(map[string]any{"scopes": with.scopes})
-			must(t, err)
+			body := must.Get(json.Marshal(map[string]any{"scopes": with.scopes}))(t)
 			a.restrict(string(body))
 			got := a.send(r.Method, concrete(r.Path), "")
 			if permitted := got.status != 403; permitted != with.permitted {
@@ -95,16 +95,13 @@ func TestLimitsReachTheEngine(t *testing.T) {
 func TestARevokedKeyMakesNoKey(t *testing.T) {
 	a := newAPI(t)
 	id := a.keyID()
-	by, err := a.keys.Operator(t.Context(), a.merchant, "")
-	must(t, err)
-	k, err := a.keys.Revoke(t.Context(), by, id)
-	must(t, err)
+	by := must.Get(a.keys.Operator(t.Context(), a.merchant, ""))(t)
+	k := must.Get(a.keys.Revoke(t.Context(), by, id))(t)
 	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
-	newID := func() string { return "req-1" }
 	for path, e := range map[string]httpapi.Endpoint{
-		"/api-keys":                   httpapi.IssueAPIKey(newID, a.keys, a.hooks),
-		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(newID, a.keys, a.hooks),
-		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(newID, a.keys),
+		"/api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
+		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
+		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
 	} {
 		r := a.request("POST", path, "{}")
 		a.serve(e, r.WithContext(apikey.WithPrincipal(r.Context(), remembered))).want(t, 401)
@@ -134,7 +131,7 @@ func TestRecipientBook(t *testing.T) {
 		}
 		answer := a.get(path)
 		answer.want(t, 200)
-		must(t, json.Unmarshal([]byte(answer.body), &page))
+		must.OK(t, json.Unmarshal([]byte(answer.body), &page))
 		for _, e := range page.Data {
 			got = append(got, e.Address)
 		}
@@ -151,7 +148,7 @@ func TestRecipientBook(t *testing.T) {
 	var first struct {
 		NextCursor string `json:"next_cursor"`
 	}
-	must(t, json.Unmarshal([]byte(a.get("/recipients?limit=2").body), &first))
+	must.OK(t, json.Unmarshal([]byte(a.get("/recipients?limit=2").body), &first))
 	a.get("/transactions?cursor="+first.NextCursor).want(t, 422, "cursor_invalid")
 	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
 	a.get("/recipients?cursor="+first.NextCursor, other).want(t, 422, "cursor_invalid")
@@ -185,8 +182,7 @@ func TestCreationsAreAnnounced(t *testing.T) {
 			t.Fatalf("%d events", len(a.hooks.events))
 		}
 		e := a.hooks.events[i]
-		data, err := json.Marshal(e.data)
-		must(t, err)
+		data := must.Get(json.Marshal(e.data))(t)
 		if e.kind != want.kind || e.owner != (webhook.Owner{Merchant: a.merchant, Mode: "test"}) || !strings.Contains(want.list, string(data)) {
 			t.Errorf("event %d: %s of %v: %s\nlisted is %s", i, e.kind, e.owner, data, want.list)
 		}

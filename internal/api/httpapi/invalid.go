@@ -29,7 +29,6 @@ func (l invalids) orNil() error {
 	return l
 }
 
-// add appends a fault.
 func (l *invalids) add(kind, msg string, loc ...any) {
 	*l = append(*l, invalid{kind, loc, msg})
 }

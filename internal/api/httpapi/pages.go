@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	_ "embed"
 	"net/http"
 )
@@ -11,16 +12,25 @@ import (
 var Description []byte
 
 // Docs serves GET /docs, on local stacks only: html is the whole explorer.
-func Docs(newID func() string, html []byte) Endpoint {
-	return endpoint("Docs", newID, func(*call) (answer, error) {
+func Docs(html []byte) Endpoint {
+	return endpoint("Docs", func(*call) (answer, error) {
 		return answer{status: http.StatusOK, body: page{"text/html; charset=utf-8", "no-cache", html}}, nil
 	})
 }
 
 // OpenAPI serves GET /openapi.json, on local stacks only: json is Description in
 // JSON, with the server's own URL.
-func OpenAPI(newID func() string, json []byte) Endpoint {
-	return endpoint("OpenAPI", newID, func(*call) (answer, error) {
+func OpenAPI(json []byte) Endpoint {
+	return endpoint("OpenAPI", func(*call) (answer, error) {
 		return answer{status: http.StatusOK, body: page{"application/json", "no-store", json}}, nil
+	})
+}
+
+// Sandbox serves GET /sandbox, on local stacks only. facts returns its body,
+// which openapi.yaml describes.
+func Sandbox(facts func(context.Context) (any, error)) Endpoint {
+	return endpoint("Sandbox", func(c *call) (answer, error) {
+		body, err := facts(c.Context())
+		return answer{status: http.StatusOK, body: body}, err
 	})
 }

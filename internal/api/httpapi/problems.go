@@ -113,7 +113,6 @@ var behind = problem{status: unavailable.status, code: unavailable.code, retryAf
 // internal is the problem of every other error.
 var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}
 
-// problemOf returns the problem of err.
 func problemOf(err error) problem {
 	if list := invalidsOf(err); list != nil {
 		return problem{status: http.StatusUnprocessableEntity, detail: list}
@@ -132,7 +131,6 @@ func problemOf(err error) problem {
 	return internal
 }
 
-// answer returns the response that shows p.
 func (p problem) answer() answer {
 	a := answer{status: p.status, header: map[string]string{}}
 	a.body = struct {

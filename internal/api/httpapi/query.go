@@ -72,7 +72,6 @@ func (q *query) integer(name string, least, most, otherwise int) int {
 	return n
 }
 
-// word reads one of words.
 func (q *query) word(name string, words ...string) string {
 	s, ok := q.given(name)
 	if !ok {

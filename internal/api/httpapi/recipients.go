@@ -12,8 +12,8 @@ import (
 
 // CreateRecipient serves POST /recipients. asset is the token that is paid; its
 // contract is refused as a recipient.
-func CreateRecipient(newID func() string, book *recipient.Book, events Announcer, asset token.Token, now func() time.Time) Endpoint {
-	return submission("CreateRecipient", newID, func(c *call, f *form) (answer, error) {
+func CreateRecipient(book *recipient.Book, events Announcer, asset token.Token, now func() time.Time) Endpoint {
+	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		to, ok := f.address("address", asset)
 		if !ok {
 			f.missing("address")
@@ -44,8 +44,8 @@ type recipientList struct {
 }
 
 // ListRecipients serves GET /recipients.
-func ListRecipients(newID func() string, book *recipient.Book, now func() time.Time) Endpoint {
-	return endpoint("ListRecipients", newID, func(c *call) (answer, error) {
+func ListRecipients(book *recipient.Book, now func() time.Time) Endpoint {
+	return endpoint("ListRecipients", func(c *call) (answer, error) {
 		q, merchant, mode := parseQuery(c.URL.RawQuery), c.caller.MerchantID, string(c.caller.Mode)
 		limit := q.integer("limit", 1, maxPage, 0)
 		at := recipientCursor{Limit: defaultPage}
@@ -87,8 +87,8 @@ type recipientCursor struct {
 const recipientCursors = "recipients 1"
 
 // DeleteRecipient serves POST /recipients/{address}/delete.
-func DeleteRecipient(newID func() string, book *recipient.Book) Endpoint {
-	return action("DeleteRecipient", newID, func(c *call, _ *form) (answer, error) {
+func DeleteRecipient(book *recipient.Book) Endpoint {
+	return action("DeleteRecipient", func(c *call, _ *form) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		if err != nil {
 			return answer{}, recipient.ErrNotFound

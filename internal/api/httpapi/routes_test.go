@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -53,7 +54,7 @@ func concrete(path string) string {
 // method itself, and trusts only the caller in its context.
 func TestSingleEndpoint(t *testing.T) {
 	a := newAPI(t)
-	e := httpapi.ListWebhooks(func() string { return "req-1" }, a.hooks.Registry)
+	e := httpapi.ListWebhooks(a.hooks.Registry)
 	caller := apikey.Principal{MerchantID: a.merchant, KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
 	for _, test := range []struct {
 		name, method, path string
@@ -92,8 +93,7 @@ func TestServerKeepsPaths(t *testing.T) {
 		r := newRequest(t, "GET", server.URL, "")
 		r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: strings.TrimPrefix(server.URL, "http://"), Opaque: path}
 		r.Header.Set("X-Api-Key", a.key)
-		answer, err := server.Client().Do(r)
-		must(t, err)
+		answer := must.Get(server.Client().Do(r))(t)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != want {
 			t.Errorf("%s: %d %s (%v), want %d", path, answer.StatusCode, body, err, want)

@@ -22,8 +22,8 @@ type Payer interface {
 
 // SendPayment serves POST /send-payment. asset is the token that is paid; its
 // contract is refused as a recipient.
-func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
-	return submission("SendPayment", newID, func(c *call, f *form) (answer, error) {
+func SendPayment(payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayment", func(c *call, f *form) (answer, error) {
 		to, field := f.recipient(asset)
 		amount := f.amount("amount")
 		r := f.request(c)
@@ -33,8 +33,8 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 }
 
 // SendPayments serves POST /send-payments: a batch, all or nothing.
-func SendPayments(newID func() string, payer Payer, asset token.Token) Endpoint {
-	return submission("SendPayments", newID, func(c *call, f *form) (answer, error) {
+func SendPayments(payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayments", func(c *call, f *form) (answer, error) {
 		entries, fields := f.entries(asset)
 		r, fits := f.request(c).Batch(entries)
 		if len(f.bad) == 0 && !fits {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -106,8 +107,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t,
 		201)
-	to, err := token.ParseAddress(alice)
-	must(t, err)
+	to := must.Get(token.ParseAddress(alice))(t)
 	want := payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "i", To: to, Amount: token.Units(12), Reference: "r",
 		Metadata: map[string]string{"k": "v"}}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {

@@ -20,15 +20,9 @@ const (
 	defaultPage = 20
 )
 
-// A HashFinder finds a payment by the hash of any of its attempts; every
-// store.Payments is one.
-type HashFinder interface {
-	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
-}
-
 // GetTransaction serves GET /transaction/{tx_hash}.
-func GetTransaction(newID func() string, payments HashFinder) Endpoint {
-	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
+func GetTransaction(payments store.Payments) Endpoint {
+	return endpoint("GetTransaction", func(c *call) (answer, error) {
 		hash, err := chain.ParseHash(c.params["tx_hash"])
 		if err != nil {
 			return answer{}, store.ErrNotFound
@@ -48,12 +42,6 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// An IDFinder finds a payment by its ID, strongly consistently; every
-// store.Payments is one.
-type IDFinder interface {
-	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
-}
-
 // transactionList is the body of GET /transactions.
 type transactionList struct {
 	Data       []payment.Public `json:"data"`
@@ -62,8 +50,8 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history store.History, payments IDFinder) Endpoint {
-	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
+func ListTransactions(payments store.Store) Endpoint {
+	return endpoint("ListTransactions", func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
 			return answer{}, err
@@ -72,7 +60,7 @@ func ListTransactions(newID func() string, history store.History, payments IDFin
 		if key != "" {
 			list, err = underKey(c.Context(), payments, f, key)
 		} else {
-			list, err = pageOf(c.Context(), history, f)
+			list, err = pageOf(c.Context(), payments, f)
 		}
 		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
 			return list.csv()
@@ -158,7 +146,7 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 // fits the filter. By it a client whose POST got no answer learns of its
 // payment, so it reads strongly consistently. A payment that is PREPARED is
 // dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string) (transactionList, error) {
+func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {

@@ -19,6 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
@@ -45,17 +47,20 @@ func TestOthersTransactions(t *testing.T) {
 
 	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
-	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
+	e := httpapi.GetTransaction(a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
+	e = httpapi.GetTransaction(prepared{merchant: a.merchant})
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }
 
 // prepared finds a payment that is not signed, which no store should.
-type prepared struct{ merchant string }
+type prepared struct {
+	store.Payments
+	merchant string
+}
 
 func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
 	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
@@ -67,12 +72,12 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{})
+	e := httpapi.ListTransactions(recovered{})
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
 // recovered finds a payment that was found on the chain.
-type recovered struct{}
+type recovered struct{ store.Store }
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
 	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6},
@@ -85,12 +90,10 @@ func TestBothHashesResolve(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
 	p, bumped := a.first(), chain.Hash{1, 2, 3}
-	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx, a.now)
-	must(t, err)
-	must(t, a.payments.AddAttempt(t.Context(), p))
-	p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now)
-	must(t, err)
-	must(t, a.payments.Finish(t.Context(), p))
+	p = must.Get(p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx, a.now))(t)
+	must.OK(t, a.payments.AddAttempt(t.Context(), p))
+	p = must.Get(p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now))(t)
+	must.OK(t, a.payments.Finish(t.Context(), p))
 	first := a.get("/transaction/" + exampleHash)
 	first.want(t, 200, `"tx_hash":"`+exampleHash+`"`, `"onchain_tx_hash":"`+bumped.String()+`"`, `"block_number":7`)
 	if second := a.get("/transaction/" + bumped.String()); second.body != first.body {
@@ -123,8 +126,7 @@ func TestCSV(t *testing.T) {
 	a.fail()
 	page := a.get("/transactions?limit=2", "Accept: text/csv")
 	page.want(t, 200)
-	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
-	must(t, err)
+	rows := must.Get(csv.NewReader(strings.NewReader(page.body)).ReadAll())(t)
 	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
@@ -135,10 +137,9 @@ func TestCSV(t *testing.T) {
 	}
 	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")
 	next, rel, _ := strings.Cut(next, ">")
-	here, err := url.Parse("/v1/transactions?limit=2")
-	must(t, err)
+	here := must.Get(url.Parse("/v1/transactions?limit=2"))(t)
 	there, err := here.Parse(next)
-	if must(t, err); !ok || rel != `; rel="next"` || there.Path != here.Path {
+	if must.OK(t, err); !ok || rel != `; rel="next"` || there.Path != here.Path {
 		t.Fatalf("Link: %s", page.header.Get("Link"))
 	}
 	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
@@ -175,7 +176,7 @@ func (a *api) list(query string) listed {
 	got := a.get("/transactions?" + query)
 	got.want(a.T, 200)
 	var page listed
-	must(a, json.Unmarshal([]byte(got.body), &page))
+	must.OK(a, json.Unmarshal([]byte(got.body), &page))
 	if page.HasMore != (page.NextCursor != nil) {
 		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
 	}
@@ -232,14 +233,12 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 	for i := range 20 {
 		words[strconv.Itoa(i)] = strings.Repeat("\x01", 499) + "<"
 	}
-	metadata, err := json.Marshal(words)
-	must(t, err)
+	metadata := must.Get(json.Marshal(words))(t)
 	for n := range 100 {
 		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"metadata":%s}`, alice, n+1, metadata)).want(t, 201, `\u0001<`)
 	}
 	fits := func(body string) {
-		text, err := json.Marshal(body)
-		must(t, err)
+		text := must.Get(json.Marshal(body))(t)
 		if n := len(text) - 5*strings.Count(body, "<"); n > 6_291_556 { // what the runtime does not escape
 			t.Errorf("an answer has %d bytes", n)
 		}
@@ -340,8 +339,7 @@ func TestCursors(t *testing.T) {
 // forge changes a cursor and its checksum, as a reader of this code can.
 func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	t.Helper()
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	must(t, err)
+	b := must.Get(base64.RawURLEncoding.DecodeString(cursor))(t)
 	body := strings.Replace(string(b[12:]), old, replacement, 1)
 	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))

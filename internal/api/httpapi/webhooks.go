@@ -48,8 +48,8 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 }
 
 // CreateWebhook serves POST /webhooks.
-func CreateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
-	return submission("CreateWebhook", newID, func(c *call, f *form) (answer, error) {
+func CreateWebhook(registry *webhook.Registry) Endpoint {
+	return submission("CreateWebhook", func(c *call, f *form) (answer, error) {
 		var r webhook.Registration
 		if v, ok := f.object.Member("url"); !ok {
 			f.missing("url")
@@ -66,15 +66,15 @@ func CreateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 }
 
 // ListWebhooks serves GET /webhooks.
-func ListWebhooks(newID func() string, registry *webhook.Registry) Endpoint {
-	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
+func ListWebhooks(registry *webhook.Registry) Endpoint {
+	return endpoint("ListWebhooks", func(c *call) (answer, error) {
 		return listing(endpointBodyOf)(registry.List(c.Context(), ownerOf(c.caller)))
 	})
 }
 
 // UpdateWebhook serves POST /webhooks/{id}.
-func UpdateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
-	return submission("UpdateWebhook", newID, func(c *call, f *form) (answer, error) {
+func UpdateWebhook(registry *webhook.Registry) Endpoint {
+	return submission("UpdateWebhook", func(c *call, f *form) (answer, error) {
 		var change webhook.Change
 		if url, ok := f.text("url", 1, maxBody); ok {
 			change.URL = &url
@@ -97,8 +97,8 @@ func UpdateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 }
 
 // DeleteWebhook serves POST /webhooks/{id}/delete.
-func DeleteWebhook(newID func() string, registry *webhook.Registry) Endpoint {
-	return action("DeleteWebhook", newID, func(c *call, _ *form) (answer, error) {
+func DeleteWebhook(registry *webhook.Registry) Endpoint {
+	return action("DeleteWebhook", func(c *call, _ *form) (answer, error) {
 		id := c.params["id"]
 		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
 			return answer{}, err
@@ -111,8 +111,8 @@ func DeleteWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 }
 
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
-func RotateWebhookSecret(newID func() string, registry *webhook.Registry) Endpoint {
-	return action("RotateWebhookSecret", newID, func(c *call, f *form) (answer, error) {
+func RotateWebhookSecret(registry *webhook.Registry) Endpoint {
+	return action("RotateWebhookSecret", func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
 		if err := f.err(); err != nil {
 			return answer{}, err
@@ -121,7 +121,6 @@ func RotateWebhookSecret(newID func() string, registry *webhook.Registry) Endpoi
 	})
 }
 
-// texts reads an optional list of strings.
 func (f *form) texts(field string) (list []string, ok bool) {
 	v, ok := f.given(field)
 	if !ok {

@@ -42,19 +42,18 @@ func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 // endpoints here have no store.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
-	log, newID := webhook.NewLog(nil, nil, time.Now, nil), func() string { return "request" }
+	log, tester := webhook.NewLog(nil, nil, time.Now, nil), webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)
 	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
 	for path, e := range map[string]httpapi.Endpoint{
-		"POST /webhooks/%s 404 webhook":               httpapi.UpdateWebhook(newID, hooks),
-		"POST /webhooks/%s/delete 404 webhook":        httpapi.DeleteWebhook(newID, hooks),
-		"POST /webhooks/%s/rotate-secret 404 webhook": httpapi.RotateWebhookSecret(newID, hooks),
-		"POST /webhooks/%s/test 404 webhook": httpapi.TestWebhook(newID,
-			webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)),
-		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(newID, log),
-		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(newID, log),
-		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(newID, log),
-		"POST /api-keys/%s/rotate 404 api_key":                          httpapi.RotateAPIKey(newID, keys, nil),
-		"POST /api-keys/%s/revoke 404 api_key":                          httpapi.RevokeAPIKey(newID, keys),
+		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(hooks),
+		"POST /webhooks/%s/delete 404 webhook":                          httpapi.DeleteWebhook(hooks),
+		"POST /webhooks/%s/rotate-secret 404 webhook":                   httpapi.RotateWebhookSecret(hooks),
+		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(tester),
+		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(log),
+		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(log),
+		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(log),
+		"POST /api-keys/%s/rotate 404 api_key":                          httpapi.RotateAPIKey(keys, nil),
+		"POST /api-keys/%s/revoke 404 api_key":                          httpapi.RevokeAPIKey(keys),
 	} {
 		part := strings.Fields(path)
 		for _, id := range []string{long, "we_" + long, "we_0", good + "0", strings.ToUpper(good), "dlv_" + strings.Repeat("0", 31),

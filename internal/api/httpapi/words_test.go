@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // gatewayCodes are in answers of API Gateway only.
@@ -45,11 +46,9 @@ func enum(t *testing.T, schema, property string) []string {
 // a table wants.
 func TestEveryTypeCanBeTold(t *testing.T) {
 	var told []byte
-	files, err := filepath.Glob("testdata/*.txt")
-	must(t, err)
+	files := must.Get(filepath.Glob("testdata/*.txt"))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		told = append(told, text...)
 	}
 	for _, kind := range enum(t, "InvalidItem", "type") {
@@ -70,11 +69,8 @@ func TestEventsAreDescribed(t *testing.T) {
 	if err != nil || len(p) != 1 || p[0].Event == nil {
 		t.Fatalf("%v, %v", p, err)
 	}
-	c, err := contract()
-	must(t, err)
-	if err := c.CheckEvent(p[0].Event.Body); err != nil {
-		t.Error(err)
-	}
+	c := must.Get(contract())(t)
+	must.OK(t, c.CheckEvent(p[0].Event.Body))
 	data := `"data":` + strings.TrimSuffix(shown.body, "}") + `,"previous_status":"pending"}`
 	if !strings.Contains(string(p[0].Event.Body), data) {
 		t.Errorf("the event is %s\nwant in it %s", p[0].Event.Body, data)

@@ -1,9 +1,13 @@
 package strictjson
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"regexp"
+	"slices"
 	"strconv"
-	"unicode/utf16"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -29,263 +33,103 @@ func Parse(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, ErrNotUTF8
 	}
-	p := parser{data: data}
-	p.blanks()
-	v, err := p.value(0)
-	if err != nil {
+	if err := check(data); err != nil {
 		return Value{}, err
 	}
-	p.blanks()
-	if p.at < len(p.data) {
-		return Value{}, p.fail("Only one JSON value is allowed")
+	p := parser{json.NewDecoder(bytes.NewReader(data)), data}
+	p.UseNumber()
+	return p.value(1)
+}
+
+// check returns why data is not one JSON value. No value has the NUL that it appends: an
+// error before that is of data, one at it is of a value that ends too early.
+func check(data []byte) error {
+	err := json.Unmarshal(append(slices.Clip(data), 0), new(json.RawMessage))
+	syntax, _ := errors.AsType[*json.SyntaxError](err)
+	text, at := syntax.Error(), int(syntax.Offset)-1
+	switch {
+	case at == len(data) && strings.HasSuffix(text, "after top-level value"):
+		return nil
+	case at == len(data):
+		return &SyntaxError{at, "JSON ends too early"}
+	case strings.HasSuffix(text, "exceeded max depth"):
+		return &SyntaxError{at, tooDeep}
 	}
+	context := strings.LastIndex(text, "' ") + 1 // behind the character, which is not repeated
+	return &SyntaxError{at, "Unexpected character" + text[context:]}
+}
+
+const tooDeep = "JSON is nested too deeply"
+
+// A parser reads values out of data, whose syntax is known to be right.
+type parser struct {
+	*json.Decoder
+	data []byte
+}
+
+// value reads one value at a level.
+func (p parser) value(depth int) (Value, error) {
+	start := p.InputOffset()
+	token, _ := p.Token()
+	switch token := token.(type) {
+	case bool:
+		return Value{Kind: Bool, Bool: token}, nil
+	case json.Number:
+		return Value{Kind: Number, Text: token.String()}, nil
+	case string:
+		return Value{Kind: String, Text: token}, halves(p.data[:p.InputOffset()], int(start))
+	case json.Delim:
+		if depth > MaxDepth {
+			return Value{}, &SyntaxError{int(p.InputOffset()) - 1, tooDeep}
+		}
+		return p.inside(token == '{', depth)
+	}
+	return Value{}, nil
+}
+
+// inside reads the rest of an object or array.
+func (p parser) inside(object bool, depth int) (Value, error) {
+	v, names := Value{Kind: Array}, map[string]bool{}
+	if object {
+		v.Kind = Object
+	}
+	for p.More() {
+		var name Value
+		var err error
+		if object {
+			start := int(p.InputOffset())
+			if name, err = p.value(depth); err == nil && names[name.Text] {
+				err = &SyntaxError{start + bytes.IndexByte(p.data[start:], '"'), "Name given twice"}
+			}
+			names[name.Text] = true
+		}
+		if err != nil {
+			return Value{}, err
+		}
+		item, err := p.value(depth + 1)
+		switch {
+		case err != nil:
+			return Value{}, err
+		case object:
+			v.Members = append(v.Members, Member{name.Text, item})
+		default:
+			v.Items = append(v.Items, item)
+		}
+	}
+	_, _ = p.Token() // the closing one
 	return v, nil
 }
 
-type parser struct {
-	data []byte
-	at   int
-}
+// escapes matches what a string escapes, both halves of a surrogate pair at once.
+var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.)`)
 
-func (p *parser) fail(reason string) *SyntaxError {
-	if p.at >= len(p.data) {
-		return &SyntaxError{len(p.data), "JSON ends too early"}
-	}
-	return &SyntaxError{p.at, reason}
-}
-
-func (p *parser) blanks() {
-	for p.at < len(p.data) {
-		switch p.data[p.at] {
-		case ' ', '\t', '\n', '\r':
-			p.at++
-		default:
-			return
-		}
-	}
-}
-
-// take consumes c if it is next.
-func (p *parser) take(c byte) bool {
-	if p.at < len(p.data) && p.data[p.at] == c {
-		p.at++
-		return true
-	}
-	return false
-}
-
-// value reads one value that lies inside depth arrays and objects.
-func (p *parser) value(depth int) (Value, error) {
-	if p.at >= len(p.data) {
-		return Value{}, p.fail("")
-	}
-	switch c := p.data[p.at]; {
-	case c == '{' || c == '[':
-		if depth == MaxDepth {
-			return Value{}, p.fail("JSON is nested too deeply")
-		}
-		p.at++
-		if c == '{' {
-			return p.object(depth + 1)
-		}
-		return p.array(depth + 1)
-	case c == '"':
-		p.at++
-		s, err := p.text()
-		return Value{Kind: String, Text: s}, err
-	case c == '-' || isDigit(c):
-		return p.number()
-	case c == 't':
-		return Value{Kind: Bool, Bool: true}, p.word("true")
-	case c == 'f':
-		return Value{Kind: Bool}, p.word("false")
-	case c == 'n':
-		return Value{}, p.word("null")
-	}
-	return Value{}, p.fail("JSON value expected")
-}
-
-func (p *parser) word(w string) error {
-	for i := range len(w) {
-		if !p.take(w[i]) {
-			return p.fail("JSON value expected")
+// halves finds half a surrogate pair in a string that is in text from start on.
+func halves(text []byte, start int) error {
+	for _, at := range escapes.FindAllIndex(text[start:], -1) {
+		escape := strings.ToLower(string(text[start+at[0] : start+at[1]]))
+		if len(escape) == len(`\ud800`) && escape >= `\ud800` && escape <= `\udfff` {
+			return &SyntaxError{start + at[0], "Half a surrogate pair"}
 		}
 	}
 	return nil
-}
-
-func (p *parser) array(depth int) (Value, error) {
-	v := Value{Kind: Array}
-	for p.blanks(); !p.take(']'); p.blanks() {
-		if len(v.Items) > 0 {
-			if !p.take(',') {
-				return Value{}, p.fail("Comma or closing bracket expected")
-			}
-			p.blanks()
-		}
-		item, err := p.value(depth)
-		if err != nil {
-			return Value{}, err
-		}
-		v.Items = append(v.Items, item)
-	}
-	return v, nil
-}
-
-func (p *parser) object(depth int) (Value, error) {
-	v := Value{Kind: Object}
-	var seen map[string]bool
-	for p.blanks(); !p.take('}'); p.blanks() {
-		if len(v.Members) > 0 {
-			if !p.take(',') {
-				return Value{}, p.fail("Comma or closing brace expected")
-			}
-			p.blanks()
-		}
-		start := p.at
-		if !p.take('"') {
-			return Value{}, p.fail("Name in double quotes expected")
-		}
-		name, err := p.text()
-		if err != nil {
-			return Value{}, err
-		}
-		if seen[name] {
-			return Value{}, &SyntaxError{start, "Name given twice"}
-		}
-		if seen == nil {
-			seen = make(map[string]bool)
-		}
-		seen[name] = true
-		p.blanks()
-		if !p.take(':') {
-			return Value{}, p.fail("Colon expected")
-		}
-		p.blanks()
-		member, err := p.value(depth)
-		if err != nil {
-			return Value{}, err
-		}
-		v.Members = append(v.Members, Member{name, member})
-	}
-	return v, nil
-}
-
-func (p *parser) number() (Value, error) {
-	start := p.at
-	p.take('-')
-	if !p.take('0') && !p.digits() {
-		return Value{}, p.fail("Digit expected")
-	}
-	if p.take('.') && !p.digits() {
-		return Value{}, p.fail("Digit expected")
-	}
-	if p.take('e') || p.take('E') {
-		if !p.take('+') {
-			p.take('-')
-		}
-		if !p.digits() {
-			return Value{}, p.fail("Digit expected")
-		}
-	}
-	return Value{Kind: Number, Text: string(p.data[start:p.at])}, nil
-}
-
-// digits consumes digits and reports whether there was one.
-func (p *parser) digits() bool {
-	start := p.at
-	for p.at < len(p.data) && isDigit(p.data[p.at]) {
-		p.at++
-	}
-	return p.at > start
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// text reads a string whose opening quote is behind.
-func (p *parser) text() (string, error) {
-	start := p.at
-	for p.at < len(p.data) && p.data[p.at] != '"' && p.data[p.at] != '\\' && p.data[p.at] >= ' ' {
-		p.at++
-	}
-	if p.take('"') {
-		return string(p.data[start : p.at-1]), nil
-	}
-	b := append([]byte(nil), p.data[start:p.at]...)
-	for p.at < len(p.data) {
-		switch c := p.data[p.at]; {
-		case c == '"':
-			p.at++
-			return string(b), nil
-		case c == '\\':
-			var err error
-			if b, err = p.escape(b); err != nil {
-				return "", err
-			}
-		case c < ' ':
-			return "", p.fail("Control characters must be escaped")
-		default:
-			b = append(b, c)
-			p.at++
-		}
-	}
-	return "", p.fail("")
-}
-
-// escape reads one escape sequence and appends its character.
-func (p *parser) escape(b []byte) ([]byte, error) {
-	start := p.at
-	p.at++
-	if p.take('u') {
-		return p.unicode(b, start)
-	}
-	for i, c := range []byte(`"\/bfnrt`) {
-		if p.take(c) {
-			return append(b, "\"\\/\b\f\n\r\t"[i]), nil
-		}
-	}
-	return nil, p.fail("Unknown escape")
-}
-
-// unicode reads the four digits of a \u escape that began at start, and the
-// second half of the pair when they are the first half of one.
-func (p *parser) unicode(b []byte, start int) ([]byte, error) {
-	r, err := p.hex4()
-	if err != nil {
-		return nil, err
-	}
-	if utf16.IsSurrogate(r) {
-		if !p.take('\\') || !p.take('u') {
-			return nil, &SyntaxError{start, "Half a surrogate pair"}
-		}
-		low, err := p.hex4()
-		if err != nil {
-			return nil, err
-		}
-		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-			return nil, &SyntaxError{start, "Half a surrogate pair"}
-		}
-	}
-	return utf8.AppendRune(b, r), nil
-}
-
-func (p *parser) hex4() (rune, error) {
-	var r rune
-	for range 4 {
-		if p.at >= len(p.data) {
-			return 0, p.fail("")
-		}
-		switch c := p.data[p.at]; {
-		case isDigit(c):
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
-		case 'A' <= c && c <= 'F':
-			r = r<<4 | rune(c-'A'+10)
-		default:
-			return 0, p.fail("Hexadecimal digit expected")
-		}
-		p.at++
-	}
-	return r, nil
 }

@@ -26,17 +26,14 @@ func newAnswer(requestID string) *answer {
 	return &answer{requestID: requestID, header: http.Header{}}
 }
 
-// Header implements http.ResponseWriter.
 func (w *answer) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *answer) WriteHeader(status int) {
 	if w.sent == nil {
 		w.status, w.sent = status, w.header.Clone()
 	}
 }
 
-// Write implements http.ResponseWriter.
 func (w *answer) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, b...)

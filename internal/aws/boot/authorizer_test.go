@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -44,7 +45,7 @@ func authenticate(_ context.Context, presented string) (apikey.Principal, error)
 func TestAuthorize(t *testing.T) {
 	tabletest.Run(t, map[string]string{"allowed": allowed, "denied": denied}, func(t *testing.T, c tabletest.Case) {
 		ev := events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN}
-		check(t, json.Unmarshal([]byte(c.In[0]), &ev))
+		must.OK(t, json.Unmarshal([]byte(c.In[0]), &ev))
 		response, err := boot.Authorize(authenticate)(t.Context(), ev)
 		got, marshalErr := json.Marshal(response)
 		if err != nil {
@@ -63,7 +64,7 @@ var suspended = apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount
 func TestTermsReachTheFunctions(t *testing.T) {
 	response, err := boot.Authorize(authenticate)(t.Context(),
 		events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})
-	check(t, err)
+	must.OK(t, err)
 	var got apikey.Principal
 	send(t, func(_ http.ResponseWriter, r *http.Request) { got, _ = apikey.PrincipalFrom(r.Context()) },
 		event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = response.Context }))

@@ -47,7 +47,6 @@ func (e *Env) awsConfig() aws.Config {
 // process lives: Lambda ends it before they do.
 type credentials struct{ lookup func(string) string }
 
-// Retrieve implements aws.CredentialsProvider.
 func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 	v := aws.Credentials{
 		AccessKeyID:     c.lookup("AWS_ACCESS_KEY_ID"),

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // env is an environment of exactly these variables, on top of those every
@@ -120,7 +121,7 @@ func TestCertificateBundle(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	check(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	e := env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file, "AWS_LAMBDA_FUNCTION_NAME": "send-payment"})
 	out, err := dynamodb.NewFromConfig(e.AWS).GetItem(t.Context(), get("payments"))
 	if err := errors.Join(err, e.Err()); err != nil || out.Item == nil {

@@ -63,7 +63,6 @@ func serve(h http.Handler, w *answer, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// request makes an http.Request of an event.
 func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Request {
 	if who, ok := principal(ev.RequestContext.Authorizer); ok {
 		ctx = apikey.WithPrincipal(ctx, who)

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -51,7 +52,7 @@ func TestRequests(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		change, part := c.In[0], c.In[1]
 		ev := event(func(ev *events.APIGatewayProxyRequest) {
-			check(t, json.Unmarshal([]byte(change), ev))
+			must.OK(t, json.Unmarshal([]byte(change), ev))
 		})
 		var got string
 		send(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -89,8 +90,7 @@ func TestPrincipalOfARequest(t *testing.T) {
 	restricted.Hash, restricted.Grant = apikey.Hash{0xab},
 		apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
 	restricted.Grant.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}
-	grant, err := restricted.Grant.MarshalText()
-	check(t, err)
+	grant := must.Get(restricted.Grant.MarshalText())(t)
 	hash := hex.EncodeToString(restricted.Hash[:])
 	for _, test := range []struct {
 		why        string
@@ -126,7 +126,7 @@ func TestOperators(t *testing.T) {
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }))
 	var invoked events.APIGatewayProxyRequest
-	check(t, json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked))
+	must.OK(t, json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked))
 	if got := send(t, h.ServeHTTP, invoked); got.StatusCode != 201 {
 		t.Errorf("an invocation by an operator got %d", got.StatusCode)
 	}
@@ -216,12 +216,4 @@ func FuzzGateway(f *testing.F) {
 			t.Errorf("got %d, %v", got.StatusCode, err)
 		}
 	})
-}
-
-// check ends the test if err is not nil.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -19,7 +19,6 @@ type identified struct {
 	function string
 }
 
-// Handle implements slog.Handler.
 func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	named := map[string]bool{}
 	r.Attrs(func(a slog.Attr) bool { named[a.Key] = true; return true })
@@ -35,12 +34,10 @@ func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (h identified) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return identified{h.Handler.WithAttrs(attrs), h.function}
 }
 
-// WithGroup implements slog.Handler.
 func (h identified) WithGroup(name string) slog.Handler {
 	return identified{h.Handler.WithGroup(name), h.function}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestLinesSayWhoseTheyAre: the lines that a handler logs, also on a context
@@ -42,7 +43,7 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 	var got []map[string]any
 	for lines := json.NewDecoder(&out); lines.More(); {
 		var line map[string]any
-		check(t, lines.Decode(&line))
+		must.OK(t, lines.Decode(&line))
 		got = append(got, line)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func messages(bodies ...string) events.SQSEvent {
@@ -23,10 +24,8 @@ func messages(bodies ...string) events.SQSEvent {
 
 func answered(ctx context.Context, t *testing.T, job boot.Job, ev events.SQSEvent) string {
 	t.Helper()
-	response, err := boot.Batches(job)(ctx, ev)
-	check(t, err)
-	b, err := json.Marshal(response)
-	check(t, err)
+	response := must.Get(boot.Batches(job)(ctx, ev))(t)
+	b := must.Get(json.Marshal(response))(t)
 	return string(b)
 }
 

@@ -67,16 +67,14 @@ func Config(env *boot.Env) stack.Config {
 // whose secret has no value starts, and fails when a node is needed.
 func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
-	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
-	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) {
+	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), now, func(value []byte) (chain.Nodes, error) {
 		nodes, err := open(value, chainID)
 		return nodes.Watch(now, time.After), err
 	})}
 }
 
-type provider struct{ nodes *secrets.Cached[chain.Nodes] }
+type provider struct{ nodes *secrets.Secret[chain.Nodes] }
 
-// Nodes implements chain.Provider.
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
 
 // open opens the nodes; it makes no request yet.

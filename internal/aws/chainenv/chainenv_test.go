@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
@@ -49,10 +50,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 }
 
 func TestAsset(t *testing.T) {
-	address, err := token.ParseAddress(contract)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(token.ParseAddress(contract))(t)
 	usdc := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
 	other := map[string]string{"CHAIN_ID": "31337", "NETWORK": "devnet", "TOKEN_SYMBOL": "EUR", "TOKEN_DECIMALS": "18"}
 	none := map[string]string{"NETWORK": "", "TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "", "TOKEN_ADDRESS": ""}
@@ -88,9 +86,7 @@ func TestNodes(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
 	provider := chainenv.Nodes(env, func() time.Time { return clock })
-	if err := env.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, env.Err())
 	for _, step := range []struct {
 		why, secret, want string
 		err               error
@@ -115,10 +111,7 @@ func TestNodes(t *testing.T) {
 	secret = `{"urls":["http://127.0.0.1:1"]}` // where nothing listens
 	for missed := range 3 {
 		clock = clock.Add(secrets.KeepFor)
-		nodes, err := provider.Nodes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		nodes := must.Get(provider.Nodes(t.Context()))(t)
 		if h := nodes.Health()[0]; h.Silent != (missed > 0) {
 			t.Errorf("after %d requests without an answer: %+v", missed, h)
 		}
@@ -138,9 +131,7 @@ func TestL1Fee(t *testing.T) {
 		}))
 		secret := `{"urls":["` + node.URL + `"]}`
 		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), time.Now).Nodes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, _ = nodes.Fees(t.Context())
 		if got := <-asked; got != want {
 			t.Errorf("chain %s: its GasPriceOracle was asked: %t", id, got)

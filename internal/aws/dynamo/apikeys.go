@@ -134,7 +134,6 @@ func (s *APIKeys) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error
 	return get(ctx, s.table, apiKeyKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
 }
 
-// termsItem is the item of a merchant's terms.
 type termsItem struct {
 	KeyHash string `dynamodbav:"key_hash"` // merchant#mer_…
 	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text

@@ -14,7 +14,6 @@ var _ store.AuditLog = (*Payments)(nil)
 // one query do.
 const AuditPartition = "audit"
 
-// auditItem is the item of an entry.
 type auditItem struct {
 	PK      string `dynamodbav:"pk"`
 	SK      string `dynamodbav:"sk"` // <time>#<id>#<outcome>

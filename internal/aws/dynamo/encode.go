@@ -64,7 +64,6 @@ func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB
 
 func textSet(all ...string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: all} }
 
-// texts encodes a list of hashes.
 func texts(hashes []chain.Hash) types.AttributeValue {
 	list := make([]types.AttributeValue, len(hashes))
 	for i, h := range hashes {

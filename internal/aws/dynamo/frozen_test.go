@@ -28,6 +28,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // gone are the fields of a values.txt that this version has no more, each with the reason
@@ -90,7 +91,7 @@ func thaw(t *testing.T, dir, sums string) *thawed {
 	names := dynamo.Tables{APIKeys: "frozen-keys", Payments: "frozen-payments", Webhooks: "frozen-webhooks"}
 	f := &thawed{t, dir, sums, dynamo.NewAPIKeys(db, names.APIKeys), dynamo.NewPayments(db, names.Payments),
 		dynamo.NewWebhooks(db, names.Webhooks), map[string]string{}, map[string]bool{}}
-	f.must(dynamo.CreateTables(t.Context(), db, names))
+	must.OK(f, dynamo.CreateTables(t.Context(), db, names))
 	for table, read := range map[string]func(frozen){names.APIKeys: f.readKey, names.Payments: f.readPayments, names.Webhooks: f.readWebhook} {
 		text := f.read(strings.TrimPrefix(table, "frozen-") + ".json")
 		for line := range bytes.Lines(text) {
@@ -98,12 +99,12 @@ func thaw(t *testing.T, dir, sums string) *thawed {
 		}
 		for line := range bytes.Lines(text) {
 			var item frozen
-			f.must(json.Unmarshal(line, &item))
+			must.OK(f, json.Unmarshal(line, &item))
 			read(item)
 		}
 	}
 	for _, err := range f.payments.Entries(t.Context()) {
-		f.must(err)
+		must.OK(f, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "jobs.txt")); err == nil {
 		for job := range strings.Lines(string(f.read("jobs.txt"))) {
@@ -116,8 +117,7 @@ func thaw(t *testing.T, dir, sums string) *thawed {
 
 // read returns a frozen file, which has never changed: deployed tables have such items.
 func (f *thawed) read(name string) []byte {
-	text, err := os.ReadFile(filepath.Join(f.dir, name))
-	f.must(err)
+	text := must.Get(os.ReadFile(filepath.Join(f.dir, name)))(f)
 	sum := fmt.Sprintf("%x  %s/%s\n", sha256.Sum256(text), filepath.Base(f.dir), name)
 	if !strings.Contains(f.sums, sum) {
 		f.Errorf("%s has changed, and no frozen file does: restore it", name)
@@ -139,23 +139,15 @@ func (item frozen) text(name string) string {
 func (f *thawed) put(table string, item []byte) {
 	body := fmt.Appendf(nil, `{"TableName":%q,"Item":%s}`, table, item)
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodPost, dynamotest.Start(f.T), bytes.NewReader(body))
-	f.must(err)
+	must.OK(f, err)
 	req.Header.Set("X-Amz-Target", "DynamoDB_20120810.PutItem")
 	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=remit/20260101/us-east-1/dynamodb/aws4_request, "+
 		"SignedHeaders=host, Signature=0")
-	resp, err := http.DefaultClient.Do(req)
-	f.must(err)
-	f.must(resp.Body.Close())
+	resp := must.Get(http.DefaultClient.Do(req))(f)
+	must.OK(f, resp.Body.Close())
 	if resp.StatusCode != http.StatusOK {
 		f.Fatalf("putting %s: %s", item, resp.Status)
-	}
-}
-
-func (f *thawed) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
 	}
 }
 
@@ -173,15 +165,14 @@ func (f *thawed) readKey(item frozen) {
 		f.add(key, terms, err)
 	case "issued": // its revision is a condition of the next key
 		next := apikey.Key{Hash: apikey.Hash{1}, ID: "key_next", MerchantID: parts[1], Mode: apikey.Test, CreatedAt: noon, Grant: apikey.Full()}
-		f.must(f.keys.Issue(ctx, next, 100))
+		must.OK(f, f.keys.Issue(ctx, next, 100))
 	case "settings":
 		now, err := f.keys.KeySettings(ctx)
 		all, historyErr := f.keys.KeySettingsHistory(ctx)
 		f.add(key, version(item, append(all, now), func(v settings.Keys) uint64 { return v.Version }), errors.Join(err, historyErr))
 	default:
 		var hash apikey.Hash
-		_, err := hex.Decode(hash[:], []byte(key))
-		f.must(err)
+		must.Get(hex.Decode(hash[:], []byte(key)))(f)
 		found, err := f.keys.Find(ctx, hash)
 		list, listErr := f.keys.List(ctx, found.MerchantID)
 		f.narrowed[key] = found.Former != 0
@@ -200,12 +191,11 @@ func (f *thawed) readPayments(item frozen) {
 		if item["list_pk"] != nil {
 			page, _, err := f.payments.List(ctx, store.Filter{Merchant: p.Merchant, Mode: p.Mode, After: p.CreatedAt.Add(-1),
 				Before: p.CreatedAt.Add(1)})
-			f.must(err)
+			must.OK(f, err)
 			f.found(key, slices.ContainsFunc(page, func(q payment.Payment) bool { return q.ID == p.ID }))
 		}
 	case "tx":
-		hash, err := chain.ParseHash(parts[1])
-		f.must(err)
+		hash := must.Get(chain.ParseHash(parts[1]))(f)
 		p, err := f.payments.PaymentByHash(ctx, hash)
 		if errors.Is(err, store.ErrNotFound) { // a no-op's
 			p, err = payment.Payment{ID: "none"}, nil
@@ -217,18 +207,16 @@ func (f *thawed) readPayments(item frozen) {
 			w, err := f.payments.Wallet(ctx, id)
 			f.add(key, w, err)
 			_, unreadable, err := f.payments.PendingTxs(ctx, id, 0)
-			f.must(err)
+			must.OK(f, err)
 			f.found(key, unreadable == 0)
 			return
 		}
-		nonce, err := strconv.ParseUint(strings.TrimPrefix(sk, "pendingtx#"), 10, 64)
-		f.must(err)
+		nonce := must.Get(strconv.ParseUint(strings.TrimPrefix(sk, "pendingtx#"), 10, 64))(f)
 		tx, err := f.payments.PendingTx(ctx, id, nonce)
 		f.add(key, tx, err)
 	case "wallets":
 		id := f.wallet(parts[1], strings.TrimPrefix(sk, "wallet#"))
-		registry, err := f.payments.Wallets(ctx, id.ChainID)
-		f.must(err)
+		registry := must.Get(f.payments.Wallets(ctx, id.ChainID))(f)
 		registered, found := registry.Find(id.Address)
 		f.add(key, registered, nil)
 		f.found(key, found)
@@ -246,13 +234,11 @@ func (f *thawed) readPayments(item frozen) {
 				errors.Join(err, rules.Unusable, historyErr))
 			return
 		}
-		rules, err := f.payments.Rules(ctx)
-		f.must(err)
+		rules := must.Get(f.payments.Rules(ctx))(f)
 		i := slices.IndexFunc(rules.Denied, func(d store.Denial) bool { return d.To.String() == sk })
 		f.add(key, rules.Denied[max(i, 0)], nil)
 	case "audit":
-		acts, err := f.payments.Acts(ctx, time.Unix(0, 0))
-		f.must(err)
+		acts := must.Get(f.payments.Acts(ctx, time.Unix(0, 0)))(f)
 		i := slices.IndexFunc(acts, func(a store.Act) bool { return strings.HasSuffix(sk, a.ID+"#"+string(a.Outcome)) })
 		f.add(key, acts[max(i, 0)], nil)
 	default:
@@ -273,21 +259,19 @@ func version[T any](item frozen, all []T, of func(T) uint64) (none T) {
 // readDay holds that the tallies of a day count: a limit of as much leaves no room.
 func (f *thawed) readDay(merchant string, item frozen) {
 	parts := strings.Split(item.text("sk"), "#") // spend#<day>#<mode>
-	day, err := time.Parse(time.DateOnly, parts[1])
-	f.must(err)
+	day := must.Get(time.Parse(time.DateOnly, parts[1]))(f)
 	for name := range item {
 		kind, key, _ := strings.Cut(name, "#")
 		limit := payment.DailyLimit{Key: key}
 		switch kind {
 		case "spent":
-			limit.Amount, err = token.ParseAmount(item.text(name))
+			limit.Amount = must.Get(token.ParseAmount(item.text(name)))(f)
 		case "count":
-			limit.Count, err = strconv.ParseUint(item.text(name), 10, 64)
+			limit.Count = must.Get(strconv.ParseUint(item.text(name), 10, 64))(f)
 		default:
 			continue
 		}
-		f.must(err)
-		err = f.payments.Charge(f.Context(), store.Charge{Merchant: merchant, Mode: parts[2], At: day, Amount: token.Units(1), Count: 1,
+		err := f.payments.Charge(f.Context(), store.Charge{Merchant: merchant, Mode: parts[2], At: day, Amount: token.Units(1), Count: 1,
 			Limits: []payment.DailyLimit{limit}})
 		f.found(name, errors.Is(err, store.ErrDailyLimit))
 	}
@@ -307,8 +291,7 @@ func (f *thawed) readWebhook(item frozen) {
 		f.found(key, slices.ContainsFunc(list, func(d webhook.Delivery) bool { return d.Ref == ref }))
 		f.found(key, d.Parked == slices.ContainsFunc(due, func(d webhook.Due) bool { return d.Ref == ref }))
 	case parts[1] == "count":
-		count, err := strconv.Atoi(item.text("endpoints"))
-		f.must(err)
+		count := must.Get(strconv.Atoi(item.text("endpoints")))(f)
 		next := webhook.Endpoint{Owner: webhook.Owner{Merchant: pk, Mode: parts[2]}, ID: "we_next"}
 		f.found(key, errors.Is(f.webhooks.AddEndpoint(ctx, next, count), webhook.ErrLimit))
 	case parts[1] == "endpoint" || parts[1] == "gone":
@@ -321,14 +304,12 @@ func (f *thawed) readWebhook(item frozen) {
 
 func (f *thawed) address(text string) token.Address {
 	f.Helper()
-	a, err := token.ParseAddress(text)
-	f.must(err)
+	a := must.Get(token.ParseAddress(text))(f)
 	return a
 }
 
 func (f *thawed) wallet(chainID, address string) wallet.ID {
-	id, err := strconv.ParseUint(chainID, 10, 64)
-	f.must(err)
+	id := must.Get(strconv.ParseUint(chainID, 10, 64))(f)
 	return wallet.ID{ChainID: id, Address: f.address(address)}
 }
 

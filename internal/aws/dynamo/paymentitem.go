@@ -139,7 +139,6 @@ func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.
 	return entries
 }
 
-// encodeAttempt returns a list of one attempt.
 func encodeAttempt(a payment.Attempt) types.AttributeValue {
 	return encodeList([]attemptItem{{
 		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Gas: a.Gas, Noop: a.Noop,

@@ -25,6 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -42,11 +43,10 @@ func TestItems(t *testing.T) {
 	ctx := t.Context()
 	paymentPK, walletPK := "payment#"+string(s.p.ID), "wallet#1#"+s.w.Address.String()
 	add := func(pk, sk string) {
-		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		must.Get(s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET novelty = :new"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":new": &types.AttributeValueMemberBOOL{Value: true}},
-		})
-		s.must("adding to "+pk, err)
+		}))(s)
 	}
 	add(paymentPK, "payment")
 	add(walletPK, "wallet")
@@ -74,8 +74,7 @@ func TestItems(t *testing.T) {
 	s.reserve()
 	p = s.committing(s.p, 6)
 	s.must("committing", s.Commit(ctx, p))
-	p, err = p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
-	s.must("failing", err)
+	p = must.Get(p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(s)
 	s.must("finishing", s.Finish(ctx, p))
 	_, _, err = s.Create(ctx, s.draft())
 	s.must("creating", err)
@@ -84,8 +83,7 @@ func TestItems(t *testing.T) {
 		s.must("creating", err)
 	}
 	s.must("putting a no-op", s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
-	_, err = s.Claim(ctx, s.w.ID, "run", noon, noon)
-	s.must("claiming", err)
+	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon))(s)
 	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
 	for _, charge := range []uint64{30, 12} {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
@@ -93,8 +91,7 @@ func TestItems(t *testing.T) {
 	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
 	s.must("binding", s.Bind(ctx, store.Coin{ChainID: 1, Token: token.Address{0xc0}}, noon))
 
-	doc, err := os.ReadFile("../../../docs/tables.md")
-	s.must("reading the document", err)
+	doc := must.Get(os.ReadFile("../../../docs/tables.md"))(s)
 	names := []string{"hash", "tip", "cap", "at"} // of an attempt
 	var lines []string
 	for _, item := range s.items() {
@@ -115,8 +112,7 @@ func TestItems(t *testing.T) {
 	if *update {
 		s.must("writing "+file, os.WriteFile(file, []byte(got), 0o666))
 	}
-	want, err := os.ReadFile(file)
-	s.must("reading "+file, err)
+	want := must.Get(os.ReadFile(file))(s)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
@@ -128,14 +124,12 @@ func (s *stage) items() []map[string]any {
 	s.Helper()
 	var page struct{ Items []map[string]any }
 	s.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
-		resp, err := send()
-		s.must("scanning", err)
+		resp := must.Get(send())(s)
 		text, err := io.ReadAll(resp.Body)
 		s.must("scanning", errors.Join(err, resp.Body.Close(), json.Unmarshal(text, &page)))
 		return answer(http.StatusOK, string(text)), nil
 	}
-	_, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.table})
-	s.must("scanning", err)
+	must.Get(s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.table}))(s)
 	return page.Items
 }
 
@@ -158,8 +152,7 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	s.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
 		if op == "BatchGetItem" {
 			for _, p := range ending {
-				end, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
-				s.must("confirming", err)
+				end := must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(s)
 				ending = nil
 				s.must("finishing", s.Finish(ctx, end))
 			}

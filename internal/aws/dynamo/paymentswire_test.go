@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
@@ -94,8 +95,7 @@ func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
 
 func (s *stage) committing(p payment.Payment, nonce uint64) payment.Payment {
 	s.Helper()
-	p, err := p.Commit(s.signed(p, nonce, 0), noon)
-	s.must("committing", err)
+	p = must.Get(p.Commit(s.signed(p, nonce, 0), noon))(s)
 	return p
 }
 
@@ -123,8 +123,7 @@ func (s *stage) must(what string, err error) {
 // stored checks that want is the stored payment.
 func (s *stage) stored(want payment.Payment) {
 	s.Helper()
-	got, err := s.Payment(s.Context(), want.ID)
-	s.must("reading", err)
+	got := must.Get(s.Payment(s.Context(), want.ID))(s)
 	want.Attempts = slices.Clone(want.Attempts)
 	for i := range want.Attempts {
 		want.Attempts[i].Raw = nil // in the pending transaction
@@ -145,8 +144,7 @@ func (s *stage) need() wallet.Need {
 // reserve gives the stage's payment a nonce.
 func (s *stage) reserve() {
 	s.Helper()
-	_, err := s.Reserve(s.Context(), s.need())
-	s.must("reserving", err)
+	must.Get(s.Reserve(s.Context(), s.need()))(s)
 }
 
 // A repeated write is a write that DynamoDB has already applied when the SDK sends it a second
@@ -203,9 +201,7 @@ func (s *stage) repeated() []repeated {
 		}, nil, func() { s.stored(s.p) }},
 		{"a discard that was repeated is not known to be the caller's", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
 		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
-			var err error
-			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
-			s.must("confirming", err)
+			s.p = must.Get(s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon))(s)
 			return s.Finish(ctx, s.p)
 		}, store.ErrChanged, func() { s.stored(s.p) }},
 		{"a committed payment is committed", nil, func() error {

@@ -22,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 )
 
@@ -31,9 +32,7 @@ func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
 	id := rand.Text()
 	names := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
 	for range 2 { // the second call finds them there
-		if err := dynamo.CreateTables(t.Context(), db, names); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, dynamo.CreateTables(t.Context(), db, names))
 	}
 	return names
 }
@@ -80,17 +79,13 @@ func TestPayments(t *testing.T) {
 func TestACopyOfATable(t *testing.T) {
 	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	first, second := tables(t, db).Payments, tables(t, db).Payments
-	if err := dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, store.Comparison{At: at}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, store.Comparison{At: at}))
 	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &first})
 	if err != nil || len(out.Items) != 1 {
 		t.Fatal(out, err)
 	}
 	for _, item := range out.Items {
-		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &second, Item: item}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &second, Item: item}))(t)
 	}
 	for name, want := range map[string]time.Time{first: at, second: {}} {
 		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.At.Equal(want) {
@@ -109,14 +104,10 @@ func TestARegistrationWithoutAnAddress(t *testing.T) {
 	table := tables(t, db).Payments
 	payments, good := dynamo.NewPayments(db, table),
 		wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
-	if err := payments.Register(t.Context(), good); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, payments.Register(t.Context(), good))
 	item := keyOf("wallets#1", "wallet#nobody's")
 	item["state"], item["signer"] = text("active"), text("secret")
-	if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}))(t)
 	registry, err := payments.Wallets(t.Context(), 1)
 	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
 	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) ||
@@ -143,9 +134,7 @@ func TestWebhooksExpire(t *testing.T) {
 	ended.Delivery = "dlv_2"
 	_, storeErr := hooks.Record(t.Context(), ended, 0)
 	out, scanErr := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table})
-	if err := errors.Join(err, saveErr, endErr, storeErr, scanErr); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, saveErr, endErr, storeErr, scanErr))
 	expire := map[string]bool{}
 	for _, item := range out.Items {
 		ttl, expires := item["ttl"].(*types.AttributeValueMemberN)
@@ -169,12 +158,8 @@ func TestIssuedNamesValidKeysOnly(t *testing.T) {
 	for i := range 4 {
 		k := apikey.Key{ID: fmt.Sprint("key_", i), MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{byte(i)},
 			CreatedAt: time.Unix(int64(i), 0)}
-		if err := keys.Issue(t.Context(), k, 2); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := keys.Revoke(t.Context(), k.MerchantID, k.Hash, k.CreatedAt); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, keys.Issue(t.Context(), k, 2))
+		must.Get(keys.Revoke(t.Context(), k.MerchantID, k.Hash, k.CreatedAt))(t)
 	}
 	got, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{"key_hash": text("issued#mer_1")},

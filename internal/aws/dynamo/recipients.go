@@ -16,7 +16,6 @@ import (
 
 var _ recipient.Store = (*APIKeys)(nil)
 
-// entryItem is the item of an entry.
 type entryItem struct {
 	KeyHash   string `dynamodbav:"key_hash"`    // recipient#<mode>#<merchant>#<address>
 	Book      string `dynamodbav:"merchant_id"` // recipients#<mode>#<merchant>: its list in the merchant index

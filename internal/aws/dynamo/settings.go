@@ -51,7 +51,6 @@ func keySettingsKey(version uint64) primaryKey {
 	return hashKey(fmt.Sprintf("settings#%020d", version))
 }
 
-// settingsItem is a version of settings.
 type settingsItem struct {
 	Version   uint64            `dynamodbav:"version"`
 	Needs     uint64            `dynamodbav:"needs"`

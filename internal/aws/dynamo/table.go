@@ -62,7 +62,6 @@ func (t table) batch(ctx context.Context, keys []primaryKey) ([]attributes, erro
 	return nil, errThrottled
 }
 
-// A pager reads pages of items.
 type pager[P any] interface {
 	HasMorePages() bool
 	NextPage(ctx context.Context, options ...func(*dynamodb.Options)) (P, error)
@@ -87,7 +86,6 @@ func paged[P any](ctx context.Context, reading string, pages pager[P], items fun
 	}
 }
 
-// query yields the items that a query finds.
 func (t table) query(ctx context.Context, reading string, in *dynamodb.QueryInput) iter.Seq2[attributes, error] {
 	in.TableName = &t.name
 	return paged(ctx, reading, dynamodb.NewQueryPaginator(t.db, in), func(p *dynamodb.QueryOutput) []attributes { return p.Items })
@@ -155,7 +153,6 @@ func (c *change) set(name string, value types.AttributeValue) {
 	c.values[":"+name] = value
 }
 
-// expression returns what c does.
 func (c change) expression() *string {
 	if len(c.unset) > 0 {
 		c.do += " REMOVE " + strings.Join(c.unset, ", ")
@@ -292,7 +289,6 @@ func (t table) putAbsent(item attributes, refusal func(attributes) error) write 
 	return t.put(item, absent(item), nil, refusal)
 }
 
-// with makes a change.
 func (t table) with(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Update: &types.Update{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),

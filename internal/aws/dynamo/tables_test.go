@@ -10,31 +10,24 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes
 // with those of template.yaml.
 func TestTemplateDeclaresTheSameTables(t *testing.T) {
-	text, err := os.ReadFile("../../../template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../template.yaml"))(t)
 	var template struct {
 		Resources map[string]struct {
 			Properties map[string]any `yaml:"Properties"`
 		} `yaml:"Resources"`
 	}
-	if err := yaml.Unmarshal(text, &template); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &template))
 	db := dynamotest.Client(t)
 	tables := tables(t, db)
 	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments,
 		"WebhooksTable": tables.Webhooks} {
-		out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}))(t)
 		if diff := cmp.Diff(shapeOf(t, template.Resources[logical].Properties), shapeOf(t, out.Table)); diff != "" {
 			t.Errorf("%s (-template.yaml +CreateTables):\n%s", logical, diff)
 		}
@@ -60,12 +53,7 @@ type keyElement struct{ AttributeName, KeyType string }
 // describes it: both use the same names.
 func shapeOf(t *testing.T, table any) (s shape) {
 	t.Helper()
-	text, err := json.Marshal(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(table))(t)
+	must.OK(t, json.Unmarshal(text, &s))
 	return s
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func meter() (*emf.Meter, *bytes.Buffer) {
@@ -28,9 +29,7 @@ func meter() (*emf.Meter, *bytes.Buffer) {
 
 func flushed(t *testing.T, m *emf.Meter, out *bytes.Buffer) string {
 	t.Helper()
-	if err := m.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Flush())
 	text := out.String()
 	out.Reset()
 	return text
@@ -66,9 +65,7 @@ func TestManyValues(t *testing.T) {
 	var sizes []int
 	for line := range strings.Lines(flushed(t, m, out)) {
 		var parsed struct{ A []float64 }
-		if err := json.Unmarshal([]byte(line), &parsed); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &parsed))
 		sizes = append(sizes, len(parsed.A))
 	}
 	if diff := cmp.Diff([]int{100, 100, 50}, sizes); diff != "" {
@@ -119,9 +116,7 @@ func everything(t *testing.T) string {
 func TestMetrics(t *testing.T) {
 	stack, parts, _ := strings.Cut(everything(t), "\n")
 	var got map[string]any
-	if err := json.Unmarshal([]byte(stack), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(stack), &got))
 	delete(got, "_aws")
 	for _, of := range []string{`{"Node":"a","NodeErrors":14,"Stack":"remit-dev",`,
 		`{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
@@ -161,10 +156,7 @@ func TestNothingHappened(t *testing.T) {
 // TestTemplateNamesThem: the dashboard watches metrics that are written. The root's
 // TestEveryAlarmRings holds the alarms.
 func TestTemplateNamesThem(t *testing.T) {
-	template, err := os.ReadFile("../../../template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(os.ReadFile("../../../template.yaml"))(t)
 	_, body, _ := strings.Cut(string(template), "DashboardBody: !Sub |\n")
 	body, _, _ = strings.Cut(body, "\n\n")
 	if err := json.Unmarshal([]byte(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(body, "x")), &map[string]any{}); err != nil {

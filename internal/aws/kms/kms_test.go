@@ -24,6 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const arn = "arn:aws:kms:us-east-1:000000000000:key/1"
@@ -88,26 +89,16 @@ func account(t *testing.T, spec string, calls map[string]int) aws.Config {
 // TestAKeyIsMadeAndSigns: from the making of a key to a transaction of its account.
 func TestAKeyIsMadeAndSigns(t *testing.T) {
 	keys := service(t, "ECC_SECG_P256K1")
-	made, err := keys.Create(t.Context(), "remit-prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(keys.Create(t.Context(), "remit-prod"))(t)
 	name, public, err := keys.Public(t.Context(), made)
 	if err != nil || name != arn {
 		t.Fatal(name, err)
 	}
-	address, err := keyring.AddressOf(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(keyring.AddressOf(public))(t)
 	signer := keyring.NewRemote(address, time.Now,
 		func(ctx context.Context, digest []byte) ([]byte, error) { return keys.Sign(ctx, arn, digest) })
-	if err := signer.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := signer.Sign(t.Context(), chain.Noop(1, address, chain.Fees{Cap: token.Units(1)}), 0); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, signer.Ready(t.Context()))
+	must.Get(signer.Sign(t.Context(), chain.Noop(1, address, chain.Fees{Cap: token.Units(1)}), 0))(t)
 }
 
 // TestRefusals: a key that is not there, and one of another curve.

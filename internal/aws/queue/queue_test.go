@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 type message struct {
@@ -81,9 +82,7 @@ func TestJobs(t *testing.T) {
 		s := &server{status: 200}
 		jobs := queue.NewJobs(s.client(), "https://queue/webhooks")
 		for _, delay := range []time.Duration{0, time.Second, 1001 * time.Millisecond, webhook.QueueLimit} {
-			if err := jobs.Enqueue(t.Context(), job, delay); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, jobs.Enqueue(t.Context(), job, delay))
 		}
 		if err := jobs.Enqueue(t.Context(), "nonsense", 0); err == nil {
 			t.Error("a job that names no delivery was accepted")
@@ -143,9 +142,7 @@ func TestHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{status: 200}
 		for _, delay := range []time.Duration{0, 200 * time.Millisecond, 12 * time.Second, time.Hour} {
-			if err := queue.NewHints(s.client(), "https://queue/settle", delay).Hint(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, queue.NewHints(s.client(), "https://queue/settle", delay).Hint(t.Context()))
 		}
 		m := func(delay int) message {
 			return message{QueueURL: "https://queue/settle", MessageBody: "{}", DelaySeconds: delay}

@@ -34,58 +34,68 @@ const (
 	refreshWithin = 2 * time.Second
 )
 
-// A Secret is one secret and its last known value. It is safe for concurrent
-// use; callers that come while it is read wait for that one read.
-type Secret struct {
+// A Secret is one secret and the T that was derived from its value, such as a
+// client of the nodes it names. It is safe for concurrent use; callers that come
+// while it is read wait for that one read.
+type Secret[T any] struct {
 	client *secretsmanager.Client
 	id     string // ARN or name
 	now    func() time.Time
+	derive func([]byte) (T, error)
 
 	mu      sync.Mutex
 	value   []byte
-	refresh time.Time // when value is to be read again; zero: there is none
+	kept    T         // of value
+	refresh time.Time // when the secret is to be read again; zero: nothing is kept
 }
 
 // Open returns the secret of that ARN or name. Nothing is read yet.
-func Open(cfg aws.Config, id string, now func() time.Time) *Secret {
-	return &Secret{client: secretsmanager.NewFromConfig(cfg), id: id, now: now}
+func Open[T any](cfg aws.Config, id string, now func() time.Time, derive func([]byte) (T, error)) *Secret[T] {
+	return &Secret[T]{client: secretsmanager.NewFromConfig(cfg), id: id, now: now, derive: derive}
 }
 
-// Value returns the secret's value, at most KeepFor old. While Secrets Manager
-// cannot be asked, a value that was read before goes on being used, however
-// old, and a warning is logged. ErrMissing is an answer and not an outage: the
-// value read before is forgotten.
-//
-// The caller must not change the bytes.
-func (s *Secret) Value(ctx context.Context) ([]byte, error) {
+// Get returns the T of the secret's value, which is at most KeepFor old; the same one as
+// long as the value does not change. One that was derived before goes on being used,
+// however old, and a warning is logged, as long as the secret cannot be read or no T can
+// be derived from it.
+func (s *Secret[T]) Get(ctx context.Context) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now().Before(s.refresh) {
-		return s.value, nil
+		return s.kept, nil
 	}
 	reading, cancel := ctx, context.CancelFunc(func() {})
 	if s.value != nil {
 		reading, cancel = context.WithTimeout(ctx, refreshWithin)
 	}
 	defer cancel()
-	value, err := s.read(reading)
-	switch {
-	case errors.Is(err, ErrMissing):
-		s.value, s.refresh = nil, time.Time{}
-	case err != nil && s.value != nil:
-		slog.WarnContext(ctx, "secret not refreshed, using the one read before", "secret", s.id, "err", err)
-		s.refresh = s.now().Add(retryAfter)
-		return s.value, nil
-	case err == nil:
-		s.value, s.refresh = value, s.now().Add(KeepFor)
-	}
+	keep, err := KeepFor, s.renew(reading)
 	if err != nil {
-		return nil, fmt.Errorf("reading secret %s: %w", s.id, err)
+		err = fmt.Errorf("reading secret %s: %w", s.id, err)
+		if s.value == nil {
+			return s.kept, err
+		}
+		slog.WarnContext(ctx, "an earlier value of a secret stays in use", "err", err)
+		keep = retryAfter
 	}
-	return value, nil
+	s.refresh = s.now().Add(keep)
+	return s.kept, nil
 }
 
-func (s *Secret) read(ctx context.Context) ([]byte, error) {
+// renew reads the secret, and derives another T if its value has changed.
+func (s *Secret[T]) renew(ctx context.Context) error {
+	value, err := s.read(ctx)
+	if err != nil || bytes.Equal(value, s.value) {
+		return err
+	}
+	fresh, err := s.derive(value)
+	if err == nil {
+		s.value, s.kept = value, fresh
+	}
+	return err
+}
+
+func (s *Secret[T]) read(ctx context.Context) ([]byte, error) {
 	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.id})
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return nil, ErrMissing
@@ -100,52 +110,6 @@ func (s *Secret) read(ctx context.Context) ([]byte, error) {
 		return nil, ErrMissing
 	}
 	return out.SecretBinary, nil
-}
-
-// A Cached keeps the T that was derived from a secret's value, such as a client
-// of the nodes it names, and derives it again when the value changes.
-type Cached[T any] struct {
-	value  func(context.Context) ([]byte, error)
-	derive func([]byte) (T, error)
-
-	mu   sync.Mutex
-	from []byte // the value that was tried last
-	have bool   // kept is good
-	kept T
-	err  error // of the last try
-}
-
-// Cache returns a Cached that has neither read the value nor derived anything
-// yet. value is a Secret's method of that name.
-func Cache[T any](value func(context.Context) ([]byte, error), derive func([]byte) (T, error)) *Cached[T] {
-	return &Cached[T]{value: value, derive: derive}
-}
-
-// Get returns the T of the secret's present value. Once one was derived it is
-// returned, after a warning is logged, as long as the value cannot be read or
-// no T can be derived from it.
-func (c *Cached[T]) Get(ctx context.Context) (T, error) {
-	value, err := c.value(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	tried := err != nil
-	if err == nil && (c.from == nil || !bytes.Equal(value, c.from)) {
-		c.from, tried = bytes.Clone(value), true
-		var fresh T
-		if fresh, c.err = c.derive(value); c.err == nil {
-			c.kept, c.have = fresh, true
-		}
-	}
-	if err == nil {
-		err = c.err
-	}
-	if err != nil && c.have {
-		if tried {
-			slog.WarnContext(ctx, "an earlier value of a secret stays in use", "err", err)
-		}
-		return c.kept, nil
-	}
-	return c.kept, err
 }
 
 // ErrRPC reports an RPC secret that cannot be used. Errors that match it quote

@@ -22,6 +22,7 @@ type vault struct {
 	answer atomic.Pointer[func() (int, string)]
 	reads  atomic.Int32
 	clock  atomic.Int64
+	makes  int
 }
 
 func (v *vault) set(status int, body string) {
@@ -31,7 +32,7 @@ func (v *vault) set(status int, body string) {
 
 func (v *vault) now() time.Time { return time.Unix(0, v.clock.Load()) }
 
-func open(t *testing.T) (*vault, *secrets.Secret) {
+func open(t *testing.T) (*vault, *secrets.Secret[string]) {
 	t.Helper()
 	v := new(vault)
 	v.clock.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
@@ -46,41 +47,54 @@ func open(t *testing.T) (*vault, *secrets.Secret) {
 	return v, secrets.Open(aws.Config{
 		BaseEndpoint: &server.URL, Region: "us-east-1", Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: aws.AnonymousCredentials{},
-	}, "wallets", v.now)
+	}, "wallets", v.now, func(value []byte) (string, error) {
+		v.makes++
+		if string(value) == "bad" {
+			return "", errUnusable
+		}
+		return string(value), nil
+	})
 }
 
-// TestValue: a value is kept for minutes, and outlives an outage, which is not hammered.
-// A secret that is missing is no outage.
-func TestValue(t *testing.T) {
+var errUnusable = errors.New("unusable")
+
+// TestGet: what was made of a value is kept for minutes, and outlives an outage and a value
+// of which nothing can be made, neither of which is hammered.
+func TestGet(t *testing.T) {
 	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`,
 		`{"__type":"ResourceNotFoundException"}`
 	type step struct {
 		after   time.Duration
 		status  int
 		answers string
-		want    string // "": an error, which is ErrMissing unless the service is out
+		want    string // "": an error
 		reads   int32
+		makes   int
 	}
-	one, two := `{"SecretString":"one"}`, `{"SecretString":"two"}`
+	one, two, bad := `{"SecretString":"one"}`, `{"SecretString":"two"}`, `{"SecretString":"bad"}`
+	errs := map[string]error{missing: secrets.ErrMissing, `{}`: secrets.ErrMissing, `{"SecretString":""}`: secrets.ErrMissing, bad: errUnusable}
 	for why, steps := range map[string][]step{
-		"kept":   {{0, 200, one, "one", 1}, {secrets.KeepFor - 1, 200, two, "one", 1}, {1, 200, two, "two", 2}},
-		"binary": {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1}},
-		"an outage after it": {{0, 200, one, "one", 1}, {secrets.KeepFor, 500, outage, "one", 2}, {0, 500, outage, "one", 2},
-			{time.Hour, 500, outage, "one", 3}, {15 * time.Second, 200, two, "two", 4}},
-		"an outage before it": {{0, 400, denied, "", 1}, {0, 200, one, "one", 2}},
-		"no such secret": {{0, 200, one, "one", 1}, {secrets.KeepFor, 400, missing, "", 2}, {0, 400, missing, "", 3},
-			{0, 200, two, "two", 4}},
-		"an empty value":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{"SecretString":""}`, "", 2}, {0, 200, two, "two", 3}},
-		"no value of any sort": {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{}`, "", 2}, {0, 200, two, "two", 3}},
+		"kept":   {{0, 200, one, "one", 1, 1}, {secrets.KeepFor - 1, 200, two, "one", 1, 1}, {1, 200, two, "two", 2, 2}},
+		"same":   {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 200, one, "one", 2, 1}},
+		"binary": {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1, 1}},
+		"an outage after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 500, outage, "one", 2, 1}, {0, 500, outage, "one", 2, 1},
+			{time.Hour, 500, outage, "one", 3, 1}, {15 * time.Second, 200, two, "two", 4, 2}},
+		"an outage before it":  {{0, 400, denied, "", 1, 0}, {0, 200, one, "one", 2, 1}},
+		"no such secret":       {{0, 400, missing, "", 1, 0}, {0, 200, one, "one", 2, 1}, {secrets.KeepFor, 400, missing, "one", 3, 1}},
+		"an empty value":       {{0, 200, `{"SecretString":""}`, "", 1, 0}, {0, 200, two, "two", 2, 1}},
+		"no value of any sort": {{0, 200, `{}`, "", 1, 0}, {0, 200, two, "two", 2, 1}},
+		"a bad value after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 200, bad, "one", 2, 2}, {0, 200, two, "one", 2, 2},
+			{15 * time.Second, 200, two, "two", 3, 3}},
+		"a bad value before it": {{0, 200, bad, "", 1, 1}, {0, 200, one, "one", 2, 2}},
 	} {
 		v, s := open(t)
 		for i, step := range steps {
 			v.clock.Add(int64(step.after))
 			v.set(step.status, step.answers)
-			got, err := s.Value(t.Context())
-			if string(got) != step.want || (err == nil) != (step.want != "") ||
-				errors.Is(err, secrets.ErrMissing) != (step.want == "" && step.answers != denied) || v.reads.Load() != step.reads {
-				t.Errorf("%s, step %d: Value = %q, %v after %d reads; want %+v", why, i, got, err, v.reads.Load(), step)
+			got, err := s.Get(t.Context())
+			if got != step.want || (err == nil) != (step.want != "") || step.want == "" && !errors.Is(err, errs[step.answers]) &&
+				step.answers != denied || v.reads.Load() != step.reads || v.makes != step.makes {
+				t.Errorf("%s, step %d: Get = %q, %v after %d reads, %d makes; want %+v", why, i, got, err, v.reads.Load(), v.makes, step)
 			}
 		}
 	}
@@ -91,14 +105,14 @@ func TestManyCallersShareARead(t *testing.T) {
 	v.set(200, `{"SecretString":"one"}`)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Value(ended); !errors.Is(err, context.Canceled) {
+	if _, err := s.Get(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("under a context that has ended: %v", err)
 	}
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if got, err := s.Value(t.Context()); err != nil || string(got) != "one" {
-				t.Errorf("Value = %q, %v", got, err)
+			if got, err := s.Get(t.Context()); err != nil || got != "one" {
+				t.Errorf("Get = %q, %v", got, err)
 			}
 		})
 	}
@@ -123,43 +137,6 @@ func TestRPC(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "k3y") {
 			t.Errorf("RPC(%s) quotes the secret: %v", text, err)
-		}
-	}
-}
-
-func TestCached(t *testing.T) {
-	var value []byte
-	outage, unusable := errors.New("outage"), errors.New("unusable")
-	var broken error
-	makes := 0
-	cached := secrets.Cache(func(context.Context) ([]byte, error) { return value, broken }, func(b []byte) (string, error) {
-		makes++
-		if string(b) == "bad" {
-			return "", unusable
-		}
-		return "made of " + string(b), nil
-	})
-	for _, step := range []struct {
-		why    string
-		value  string
-		broken error
-		want   string
-		err    error
-		makes  int
-	}{
-		{"nothing without a value", "", outage, "", outage, 0},
-		{"nothing of a bad value", "bad", nil, "", unusable, 1},
-		{"which is tried once", "bad", nil, "", unusable, 1},
-		{"a good value", "one", nil, "made of one", nil, 2},
-		{"is used once", "one", nil, "made of one", nil, 2},
-		{"an outage changes nothing", "", outage, "made of one", nil, 2},
-		{"nor does a bad value", "bad", nil, "made of one", nil, 3},
-		{"a new value is used", "two", nil, "made of two", nil, 4},
-	} {
-		value, broken = []byte(step.value), step.broken
-		got, err := cached.Get(t.Context())
-		if got != step.want || !errors.Is(err, step.err) || makes != step.makes {
-			t.Errorf("%s: Get = %q, %v after %d makes; want %q, %v, %d", step.why, got, err, makes, step.want, step.err, step.makes)
 		}
 	}
 }

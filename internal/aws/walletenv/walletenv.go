@@ -24,7 +24,7 @@ func Keys(env *boot.Env, now func() time.Time) *keyring.Ring {
 	prefix := env.String("WALLET_SECRETS")
 	inKMS := sync.OnceValue(func() kms.Keys { return kms.Open(env.AWS) }) // costs nothing where no key is there
 	return keyring.New(func(a token.Address) keyring.Read {
-		key := secrets.Cache(secrets.Open(env.AWS, prefix+a.String(), now).Value, keyring.Decode)
+		key := secrets.Open(env.AWS, prefix+a.String(), now, keyring.Decode)
 		return func(ctx context.Context) (keyring.Key, error) {
 			k, err := key.Get(ctx)
 			if errors.Is(err, secrets.ErrMissing) {

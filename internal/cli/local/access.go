@@ -93,7 +93,6 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 	return a, nil
 }
 
-// close ends the page and the embedded chain.
 func (a *chainAccess) close() (err error) {
 	if a.page != nil {
 		err = a.page.Close()
@@ -144,7 +143,6 @@ func (a *chainAccess) key(address token.Address) (keyring.Key, error) {
 	return key, nil
 }
 
-// keyed returns the wallets that have a key.
 func (a *chainAccess) keyed() []token.Address {
 	a.mu.Lock()
 	defer a.mu.Unlock()

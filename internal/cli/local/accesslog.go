@@ -38,7 +38,6 @@ func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Hand
 	})
 }
 
-// statusWriter remembers the status that was sent.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

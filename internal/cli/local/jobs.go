@@ -68,7 +68,6 @@ func (q *jobs) Enqueue(_ context.Context, job string, delay time.Duration) error
 	return nil
 }
 
-// close ends the workers.
 func (q *jobs) close() {
 	q.cancel()
 	q.wg.Wait()
@@ -83,7 +82,6 @@ type parkingStore struct {
 	jobs webhook.Queue
 }
 
-// AddDelivery implements webhook.DeliveryStore.
 func (s parkingStore) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	d.Parked = d.Status == webhook.Pending
 	return s.Store.AddDelivery(ctx, d)

@@ -29,24 +29,21 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // raw sends bytes on a connection of their own and reads one answer.
 func raw(t *testing.T, api *client.Client, request string) (answer *http.Response, body string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(api.URL, "http://"))
-	check(t, err)
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(api.URL, "http://")))(t)
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before all is written
-	if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
-		t.Fatal(err)
-	}
+	answer = must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	if answer.Header.Get("Content-Type") == "text/event-stream" {
 		return answer, "" // it has no end
 	}
-	b, err := io.ReadAll(answer.Body)
-	check(t, err)
+	b := must.Get(io.ReadAll(answer.Body))(t)
 	answer.Body = io.NopCloser(bytes.NewReader(b))
 	return answer, string(b)
 }
@@ -90,10 +87,10 @@ func TestRealMoneyIsClosed(t *testing.T) {
 	flagsFor := func(chainID uint64) []string {
 		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
 			ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		check(t, err)
+		must.OK(t, err)
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
-		check(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
+		must.OK(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
 		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(),
 			"--wallet-file=" + keys}
 	}
@@ -131,7 +128,7 @@ func TestRealMoneyIsClosed(t *testing.T) {
 		{append(limits, "--key-creation=public"), []string{"--key-creation operator"}},
 	} {
 		var none local.Command
-		check(t, localtest.Parse(&none, append(base, row.flags...)...))
+		must.OK(t, localtest.Parse(&none, append(base, row.flags...)...))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // if it starts
 		err := none.Run(ctx, io.Discard)
 		cancel()
@@ -145,8 +142,7 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
 	for flag, want := range map[string]string{
 		"--confirmation-rule=soon":          "--confirmation-rule: ",
@@ -176,8 +172,7 @@ func TestFlagsThatContradict(t *testing.T) {
 func TestTakenPorts(t *testing.T) {
 	var flags []string
 	for _, flag := range []string{"--listen", "--chain-listen"} {
-		taken, err := net.Listen("tcp", "127.0.0.1:0")
-		check(t, err)
+		taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer func() { _ = taken.Close() }()
 		flags = append(flags, flag+"="+taken.Addr().String())
 	}
@@ -199,10 +194,9 @@ func TestTakenPorts(t *testing.T) {
 func TestNodesThatAreNotWell(t *testing.T) {
 	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	check(t, err)
+	must.OK(t, err)
 	defer func() { _ = chain.Close() }()
-	target, err := url.Parse(chain.URL())
-	check(t, err)
+	target := must.Get(url.Parse(chain.URL()))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	picky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -216,7 +210,7 @@ func TestNodesThatAreNotWell(t *testing.T) {
 	}))
 	defer picky.Close()
 	keys := filepath.Join(t.TempDir(), "keys")
-	check(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
+	must.OK(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
 	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys,
 		"--rpc=http://127.0.0.1:1"}
 	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
@@ -226,7 +220,7 @@ func TestNodesThatAreNotWell(t *testing.T) {
 	out.Await(t, "node 1 of 2 does not answer")
 
 	var none local.Command
-	check(t, localtest.Parse(&none, flags...))
+	must.OK(t, localtest.Parse(&none, flags...))
 	if err := none.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "node 1 of 1 does not answer") {
 		t.Errorf("with no node at all: %v", err)
 	}
@@ -258,8 +252,7 @@ func TestServesEveryRoute(t *testing.T) {
 // TestWelcome: README prints the lines that pay somebody as the stack does, and
 // the shell leaves the file alone that its output goes to.
 func TestWelcome(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
-	check(t, err)
+	readme := must.Get(os.ReadFile("../../../README.md"))(t)
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
 	url := strings.Fields(out.Await(t, "API"))[1]
 	var script strings.Builder
@@ -305,11 +298,11 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	pay := func(t *testing.T, flags ...string) {
 		api, _ := localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...)
 		_, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, "")
-		check(t, err)
+		must.OK(t, err)
 	}
 	t.Run("first", func(t *testing.T) { pay(t) })
 	var again local.Command
-	check(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
+	must.OK(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
 	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "start with --fresh") {
 		t.Errorf("started again: %v", err)
 	}
@@ -323,7 +316,7 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 	tables := dynamo.NewPayments(dynamotest.Client(t), "remit-payments")
 	maximum := func() settings.Settings {
 		rules, err := tables.Rules(t.Context())
-		check(t, errors.Join(err, rules.Unusable))
+		must.OK(t, errors.Join(err, rules.Unusable))
 		return rules.Settings
 	}
 	for _, flags := range [][]string{{"--maximum=100", "--fresh"}, {"--maximum=50"}} {
@@ -334,17 +327,9 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 	}
 	byHand := maximum()
 	byHand.Maximum, byHand.Who = token.Units(7), "ada"
-	check(t, tables.SetSettings(t.Context(), byHand))
+	must.OK(t, tables.SetSettings(t.Context(), byHand))
 	t.Run("by hand", func(t *testing.T) { localtest.Stack(t, "--dynamodb", dynamodb, "--maximum=100") })
 	if got := maximum(); got.Maximum != token.Units(7) || got.Version != byHand.Version+1 {
 		t.Errorf("version %d has the maximum %s: a flag undid a change by hand", got.Version, got.Maximum)
-	}
-}
-
-// check ends the test if err is not nil.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

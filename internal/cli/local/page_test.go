@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read
@@ -71,8 +72,7 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 // word.
 func TestStepsOfThePage(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	guarantees, err := os.ReadFile("../../../docs/guarantees.md")
-	check(t, err)
+	guarantees := must.Get(os.ReadFile("../../../docs/guarantees.md"))(t)
 	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
 	var facts struct {
 		Breakages []struct{ ID, Text, Does string }
@@ -98,9 +98,7 @@ func TestStepsOfThePage(t *testing.T) {
 func TestThePageShowsOthersToo(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	order := client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}
-	if _, err := api.Send(t.Context(), order, "before"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(api.Send(t.Context(), order, "before"))(t)
 	do := func(body string) {
 		t.Helper()
 		if answer, err := api.Call(t.Context(), "POST", "/page/do", body); err != nil || answer.Status != 200 {
@@ -124,8 +122,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 		seen = nil
 		for _, key := range []string{"before", "after"} {
 			var timeline struct{ Payment payment }
-			answer, err := api.Call(t.Context(), "GET", "/page/payment?find="+key, "")
-			check(t, err)
+			answer := must.Get(api.Call(t.Context(), "GET", "/page/payment?find="+key, ""))(t)
 			if _ = json.Unmarshal(answer.Body, &timeline); timeline.Payment.State == "CONFIRMED" && timeline.Payment.Paid > 0 &&
 				(key == "before" || !slices.Contains(timeline.Payment.At, 0)) {
 				seen = append(seen, timeline.Payment)

@@ -117,7 +117,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err
 			}}
-		s.handler = played.Handler(s.handler, requestID)
+		s.handler = played.Handler(s.handler)
 	}
 	return s, deliveries.recall(ctx, time.Now())
 }
@@ -137,32 +137,31 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 	if err != nil {
 		return nil, err
 	}
-	id := requestID
-	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
-		httpapi.CreateAPIKey(id, keys, current),
-		httpapi.ListAPIKeys(id, keys),
-		httpapi.IssueAPIKey(id, keys, events),
-		httpapi.RotateAPIKey(id, keys, events),
-		httpapi.RevokeAPIKey(id, keys),
-		httpapi.SendPayment(id, payer, s.chain.asset),
-		httpapi.SendPayments(id, payer, s.chain.asset),
-		httpapi.GetTransaction(id, s.tables.payments),
-		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
-		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
-		httpapi.CreateRecipient(id, book, events, s.chain.asset, time.Now),
-		httpapi.ListRecipients(id, book, time.Now),
-		httpapi.DeleteRecipient(id, book),
-		httpapi.CreateWebhook(id, endpoints),
-		httpapi.ListWebhooks(id, endpoints),
-		httpapi.UpdateWebhook(id, endpoints),
-		httpapi.DeleteWebhook(id, endpoints),
-		httpapi.RotateWebhookSecret(id, endpoints),
-		httpapi.TestWebhook(id, tester),
-		httpapi.ListDeliveries(id, log),
-		httpapi.ResendDelivery(id, log),
-		httpapi.Docs(id, docs),
-		httpapi.OpenAPI(id, openapi),
-		httpapi.Sandbox(id, func(ctx context.Context) (any, error) { return s.facts(ctx) }),
+	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
+		httpapi.CreateAPIKey(keys, current),
+		httpapi.ListAPIKeys(keys),
+		httpapi.IssueAPIKey(keys, events),
+		httpapi.RotateAPIKey(keys, events),
+		httpapi.RevokeAPIKey(keys),
+		httpapi.SendPayment(payer, s.chain.asset),
+		httpapi.SendPayments(payer, s.chain.asset),
+		httpapi.GetTransaction(s.tables.payments),
+		httpapi.ListTransactions(s.tables.payments),
+		httpapi.GetBalance(s.chain.nodes, s.chain.asset, s.Network, rule),
+		httpapi.CreateRecipient(book, events, s.chain.asset, time.Now),
+		httpapi.ListRecipients(book, time.Now),
+		httpapi.DeleteRecipient(book),
+		httpapi.CreateWebhook(endpoints),
+		httpapi.ListWebhooks(endpoints),
+		httpapi.UpdateWebhook(endpoints),
+		httpapi.DeleteWebhook(endpoints),
+		httpapi.RotateWebhookSecret(endpoints),
+		httpapi.TestWebhook(tester),
+		httpapi.ListDeliveries(log),
+		httpapi.ResendDelivery(log),
+		httpapi.Docs(docs),
+		httpapi.OpenAPI(openapi),
+		httpapi.Sandbox(func(ctx context.Context) (any, error) { return s.facts(ctx) }),
 	)
 	return s.ownHost(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
@@ -182,7 +181,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !page.Loopback(host) {
-			w.Header().Set("X-Request-Id", requestID())
+			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
 			page.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
 			return
@@ -190,8 +189,6 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		next(w, r)
 	})
 }
-
-func requestID() string { return "req_" + rand.Text() }
 
 // recipients are the embedded chain's magic recipients; an outside chain has none.
 func (s *process) recipients() []devnet.Recipient {
@@ -218,7 +215,6 @@ func (s *process) parts() deployed.Local {
 	}
 }
 
-// start begins to settle.
 func (s *process) start() {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quit = quit

@@ -14,7 +14,6 @@ import (
 // embedded chain, with tables in memory.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
-// hasReadyKey reports whether the stack takes ReadyKey.
 func (s *process) hasReadyKey() bool {
 	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
 }

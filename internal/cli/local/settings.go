@@ -111,7 +111,6 @@ func (s *Settings) closed(chainID uint64) error {
 	return fmt.Errorf("chain %d is a main network, whose tokens are money; set %s", chainID, asFlags.Replace(strings.Join(open, "; set ")))
 }
 
-// initial returns the settings that the flags choose.
 func (s *Settings) initial() settings.Settings {
 	initial := settings.Default()
 	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey

@@ -20,7 +20,6 @@ const (
 // number of them.
 type hints chan struct{}
 
-// Hint implements dispatch.Hinter.
 func (h hints) Hint(context.Context) error {
 	select {
 	case h <- struct{}{}:

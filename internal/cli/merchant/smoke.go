@@ -38,7 +38,6 @@ type stepRow struct {
 	Said    string  `json:"said"`
 }
 
-// A smoke is one run of the steps.
 type smoke struct {
 	*Smoke
 	api     *client.Client
@@ -229,7 +228,6 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries shows why")
 }
 
-// pause waits, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

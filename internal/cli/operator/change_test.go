@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/remit-payouts/remit/internal/cli/operator"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of
@@ -15,10 +16,7 @@ import (
 func TestEveryChangeAsks(t *testing.T) {
 	const readers = " audit audit-log console deny.list doctor export keys.list merchants.list merchants.show payment.show policies " +
 		"settings.export settings.history settings.show wallet.balance wallet.list webhooks.failed "
-	parser, err := kong.New(new(operator.Commands))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := must.Get(kong.New(new(operator.Commands)))(t)
 	for _, leaf := range parser.Model.Leaves(false) {
 		name := strings.ReplaceAll(leaf.Path(), " ", ".")
 		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -25,8 +26,7 @@ func TestExport(t *testing.T) {
 		{"export --merchant mer_1 --since 2026-01-03 --until 2026-01-04", []uint64{6, 7}},
 		{"export --since 2026-01-05", []uint64{9, 1_500_000}},
 	} {
-		text, err := l.Run(nil, strings.Fields(row.line)...)
-		l.Must(err)
+		text := must.Get(l.Run(nil, strings.Fields(row.line)...))(t)
 		var amounts []uint64
 		for line := range strings.Lines(text) {
 			var p struct {
@@ -35,7 +35,7 @@ func TestExport(t *testing.T) {
 				Merchant string  `json:"merchant_id"`
 				Fee      *uint64 `json:"network_fee"`
 			}
-			l.Must(json.Unmarshal([]byte(line), &p))
+			must.OK(l, json.Unmarshal([]byte(line), &p))
 			amounts = append(amounts, p.Amount)
 			if p.Merchant != "mer_1" || p.Amount == 1_500_000 && p.Decimal != "1.5" || (p.Fee == nil) != (p.Amount == 9) {
 				t.Errorf("remit %s: %s", row.line, line)
@@ -45,7 +45,7 @@ func TestExport(t *testing.T) {
 		if !slices.Equal(amounts, row.want) {
 			t.Errorf("remit %s: amounts %v, want %v", row.line, amounts, row.want)
 		}
-		text, err = l.Run(nil, append(strings.Fields(row.line), "--csv")...)
+		text, err := l.Run(nil, append(strings.Fields(row.line), "--csv")...)
 		rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
 		if err = errors.Join(err, parse); err != nil || len(rows) != len(row.want)+1 ||
 			!strings.HasPrefix(text, "id,merchant_id,idempotency_key,paid_by,amount_decimal,tx_hash,status,amount,") {

@@ -44,7 +44,6 @@ func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 	}, err
 }
 
-// registry is the registry of the stack's keys.
 func registry(d *deployed.Deployment) *apikey.Registry {
 	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -24,9 +25,7 @@ func TestCommands(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	const key, address = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	a.Steps([][3]string{
 		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: add --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
@@ -115,17 +114,12 @@ func TestMerchants(t *testing.T) {
 // the key: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := operatortest.NewAccount(t)
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
-		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}))
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
 	const create = "wallet create --yes --table payments=create-payments"
 	registered := func() (all []string) {
-		wallets, err := tables.Wallets(t.Context(), 84532)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wallets := must.Get(tables.Wallets(t.Context(), 84532))(t)
 		for _, r := range wallets {
 			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened ||
 				a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {

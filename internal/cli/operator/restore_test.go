@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -26,39 +27,28 @@ import (
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored))
 	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
-		if err := store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}))
 	}
-	before, err := own.Wallets(t.Context(), 84532)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(own.Wallets(t.Context(), 84532))(t)
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
 	unread := id(9)
 	for _, w := range []wallet.Wallet{
 		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"},
 		{ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
 	} {
-		if err := store.Open(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Open(t.Context(), w))
 	}
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	for _, item := range []map[string]types.AttributeValue{
 		{"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet")}, // without a nonce
 		{"pk": text("wallets#84532"), "sk": text("wallet#nobody's")},
 	} {
-		if _, err := dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &restored.Payments, Item: item}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &restored.Payments, Item: item}))(t)
 	}
 	if out, err := a.Remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
 		t.Errorf("without consent: %q, %v", out, err)
@@ -115,10 +105,8 @@ func TestPauseAll(t *testing.T) {
 func TestRevokedKeysStayRevoked(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {
-		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
-			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}))
 	}
 	damaged, restored := dynamo.NewAPIKeys(dynamotest.Client(t), "ends-before"), dynamo.NewAPIKeys(dynamotest.Client(t), "ends-after")
 	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
@@ -128,9 +116,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		if err == nil {
 			err = restored.Create(t.Context(), m.Key)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		made[name] = m
 	}
 	_, err := registry.Revoke(t.Context(), made["revoked"].Key, made["revoked"].Key.ID)
@@ -147,9 +133,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	if err == nil { // an operator has shortened its overlap meanwhile
 		err = restored.End(t.Context(), apikey.Key{Hash: made["in its overlap"].Key.Hash, ExpiresAt: time.Now().Add(30 * time.Minute)})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	works := func(name string, at time.Time) bool {
 		_, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
 		return err == nil

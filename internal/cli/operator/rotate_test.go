@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -32,35 +33,21 @@ import (
 func TestRotateKilledAfterEachStep(t *testing.T) {
 	embedded, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 50 * time.Millisecond, Wallets: 1,
 		Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = embedded.Close() })
-	node, err := ethrpc.Open(embedded.URL(), ethrpc.Config{ChainID: embedded.ID()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(ethrpc.Open(embedded.URL(), ethrpc.Config{ChainID: embedded.ID()}))(t)
 	tables, config := memory.NewPayments(), stack.Config{
 		ChainID: embedded.ID(), Token: embedded.Token(), Network: "devnet", Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
 		BlockTime:        50 * time.Millisecond,
 		ConfirmationRule: chain.ConfirmationRule{Depth: 2}, RegistryAge: time.Second, ReservationAge: time.Second,
 	}
-	if err := tables.SetSettings(t.Context(), settings.Default()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default()))
 	first := embedded.Wallets()[0]
 	old := wallet.ID{ChainID: embedded.ID(), Address: first.Address}
-	if err := tables.Register(t.Context(), wallet.Registration{ID: old, State: wallet.Active, Key: wallet.InSecret}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tables.Open(t.Context(), wallet.Wallet{ID: old, Ceiling: 64}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tables.Register(t.Context(), wallet.Registration{ID: old, State: wallet.Active, Key: wallet.InSecret}))
+	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: old, Ceiling: 64}))
 	var keys sync.Map // keyring.Key by address
-	key, err := keyring.ParseKey(first.PrivateKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(keyring.ParseKey(first.PrivateKey()))(t)
 	keys.Store(first.Address, key)
 	ring := keyring.New(func(a token.Address) keyring.Read {
 		return func(context.Context) (keyring.Key, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -20,10 +21,7 @@ func TestSettings(t *testing.T) {
 	const file, set = "operator-payments", "settings set --yes "
 	stored := func() settings.Settings {
 		t.Helper()
-		rules, err := dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rules := must.Get(dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context()))(t)
 		return rules.Settings
 	}
 	a.Steps([][3]string{
@@ -106,9 +104,7 @@ func TestApply(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "settings")
-		if err := os.WriteFile(path, []byte(text+end), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text+end), 0o600))
 		return "settings apply --yes " + path
 	}
 	const env, yaml = "%s=%s\n", "%s: %s\n"

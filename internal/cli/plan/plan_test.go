@@ -7,18 +7,14 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestThePageShowsAPlan: docs/scale.md shows `remit plan` as it prints.
 func TestThePageShowsAPlan(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/scale.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/scale.md"))(t)
 	out := strings.Builder{}
-	if err := (&plan.Command{Rate: 500, Chain: "base", Traffic: plan.Traffic{Merchants: 10, Amount: 100, Hours: 24}}).Run(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&plan.Command{Rate: 500, Chain: "base", Traffic: plan.Traffic{Merchants: 10, Amount: 100, Hours: 24}}).Run(&out))
 	if !strings.Contains(string(page), "\n$ remit plan --rate 500 --chain base --merchants 10\n"+out.String()+"```\n") {
 		t.Errorf("docs/scale.md does not show:\n%s", out.String())
 	}
@@ -41,9 +37,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: error = %v, printed %q", want, err, out.String())
 		}
 	}
-	if err := good.Run(&strings.Builder{}); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, good.Run(&strings.Builder{}))
 }
 
 // TestAPlanHolds: the stack that a plan asks for meets none of the walls that can be moved

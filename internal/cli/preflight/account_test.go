@@ -229,7 +229,7 @@ func (a *account) run(command string) (printed string) {
 		return a.trails[name]
 	}
 	var document any
-	for _, name := range []string{"policy", "attribute-value", "event-selectors", "advanced-event-selectors", "assume-role-policy-document"} {
+	for _, name := range []string{"policy", "attribute-value", "assume-role-policy-document"} {
 		if strings.HasPrefix(flags[name], "{") || strings.HasPrefix(flags[name], "[") {
 			check(json.Unmarshal([]byte(flags[name]), &document) == nil && !strings.Contains(flags[name], "null"))
 		}
@@ -267,9 +267,6 @@ func (a *account) run(command string) (printed string) {
 			"EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
 	case "cloudtrail start-logging":
 		trail(flags["name"])["IsLogging"] = true
-	case "cloudtrail put-event-selectors":
-		name := map[bool]string{true: "EventSelectors", false: "AdvancedEventSelectors"}[flags["event-selectors"] != ""]
-		trail(flags["trail-name"])[name] = document
 	case "kms put-key-policy":
 		a.keyOf(flags["key-id"])["Policy"] = flags["policy"]
 	case "kms cancel-key-deletion":

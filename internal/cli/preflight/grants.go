@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/smithy-go"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
@@ -25,24 +23,17 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 	}
 	table := f.parameters["ExistingPaymentsTable"]
 	var roles []string
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
-		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-			return "", nil // a first deployment
+	resources, err := f.resources(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range resources {
+		id, name := aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId)
+		if id == "PaymentsTable" && table == "" {
+			table = name
 		}
-		if err != nil {
-			return "", err
-		}
-		for _, r := range page.StackResourceSummaries {
-			id, name := aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId)
-			if id == "PaymentsTable" && table == "" {
-				table = name
-			}
-			if slices.Contains(kms.SigningRoles(), id) {
-				roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, name))
-			}
+		if slices.Contains(kms.SigningRoles(), id) {
+			roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, name))
 		}
 	}
 	if table == "" || len(roles) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestGrants: a stack with a wallet in KMS is updated only once every function that signs
@@ -22,9 +23,7 @@ import (
 func TestGrants(t *testing.T) {
 	dynamotest.Clear(t)
 	tables := dynamo.Tables{APIKeys: "grants-keys", Payments: "grants-payments", Webhooks: "grants-webhooks"}
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
 	granted, exists := 0, false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -70,9 +69,7 @@ func TestGrants(t *testing.T) {
 		t.Helper()
 		r := wallet.Registration{ID: wallet.ID{ChainID: 84532}, State: state, Key: key, Since: time.Unix(1, 0)}
 		r.Address[19] = last
-		if err := store.Register(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Register(t.Context(), r))
 	}
 	const ok, key = "ok   grants of wallets' keys\n", "arn:aws:kms:us-east-1:1:key/1"
 	register(1, wallet.InSecret, wallet.Active)

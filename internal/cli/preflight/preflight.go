@@ -19,7 +19,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go"
 )
 
 // ErrNotReady reports findings that would fail the deployment, or leave it without
@@ -108,7 +107,6 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 // A warning is a finding that preflight cannot judge, or that may be mended afterwards.
 type warning string
 
-// Error implements error.
 func (w warning) Error() string { return string(w) }
 
 func indented(commands string) string {
@@ -169,28 +167,18 @@ func (f *flight) concurrency(ctx context.Context) (string, error) {
 // reservedAlready sums what the functions of the stack have reserved.
 func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	functions := lambda.NewFromConfig(f.aws)
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
-		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-			return 0, nil
+	resources, err := f.resources(ctx)
+	for _, r := range resources {
+		if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
+			continue
 		}
+		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
 		if err != nil {
 			return 0, err
 		}
-		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
-				continue
-			}
-			has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
-			if err != nil {
-				return 0, err
-			}
-			sum += int(aws.ToInt32(has.ReservedConcurrentExecutions))
-		}
+		sum += int(aws.ToInt32(has.ReservedConcurrentExecutions))
 	}
-	return sum, nil
+	return sum, err
 }
 
 // nodes warns of a live stack whose payments end only while every node answers. The list may

@@ -16,15 +16,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestSettings: a live stack is updated only once its settings are stored.
 func TestSettings(t *testing.T) {
 	dynamotest.Clear(t)
 	tables := dynamo.Tables{APIKeys: "flight-keys", Payments: "flight-payments", Webhooks: "flight-webhooks"}
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
 	exists := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -67,21 +66,15 @@ func TestSettings(t *testing.T) {
 	fly("a sandbox", "test", "ok   settings\n")
 	limits, keys := settings.Default(), settings.DefaultKeys(true)
 	limits.At, keys.At = time.Unix(1, 0), time.Unix(1, 0)
-	if err := dynamo.NewPayments(dynamotest.Client(t), tables.Payments).SetSettings(t.Context(), limits); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.NewPayments(dynamotest.Client(t), tables.Payments).SetSettings(t.Context(), limits))
 	fly("keys have none", "live", "BAD  settings: limits and rules are in the tables")
-	if err := dynamo.NewAPIKeys(dynamotest.Client(t), tables.APIKeys).SetKeySettings(t.Context(), keys); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.NewAPIKeys(dynamotest.Client(t), tables.APIKeys).SetKeySettings(t.Context(), keys))
 	fly("after the command", "live", "ok   settings\n")
 	exists = false
 	fly("a stack that is made again with settings", "live", "ok   settings\n", again...)
 	exists = true
 	base := store.Coin{ChainID: 8453, Token: token.Address{0xc0}}
-	if err := dynamo.NewPayments(dynamotest.Client(t), tables.Payments).Bind(t.Context(), base, time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.NewPayments(dynamotest.Client(t), tables.Payments).Bind(t.Context(), base, time.Unix(1, 0)))
 	same := []string{"ChainId=8453", "TokenAddress=" + base.Token.String(), "TokenSymbol=C", "TokenDecimals=6"}
 	for _, mode := range []string{"test", "live"} {
 		fly("the coin of the payments", mode, "ok   settings\n", same...)

@@ -62,6 +62,23 @@ func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
 	return &found.Stacks[0], nil
 }
 
+// resources lists the stack's, none if there is no stack.
+func (f *flight) resources(ctx context.Context) (all []types.StackResourceSummary, err error) {
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+			return nil, nil // a first deployment
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.StackResourceSummaries...)
+	}
+	return all, nil
+}
+
 // stackIsWhole finds a stack that cannot be updated: its first deployment failed, an update
 // is stuck, or one is under way.
 func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
@@ -134,34 +151,27 @@ func (f *flight) allowance(ctx context.Context) (string, error) {
 // protected from deletion, and names the tables that have items.
 func (f *flight) remains(ctx context.Context) (commands, kept string, err error) {
 	db := dynamodb.NewFromConfig(f.aws)
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
-		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return "", "", err
+	resources, err := f.resources(ctx)
+	for _, r := range resources {
+		name := aws.ToString(r.PhysicalResourceId)
+		if aws.ToString(r.ResourceType) != "AWS::DynamoDB::Table" || name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
+			continue
 		}
-		for _, r := range page.StackResourceSummaries {
-			name := aws.ToString(r.PhysicalResourceId)
-			if aws.ToString(r.ResourceType) != "AWS::DynamoDB::Table" || name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
-				continue
-			}
-			items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
-			if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
-				continue
-			}
-			if err != nil {
-				return "", "", fmt.Errorf("looking whether table %s is empty: %w", name, err)
-			}
-			if len(items.Items) > 0 {
-				kept = strings.TrimPrefix(kept+", "+name, ", ")
-				continue
-			}
-			for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
-				"wait table-not-exists"} {
-				commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), name)
-			}
+		items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+		if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
+			continue
+		}
+		if err != nil {
+			return "", "", fmt.Errorf("looking whether table %s is empty: %w", name, err)
+		}
+		if len(items.Items) > 0 {
+			kept = strings.TrimPrefix(kept+", "+name, ", ")
+			continue
+		}
+		for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
+			"wait table-not-exists"} {
+			commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), name)
 		}
 	}
-	return commands, kept, nil
+	return commands, kept, err
 }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,9 +13,19 @@ import (
 // A template is template.yaml with the parameters of one deployment.
 type template struct {
 	parameters map[string]string
-	allowance  string               // the value of TreasuryAllowance, which is none of them
-	root       map[string]yaml.Node // its sections
+	allowance  string // the value of TreasuryAllowance, which is none of them
 	text       string
+
+	Parameters map[string]struct {
+		Default string `yaml:"Default"`
+	} `yaml:"Parameters"`
+	Mappings   map[string]map[string]map[string]string `yaml:"Mappings"`
+	Conditions map[string]yaml.Node                    `yaml:"Conditions"`
+	Resources  map[string]struct {
+		Properties struct {
+			Reserved yaml.Node `yaml:"ReservedConcurrentExecutions"`
+		} `yaml:"Properties"`
+	} `yaml:"Resources"`
 }
 
 // readTemplate reads a template, with the defaults of the parameters that are not set.
@@ -23,47 +34,32 @@ func readTemplate(path string, set []string) (t template, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.text = string(text)
-	if err := yaml.Unmarshal(text, &t.root); err != nil {
+	if err := yaml.Unmarshal(text, &t); err != nil {
 		return t, fmt.Errorf("reading %s: %w", path, err)
 	}
-	var declared map[string]struct {
-		Default string `yaml:"Default"`
-	}
-	section := t.root["Parameters"]
-	if err := section.Decode(&declared); err != nil {
-		return t, fmt.Errorf("reading the parameters of %s: %w", path, err)
-	}
-	t.parameters = map[string]string{}
-	for name, p := range declared {
+	t.text, t.parameters = string(text), map[string]string{}
+	for name, p := range t.Parameters {
 		t.parameters[name] = p.Default
 	}
 	for _, pair := range set {
 		name, value, _ := strings.Cut(pair, "=")
-		if name == gone {
-			t.allowance = strings.Trim(value, `"`)
-			continue
-		}
-		if _, known := declared[name]; !known {
+		value = strings.Trim(value, `"`)
+		_, known := t.Parameters[name]
+		switch {
+		case name == gone:
+			t.allowance = value
+		case !known:
 			return t, fmt.Errorf("%s has no parameter %q: check its spelling, and samconfig.toml", path, name)
+		default:
+			t.parameters[name] = value
 		}
-		t.parameters[name] = strings.Trim(value, `"`)
 	}
 	return t, nil
 }
 
 // reserved sums the concurrency that the functions reserve.
 func (t template) reserved() (sum int, err error) {
-	var resources map[string]struct {
-		Properties struct {
-			Reserved yaml.Node `yaml:"ReservedConcurrentExecutions"`
-		} `yaml:"Properties"`
-	}
-	section := t.root["Resources"]
-	if err := section.Decode(&resources); err != nil {
-		return 0, fmt.Errorf("reading the template's resources: %w", err)
-	}
-	for id, r := range resources {
+	for id, r := range t.Resources {
 		if r.Properties.Reserved.Kind == 0 {
 			continue
 		}
@@ -71,10 +67,7 @@ func (t template) reserved() (sum int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if text == "" {
-			continue // AWS::NoValue
-		}
-		n, err := strconv.Atoi(text)
+		n, err := strconv.Atoi(cmp.Or(text, "0")) // "" is AWS::NoValue
 		if err != nil {
 			return 0, fmt.Errorf("what %s reserves: %w", id, err)
 		}
@@ -89,12 +82,8 @@ func (t template) value(n *yaml.Node) (string, error) {
 	args := make([]string, len(n.Content))
 	for i, c := range n.Content {
 		if n.Tag == "!If" && i == 0 {
-			conditions, condition := t.root["Conditions"], yaml.Node{}
-			var all map[string]yaml.Node
-			if err := conditions.Decode(&all); err != nil {
-				return "", fmt.Errorf("reading the template's conditions: %w", err)
-			}
-			if condition = all[c.Value]; condition.Kind == 0 {
+			condition, known := t.Conditions[c.Value]
+			if !known {
 				return "", fmt.Errorf("the template has no condition %s", c.Value)
 			}
 			c = &condition
@@ -121,12 +110,7 @@ func (t template) value(n *yaml.Node) (string, error) {
 		}
 		return args[2], nil
 	case "!FindInMap":
-		var mappings map[string]map[string]map[string]string
-		section := t.root["Mappings"]
-		if err := section.Decode(&mappings); err != nil {
-			return "", fmt.Errorf("reading the template's mappings: %w", err)
-		}
-		return mappings[args[0]][args[1]][args[2]], nil
+		return t.Mappings[args[0]][args[1]][args[2]], nil
 	}
 	if strings.HasPrefix(n.Tag, "!!") {
 		return n.Value, nil

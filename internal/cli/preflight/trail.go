@@ -3,10 +3,8 @@ package preflight
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,32 +27,21 @@ func (f *flight) trail(ctx context.Context) (string, error) {
 	}
 	mend, unclears := "", ""
 	for _, t := range found.TrailList {
-		status, err := client.GetTrailStatus(ctx, &cloudtrail.GetTrailStatusInput{Name: t.TrailARN})
+		name := aws.ToString(t.TrailARN)
+		status, err := client.GetTrailStatus(ctx, &cloudtrail.GetTrailStatusInput{Name: &name})
 		var selected *cloudtrail.GetEventSelectorsOutput
 		if err == nil {
-			selected, err = client.GetEventSelectors(ctx, &cloudtrail.GetEventSelectorsInput{TrailName: t.TrailARN})
+			selected, err = client.GetEventSelectors(ctx, &cloudtrail.GetEventSelectorsInput{TrailName: &name})
 		}
-		if err != nil {
-			unclears = aws.ToString(t.TrailARN)
-			continue
-		}
-		records, logging := f.records(selected), aws.ToBool(status.IsLogging)
-		if records && logging {
+		at, _ := arn.Parse(name)
+		switch {
+		case err != nil:
+			unclears = name
+		case !f.records(selected):
+		case aws.ToBool(status.IsLogging):
 			return "", nil
-		}
-		if at, err := arn.Parse(aws.ToString(t.TrailARN)); err == nil && at.AccountID != f.account {
-			continue // the organization's, which others change
-		}
-		where := " --region " + cmp.Or(aws.ToString(t.HomeRegion), f.aws.Region)
-		commands := ""
-		if !records {
-			commands += fmt.Sprintf("aws cloudtrail put-event-selectors%s --trail-name %s %s\n", where, aws.ToString(t.TrailARN), widened(selected))
-		}
-		if !logging {
-			commands += fmt.Sprintf("aws cloudtrail start-logging%s --name %s\n", where, aws.ToString(t.TrailARN))
-		}
-		if mend == "" || logging {
-			mend = commands
+		case at.AccountID == f.account: // another is the organization's, which others change
+			mend = fmt.Sprintf("aws cloudtrail start-logging --region %s --name %s\n", cmp.Or(aws.ToString(t.HomeRegion), f.aws.Region), name)
 		}
 	}
 	if unclears != "" {
@@ -65,6 +52,8 @@ func (f *flight) trail(ctx context.Context) (string, error) {
 		"reads a signing key")
 }
 
+// newTrail returns the commands that make a trail. Where others record other events, it costs
+// $2 for 100,000 management events (AWS CloudTrail pricing).
 func (f *flight) newTrail() string {
 	bucket := fmt.Sprintf("cloudtrail-%s-%s", f.account, f.aws.Region)
 	policy := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"cloudtrail.amazonaws.com"},`+
@@ -106,45 +95,4 @@ func (f *flight) records(s *cloudtrail.GetEventSelectorsOutput) bool {
 			return management
 		})
 	})
-}
-
-// widened is the flag that has a trail record all management events beside what it records.
-func widened(s *cloudtrail.GetEventSelectorsOutput) string {
-	if len(s.AdvancedEventSelectors) > 0 {
-		kept := slices.DeleteFunc(slices.Clone(s.AdvancedEventSelectors), func(e types.AdvancedEventSelector) bool {
-			return slices.ContainsFunc(e.FieldSelectors, func(f types.AdvancedFieldSelector) bool { return slices.Contains(f.Equals, "Management") })
-		})
-		return "--advanced-event-selectors '" + written(append(kept, types.AdvancedEventSelector{Name: aws.String("management"),
-			FieldSelectors: []types.AdvancedFieldSelector{{Field: aws.String("eventCategory"), Equals: []string{"Management"}}}})) + "'"
-	}
-	kept := []types.EventSelector{{}}
-	if len(s.EventSelectors) > 0 {
-		kept = slices.Clone(s.EventSelectors)
-	}
-	kept[0].IncludeManagementEvents, kept[0].ReadWriteType, kept[0].ExcludeManagementEventSources = aws.Bool(true), types.ReadWriteTypeAll, nil
-	return "--event-selectors '" + written(kept) + "'"
-}
-
-// written is JSON for a single-quoted word of a shell, without the nulls that the AWS CLI refuses.
-func written(v any) string {
-	text, _ := json.Marshal(v) // it was read from JSON
-	var plain any
-	_ = json.Unmarshal(text, &plain)
-	text, _ = json.Marshal(withoutNulls(plain))
-	return strings.ReplaceAll(string(text), "'", `\u0027`)
-}
-
-func withoutNulls(v any) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = withoutNulls(v[i])
-		}
-	case map[string]any:
-		maps.DeleteFunc(v, func(_ string, each any) bool { return each == nil })
-		for name := range v {
-			v[name] = withoutNulls(v[name])
-		}
-	}
-	return v
 }

@@ -66,7 +66,6 @@ func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 	return Heads{n, heads, errs}
 }
 
-// answered returns the nodes that gave their heads.
 func (h Heads) answered() (nodes Nodes, heads []Head) {
 	for i, node := range h.nodes {
 		if h.errs[i] == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestReceipts is what may be believed of a receipt. Block 5 is 0x05 on the
@@ -72,10 +73,7 @@ func TestReceipts(t *testing.T) {
 			for i, change := range test.nodes {
 				all[i] = node(change)
 			}
-			got, err := views(nodes(all...)).Receipts(t.Context(), []chain.Hash{tx, {2}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(views(nodes(all...)).Receipts(t.Context(), []chain.Hash{tx, {2}}))(t)
 			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || got.Seen[tx] != test.seen ||
 				!strings.Contains(got.Disputed[tx], test.words) {
 				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], got.Disputed[tx], test.by, test.seen, test.words)
@@ -260,10 +258,7 @@ func TestReceded(t *testing.T) {
 	a, b := &stub{name: "a"}, &stub{name: "b"}
 	a.account.Final, b.account.Final = 20, 18
 	nodes := chain.Nodes{a, b}
-	earlier, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	earlier := must.Get(nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}))(t)
 	receded := func() bool { return nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier) }
 	if receded() {
 		t.Error("both nodes stand, and b behind a")

@@ -42,7 +42,6 @@ func (r Receipt) same(o Receipt) bool {
 	return len(others) == 0 && r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed
 }
 
-// distinct returns the logs of r, each once.
 func (r Receipt) distinct() (logs []Log) {
 	for _, l := range r.Logs {
 		if !slices.ContainsFunc(logs, func(o Log) bool { return l.Index == o.Index && l.says(o) }) {

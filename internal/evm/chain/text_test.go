@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestParseHash(t *testing.T) {
@@ -22,9 +23,7 @@ func TestParseHash(t *testing.T) {
 		}
 	}
 	var h chain.Hash
-	if err := h.UnmarshalText([]byte(want)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.UnmarshalText([]byte(want)))
 	if text, err := h.MarshalText(); err != nil || string(text) != want || h.IsZero() {
 		t.Errorf("MarshalText() = %s, %v", text, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables of docs/chains.md")
@@ -261,10 +262,7 @@ func tables() string {
 // with go test ./internal/evm/chains -update.
 func TestPage(t *testing.T) {
 	const file, begin, end = "../../../docs/chains.md", "<!-- chains: go test ./internal/evm/chains -update -->\n", "<!-- end of chains -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, found := strings.Cut(rest, end)
 	if !ok || !found {
@@ -272,9 +270,7 @@ func TestPage(t *testing.T) {
 	}
 	want := before + begin + "\n" + tables() + "\n" + end + after
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(want), 0o600))
 	} else if want != string(text) {
 		t.Errorf("%s is out of date; run go test ./internal/evm/chains -update", file)
 	}

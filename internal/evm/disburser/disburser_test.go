@@ -23,6 +23,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 //go:embed contracts/Disburser.json
@@ -30,9 +31,7 @@ var artifact []byte
 
 func readABI(t testing.TB, artifact []byte) abi.ABI {
 	var compiled struct{ ABI abi.ABI }
-	if err := json.Unmarshal(artifact, &compiled); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(artifact, &compiled))
 	return compiled.ABI
 }
 
@@ -91,10 +90,7 @@ func TestAnAmountThatDoesNotFit(t *testing.T) {
 
 // newEVM returns a real EVM with nothing on it but the Deployer.
 func newEVM(t testing.TB) *runtime.Config {
-	db, err := state.New(types.EmptyRootHash, state.NewDatabaseForTesting())
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(state.New(types.EmptyRootHash, state.NewDatabaseForTesting()))(t)
 	evm := &runtime.Config{State: db, Origin: common.Address{1}, GasLimit: 30_000_000, Value: new(big.Int)}
 	db.SetCode(common.Address(disburser.Deployer()), disburser.DeployerCode(), 0)
 	return evm
@@ -116,11 +112,9 @@ func TestDeployment(t *testing.T) {
 	}
 	// The transaction that made the deployer, the same on every chain.
 	var tx types.Transaction
-	if err := tx.UnmarshalBinary(hexutil.MustDecode("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe" +
-		hexutil.Encode(disburser.DeployerCode())[2:] +
-		"1ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tx.UnmarshalBinary(hexutil.MustDecode("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe"+
+		hexutil.Encode(disburser.DeployerCode())[2:]+
+		"1ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")))
 	from, err := types.HomesteadSigner{}.Sender(&tx)
 	if made := crypto.CreateAddress(from, 0); err != nil || made != common.Address(disburser.Deployer()) {
 		t.Errorf("that transaction makes %s, %v", made, err)
@@ -140,17 +134,13 @@ type trial struct {
 
 func newTrial(t *testing.T, balance, allowance token.Amount) trial {
 	var compiled struct{ DeployedBytecode hexutil.Bytes }
-	if err := json.Unmarshal(trialToken, &compiled); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(trialToken, &compiled))
 	tr := trial{newEVM(t), readABI(t, trialToken), common.Address{0xc0}, common.Address{0xaa}}
 	tr.evm.State.SetCode(tr.coin, compiled.DeployedBytecode, 0)
 	tr.evm.State.SetCode(common.Address(disburser.Address()), disburser.Code(), 0)
 	tr.evm.Origin = tr.payer
 	tr.ask(t, "mint", tr.payer, bigOf(balance))
-	if _, err := tr.call(tr.coin, disburser.Approval(disburser.Address(), allowance)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tr.call(tr.coin, disburser.Approval(disburser.Address(), allowance)))(t)
 	return tr
 }
 
@@ -167,14 +157,8 @@ func (tr trial) call(to common.Address, data []byte) ([]byte, error) {
 
 // ask calls a method of the token and returns the number that it answers.
 func (tr trial) ask(t testing.TB, method string, args ...any) *big.Int {
-	data, err := tr.abi.Pack(method, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := tr.call(tr.coin, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(tr.abi.Pack(method, args...))(t)
+	answer := must.Get(tr.call(tr.coin, data))(t)
 	return new(big.Int).SetBytes(answer)
 }
 
@@ -203,10 +187,7 @@ func TestBatch(t *testing.T) {
 			to := token.Address{rapid.SampledFrom(kinds).Draw(rt, "kind"), 19: byte(rapid.IntRange(0, 9).Draw(rt, "to"))}
 			e := disburser.Entry{To: to, Amount: token.Units(rapid.Uint64Range(0, 100).Draw(rt, "amount"))}
 			want = append(want, e)
-			sum, err := paid.Add(e.Amount)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			sum := must.Get(paid.Add(e.Amount))(rt)
 			if bad := to[0] >= refuses && to[0] <= short; refused < 0 && (bad || balance.Less(sum) || allowance.Less(sum)) {
 				refused = i
 			}
@@ -239,10 +220,7 @@ func TestBatch(t *testing.T) {
 		}
 		var order []disburser.Entry
 		for _, log := range tr.evm.State.Logs() {
-			amount, err := token.AmountFromBytes(log.Data)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			amount := must.Get(token.AmountFromBytes(log.Data))(rt)
 			if common.BytesToAddress(log.Topics[1][:]) == tr.payer { // what reentered moves nothing, out of the token
 				order = append(order, disburser.Entry{To: token.Address(log.Topics[2][12:]), Amount: amount})
 			}

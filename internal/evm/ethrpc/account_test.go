@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // ten is the head at which accounts are read, with 3 mined, 5 pending, 7 USDC
@@ -44,10 +45,8 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 	want := chain.Account{
 		Head: chain.Head{Number: 10, Final: 8}, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: token.Units(1<<35).ScaleUp(1<<35, 1),
 	}
-	head, err := node.Head(t.Context(), chain.ConfirmationRule{Depth: 2})
-	must(t, err)
-	got, err := node.Account(t.Context(), account, contract, head)
-	must(t, err)
+	head := must.Get(node.Head(t.Context(), chain.ConfirmationRule{Depth: 2}))(t)
+	got := must.Get(node.Account(t.Context(), account, contract, head))(t)
 	if diff := cmp.Diff(want, got, exact); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -113,8 +112,7 @@ func TestTellsWhichBlockIsFinal(t *testing.T) {
 				}
 				return row.tagged
 			}
-			got, err := open(t, serve(t, answers).URL).Head(t.Context(), row.rule)
-			must(t, err)
+			got := must.Get(open(t, serve(t, answers).URL).Head(t.Context(), row.rule))(t)
 			if got.Final != row.want {
 				t.Errorf("final block %d, want %d", got.Final, row.want)
 			}

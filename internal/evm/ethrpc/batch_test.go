@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // inFront starts a gateway in front of a node, which refuses some requests and
@@ -139,12 +140,11 @@ func TestBacksOff(t *testing.T) {
 			})
 			var waits []time.Duration
 			now := time.Now()
-			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+			node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
 				Wait: func(_ context.Context, d time.Duration) error {
 					waits, left, now = append(waits, d), row.calls, now.Add(d)
 					return nil
-				}})
-			must(t, err)
+				}}))(t)
 			got, err := node.Receipts(t.Context(), hashes(40))
 			if len(got) != row.read || (err == nil) != (row.read == 40) ||
 				!slices.Equal(waits[:min(len(waits), max(1, len(row.waits)))], row.waits) {
@@ -165,10 +165,9 @@ func TestABusyNode(t *testing.T) {
 		}
 		return left < 0
 	})
-	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }})
-	must(t, err)
-	_, err = node.Receipts(t.Context(), hashes(2)) // and the chain's id
-	must(t, err)
+	node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }}))(t)
+	_, err := node.Receipts(t.Context(), hashes(2)) // and the chain's id
+	must.OK(t, err)
 	for _, busy := range []bool{true, false} {
 		_, err := node.Receipts(t.Context(), hashes(1))
 		reply := node.Send(t.Context(), []byte{1})

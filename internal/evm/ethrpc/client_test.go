@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // roundTrip is a transport.
@@ -42,7 +43,7 @@ func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sent atomic.Int64
-				node, err := ethrpc.Open("http://node.example",
+				node := must.Get(ethrpc.Open("http://node.example",
 					ethrpc.Config{ChainID: 1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 						var calls []request
 						if err := json.NewDecoder(r.Body).Decode(&calls); err != nil || len(calls) != 2 {
@@ -59,10 +60,7 @@ func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 						}
 						answer := fmt.Sprintf(`[{"jsonrpc":"2.0","id":%s,"result":"0x1"},{"jsonrpc":"2.0","id":%s,"result":"0x7"}]`, calls[0].ID, calls[1].ID)
 						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
-					})})
-				if err != nil {
-					t.Fatal(err)
-				}
+					})}))(t)
 				begin := time.Now()
 				count, err := node.Count(t.Context(), token.Address{}, 5)
 				if took := time.Since(begin); took != c.took || (err != nil) != c.fails || err == nil && count != 7 ||

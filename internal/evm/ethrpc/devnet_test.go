@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -31,20 +32,12 @@ func startRig(t *testing.T) *rig { return startRigWith(t, devnet.Config{}) }
 func startRigWith(t *testing.T, config devnet.Config) *rig {
 	t.Helper()
 	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, time.Now
-	c, err := devnet.Start(t.Context(), config)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
-	must(t, err)
-	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
-	must(t, err)
+	c := must.Get(devnet.Start(t.Context(), config))(t)
+	t.Cleanup(func() { must.OK(t, c.Close()) })
+	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(t)
+	key := must.Get(keyring.ParseKey(c.Wallets()[0].PrivateKey()))(t)
 	r := &rig{T: t, chain: c, node: node, key: key}
-	market, err := node.Fees(t.Context())
-	must(t, err)
+	market := must.Get(node.Fees(t.Context()))(t)
 	r.fees = chain.QuoteFees(market.BaseFee, market.Tip, token.Amount{})
 	if r.fees.Tip.IsZero() || r.fees.Cap.IsZero() {
 		t.Fatalf("geth quotes %+v", market)
@@ -66,8 +59,7 @@ func TestGasOfTheMemo(t *testing.T) {
 		r.mine()
 		hashes = append(hashes, signed.Hash)
 	}
-	receipts, err := r.node.Receipts(t.Context(), hashes)
-	must(t, err)
+	receipts := must.Get(r.node.Receipts(t.Context(), hashes))(t)
 	transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: p.To, Amount: p.Amount}
 	for _, receipt := range receipts {
 		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred {
@@ -91,9 +83,7 @@ func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 
 func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
 	r.Helper()
-	signed, err := r.key.Sign(context.Background(), tx, nonce)
-	must(r, err)
-	return signed
+	return must.Get(r.key.Sign(context.Background(), tx, nonce))(r)
 }
 
 func (r *rig) send(signed chain.Signed, want chain.Class) {
@@ -105,16 +95,13 @@ func (r *rig) send(signed chain.Signed, want chain.Class) {
 
 func (r *rig) mine() {
 	r.Helper()
-	must(r, r.chain.Mine())
+	must.OK(r, r.chain.Mine())
 }
 
 func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	r.Helper()
-	head, err := r.node.Head(r.Context(), rule)
-	must(r, err)
-	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head)
-	must(r, err)
-	return account
+	head := must.Get(r.node.Head(r.Context(), rule))(r)
+	return must.Get(r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head))(r)
 }
 
 func TestPaysOnARealNode(t *testing.T) {
@@ -234,7 +221,7 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	if reply := r.node.Send(t.Context(), []byte{2, 1, 2, 3}); reply.Class != chain.Ambiguous {
 		t.Errorf("no transaction at all: %+v", reply)
 	}
-	must(t, r.chain.Blacklist(token.Address{1}))
+	must.OK(t, r.chain.Blacklist(token.Address{1}))
 	for why, data := range map[string][]byte{"more than the wallet has": chain.TransferData(token.Address{2}, token.MaxAmount()),
 		"a blacklisted recipient": chain.TransferData(token.Address{1}, token.Units(5))} {
 		if _, err := r.node.Estimate(t.Context(), chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: data}); !errors.Is(err,
@@ -253,8 +240,7 @@ func TestDiscoversATokenOnARealNode(t *testing.T) {
 	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
 		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
 	}
-	wrong, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1})
-	must(t, err)
+	wrong := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1}))(t)
 	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
 		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
 	}
@@ -271,15 +257,13 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 			r := startRigWith(t, devnet.Config{Amsterdam: amsterdam})
 			holder := r.chain.Wallets()[1]
 			call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(holder.Address, token.Units(5))}
-			gas, err := r.node.Estimate(t.Context(), call)
-			must(t, err)
+			gas := must.Get(r.node.Estimate(t.Context(), call))(t)
 			if strings.HasSuffix(name, "by call") {
 				call.ByCall = true
 				stranger := call.PaidTo(token.Address{7})
-				call.Within, err = chain.Nodes{r.node}.WorstCase(t.Context(), stranger, 0)
-				must(t, err)
-				if gas, err = r.node.Estimate(t.Context(), call); err != nil || gas != call.Within {
-					t.Errorf("not executed within %d, but estimated at %d, %v", call.Within, gas, err)
+				call.Within = must.Get(chain.Nodes{r.node}.WorstCase(t.Context(), stranger, 0))(t)
+				if gas = must.Get(r.node.Estimate(t.Context(), call))(t); gas != call.Within {
+					t.Errorf("not executed within %d, but estimated at %d", call.Within, gas)
 				}
 				for within, executed := range map[uint64]bool{call.Within: true, call.Within * 9 / 10: false} {
 					if stranger.Within = within; gasOf(r, stranger) == within != executed {
@@ -287,16 +271,13 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 					}
 				}
 			}
-			key, err := keyring.ParseKey(holder.PrivateKey())
-			must(t, err)
-			all, err := r.chain.TokenBalance(t.Context(), holder.Address)
-			must(t, err)
+			key := must.Get(keyring.ParseKey(holder.PrivateKey()))(t)
+			all := must.Get(r.chain.TokenBalance(t.Context(), holder.Address))(t)
 			tx := chain.Tx{ChainID: r.chain.ID(), To: call.To, Data: chain.TransferData(token.Address{9}, all), Gas: 300_000, Fees: r.fees}
-			spent, err := key.Sign(context.Background(), tx, 0)
-			must(t, err)
+			spent := must.Get(key.Sign(context.Background(), tx, 0))(t)
 			tx.Data, tx.Gas = call.Data, chain.GasLimit(gas)
 			paid := r.sign(0, tx)
-			must(t, r.chain.MineExactly(spent.Raw, paid.Raw))
+			must.OK(t, r.chain.MineExactly(spent.Raw, paid.Raw))
 			receipts, err := r.node.Receipts(t.Context(), []chain.Hash{spent.Hash, paid.Hash})
 			if err != nil || len(receipts) != 2 || !receipts[0].Succeeded || !receipts[1].Succeeded {
 				t.Errorf("estimate %d, limit %d: %+v, %v", gas, tx.Gas, receipts, err)
@@ -310,19 +291,15 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 
 func gasOf(r *rig, call chain.Call) uint64 {
 	r.Helper()
-	gas, err := r.node.Estimate(r.Context(), call)
-	must(r, err)
-	return gas
+	return must.Get(r.node.Estimate(r.Context(), call))(r)
 }
 
 // TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
 func TestSeesWhatATokenReturns(t *testing.T) {
 	r := startRig(t)
-	must(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
+	must.OK(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
 	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
-	if _, err := r.node.Estimate(t.Context(), call); err != nil {
-		t.Error(err)
-	}
+	must.Get(r.node.Estimate(t.Context(), call))(t)
 	for _, call.Within = range []uint64{0, 100_000} {
 		call.ByCall = true
 		if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
@@ -338,8 +315,7 @@ func TestL1Fee(t *testing.T) {
 	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
 		t.Run(name, func(t *testing.T) {
 			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
-			node, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true})
-			must(t, err)
+			node := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true}))(t)
 			market, err := node.Fees(t.Context())
 			if name != "an oracle" {
 				if err == nil {

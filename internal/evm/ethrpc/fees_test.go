@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestReadsFeesInOneRequest(t *testing.T) {
@@ -44,8 +45,7 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 				},
 				"eth_maxPriorityFeePerGas": always(row.tip),
 			})
-			got, err := open(t, s.URL).Fees(t.Context())
-			must(t, err)
+			got := must.Get(open(t, s.URL).Fees(t.Context()))(t)
 			if diff := cmp.Diff(row.want, got, exact); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -393,7 +393,7 @@ func TestExecutesATransfer(t *testing.T) {
 				Screening: chain.Screening{List: list, Recipients: []token.Address{{7}}}}
 			node := open(t, s.URL)
 			_, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: call.Data, ByCall: true, Within: 70_000})
-			must(t, err)
+			must.OK(t, err)
 			learned := len(s.methods())
 			learning, estimates, calls = false, 0, 0
 			gas, err := node.Estimate(t.Context(), call)

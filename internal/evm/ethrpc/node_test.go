@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func gas(gas string) map[string]func(request) raw {
@@ -31,8 +32,7 @@ func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 		"Estimate": func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
 		"Fees":     func() error { _, err := node.Fees(t.Context()); return err },
 		"Account": func() error {
-			_, err := node.Account(t.Context(), account, contract, chain.Head{})
-			return err
+			return must.Err(node.Account(t.Context(), account, contract, chain.Head{}))
 		},
 		"Head":        func() error { _, err := node.Head(t.Context(), chain.ConfirmationRule{}); return err },
 		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
@@ -61,9 +61,7 @@ func TestAsksForTheChainAgainUntilItIsToldIt(t *testing.T) {
 		t.Fatalf("Estimate = %d, %v, want another error", gas, err)
 	}
 	id = result(`"0x14a34"`)
-	if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(node.Estimate(t.Context(), chain.Call{}))(t)
 }
 
 func TestOpensOnlyNodeURLs(t *testing.T) {
@@ -83,7 +81,7 @@ func TestOpensOnlyNodeURLs(t *testing.T) {
 	}
 	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag",
 		ethrpc.Config{ChainID: 1})
-	must(t, err)
+	must.OK(t, err)
 	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
 		t.Errorf("String = %q, want %q", got, want)
 	}
@@ -135,8 +133,7 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
 	const url = "http://example.org/v2/0123456789abcdef"
 	unreachable := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("cannot reach " + url) })
-	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: unreachable})
-	must(t, err)
+	node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: unreachable}))(t)
 	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") ||
 		!strings.Contains(err.Error(), "cannot reach") {
 		t.Errorf("%v, want the reason without the path", err)
@@ -154,7 +151,7 @@ func TestBoundsAResponse(t *testing.T) {
 		}
 	})
 	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
-	must(t, err)
+	must.OK(t, err)
 	_, err = node.Estimate(t.Context(), chain.Call{})
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("%v, want an error that says too large", err)
@@ -188,8 +185,7 @@ func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
 				<-release
 			})
 			defer close(release)
-			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
-			must(t, err)
+			node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond}))(t)
 			if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v, want DeadlineExceeded", err)
 			}

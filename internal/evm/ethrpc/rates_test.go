@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A metered node answers so many calls a second, and as many at once, each 50 ms later. It
@@ -76,9 +77,7 @@ func (m *metered) rates(t *testing.T, each int, forgets bool) (refused, answered
 	synctest.Test(t, func(t *testing.T) {
 		open := func() *ethrpc.Node {
 			node, err := ethrpc.Open("http://node", ethrpc.Config{ChainID: 1, Transport: m, Log: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return node
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // recordedReceipt is the receipt of a USDC transfer on Base Sepolia, without the unread parts.
@@ -60,8 +61,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
-			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
-			must(t, err)
+			got := must.Get(open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx}))(t)
 			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty(), exact); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -94,8 +94,7 @@ func TestFees(t *testing.T) {
 			text = strings.Replace(recordedReceipt(tx), `"effectiveGasPrice":"0xf4240"`, row.fields, 1)
 		}
 		s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(text))})
-		got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
-		must(t, err)
+		got := must.Get(open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx}))(t)
 		if fee := got[0].Fee; (fee == nil) != (row.want == 0) || fee != nil && *fee != token.Units(row.want) {
 			t.Errorf("%s: %v, want %d", row.name, fee, row.want)
 		}
@@ -187,8 +186,7 @@ func TestReadsBlockHashesInOrder(t *testing.T) {
 		}
 		return result(fmt.Sprintf(`{"number":%q,"hash":"0x%064s","transactions":["0x00"]}`, r.arg(0), r.arg(0)[2:]))
 	}})
-	got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{300, 7, 5000, 255})
-	must(t, err)
+	got := must.Get(open(t, s.URL).BlockHashes(t.Context(), []uint64{300, 7, 5000, 255}))(t)
 	want := []chain.Hash{{30: 0x01, 31: 0x2c}, {31: 7}, {}, {31: 0xff}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const chainID = 84532
@@ -128,16 +129,12 @@ func handle(t *testing.T, f http.HandlerFunc) string {
 
 func open(t fataler, url string) *ethrpc.Node {
 	t.Helper()
-	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
-	must(t, err)
-	return node
+	return must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID}))(t)
 }
 
 func hash(t *testing.T, s string) chain.Hash {
 	t.Helper()
-	h, err := chain.ParseHash(s)
-	must(t, err)
-	return h
+	return must.Get(chain.ParseHash(s))(t)
 }
 
 var (
@@ -155,12 +152,4 @@ type fataler interface {
 	Helper()
 	Cleanup(f func())
 	Fatal(args ...any)
-}
-
-// must ends the test if err is not nil.
-func must(t fataler, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // filter is the argument of eth_getLogs as a node reads it.
@@ -57,7 +58,7 @@ func TestReadsTransfersFromAnyNode(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getLogs": func(r request) raw {
 				var f filter
-				must(t, json.Unmarshal(r.Params[0], &f))
+				must.OK(t, json.Unmarshal(r.Params[0], &f))
 				first, last := f.blocks()
 				if refused := row.refuse(first, last); refused != "" {
 					return refused
@@ -76,8 +77,7 @@ func TestReadsTransfersFromAnyNode(t *testing.T) {
 				rand.New(rand.NewPCG(1, first)).Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })
 				return result("[" + strings.Join(logs, ",") + "]")
 			}})
-			got, err := open(t, s.URL).Transfers(t.Context(), contract, []token.Address{account}, 1, 3_000)
-			must(t, err)
+			got := must.Get(open(t, s.URL).Transfers(t.Context(), contract, []token.Address{account}, 1, 3_000))(t)
 			if len(got) != 2_000 {
 				t.Fatalf("%d transfers, want 2000", len(got))
 			}

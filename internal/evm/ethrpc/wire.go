@@ -23,7 +23,6 @@ var errAnswer = errors.New("unusable answer")
 // the specification forbids and some nodes send, are read.
 type quantity struct{ token.Amount }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (q *quantity) UnmarshalJSON(b []byte) error {
 	digits, ok := strings.CutPrefix(string(b), `"0x`)
 	digits, closed := strings.CutSuffix(digits, `"`)
@@ -44,7 +43,6 @@ func (q *quantity) UnmarshalJSON(b []byte) error {
 // A count is a quantity of at most 64 bits.
 type count uint64
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (c *count) UnmarshalJSON(b []byte) error {
 	var q quantity
 	if err := json.Unmarshal(b, &q); err != nil {

@@ -234,7 +234,6 @@ func count(name, about string, least, most uint64, field func(*Settings) *uint64
 	}
 }
 
-// between reads a whole number within bounds.
 func between(text string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n < least || n > most {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -85,8 +86,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	s := &store{calls: map[string]int{}}
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
-	m, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
-	must(t, err)
+	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
 	return s, registry, m
 }
 
@@ -94,13 +94,9 @@ func TestAuthenticate(t *testing.T) {
 	f, registry, m := stack(t)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	key := m.Secret.Reveal()
-	successor, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
-	must(t, err)
-	gone, err := registry.Create(t.Context(), "Gone", apikey.KeyRequest{})
-	must(t, err)
-	if _, err := registry.Revoke(t.Context(), gone.Key, gone.Key.ID); err != nil {
-		t.Fatal(err)
-	}
+	successor := must.Get(registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent))(t)
+	gone := must.Get(registry.Create(t.Context(), "Gone", apikey.KeyRequest{}))(t)
+	must.Get(registry.Revoke(t.Context(), gone.Key, gone.Key.ID))(t)
 	live, unheard := mint(t, apikey.Live), mint(t, apikey.Test)
 
 	for _, test := range []struct {
@@ -149,9 +145,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	f, _, m := stack(t)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	for second := range 180 {
-		if _, err := auth.Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Duration(second)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(auth.Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Duration(second)*time.Second)))(t)
 	}
 	if touches := f.calls["Touch"]; touches != 3 {
 		t.Errorf("%d writes in three minutes of requests, want 3", touches)
@@ -168,13 +162,5 @@ func TestUnrecordedUseFailsNothing(t *testing.T) {
 		if _, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon); err != nil {
 			t.Errorf("write applied: %v: %v", applied, err)
 		}
-	}
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

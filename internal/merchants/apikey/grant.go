@@ -79,7 +79,6 @@ func Full() Grant { return Grant{Scopes: ScopesOf(AllScopes()...)} }
 // May reports whether g has a scope.
 func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
 
-// limited reports whether g has a limit.
 func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its

@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -68,8 +69,7 @@ func issued(t *testing.T, registry *apikey.Registry, by apikey.Key, r apikey.Key
 func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	_, registry, first := stack(t)
 	keys, both := []apikey.Scope{apikey.Keys}, []apikey.Scope{apikey.Keys, apikey.Webhooks}
-	by, err := issued(t, registry, first.Key, apikey.KeyRequest{Scopes: keys, Life: time.Hour})
-	must(t, err)
+	by := must.Get(issued(t, registry, first.Key, apikey.KeyRequest{Scopes: keys, Life: time.Hour}))(t)
 	for _, test := range []struct {
 		what           string
 		other          apikey.KeyRequest
@@ -85,14 +85,12 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {
 			t.Errorf("issuing %s: %v", test.what, err)
 		}
-		other, err := issued(t, registry, first.Key, test.other)
-		must(t, err)
+		other := must.Get(issued(t, registry, first.Key, test.other))(t)
 		for range 2 { // after the first rotation by another, the key itself ends in a minute
 			if _, err := registry.Rotate(t.Context(), by, other.ID, time.Minute, silent); !errors.Is(err, test.rotate) {
 				t.Errorf("rotating %s: %v", test.what, err)
 			}
-			_, err := registry.Rotate(t.Context(), first.Key, other.ID, time.Minute, silent)
-			must(t, err)
+			must.Get(registry.Rotate(t.Context(), first.Key, other.ID, time.Minute, silent))(t)
 		}
 		if _, err := registry.Revoke(t.Context(), by, other.ID); !errors.Is(err, test.revoke) {
 			t.Errorf("revoking %s: %v", test.what, err)
@@ -128,8 +126,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	told := 0
 	loud := func(context.Context, apikey.Key) error { told++; return nil }
 	for range apikey.MaxLive - 1 {
-		_, err := registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, loud)
-		must(t, err)
+		must.Get(registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, loud))(t)
 	}
 	if _, err := registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, loud); !errors.Is(err, apikey.ErrLimit) || told != apikey.MaxLive-1 {
 		t.Errorf("the 26th key: %v, and %d announcements", err, told)
@@ -145,8 +142,7 @@ func TestAsking(t *testing.T) {
 	s := &store{APIKeys: memory.APIKeys{}, calls: map[string]int{}}
 	now := noon
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return now }, storetest.Random(5))
-	m, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{Life: time.Hour})
-	must(t, err)
+	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{Life: time.Hour}))(t)
 	who := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test, Hash: m.Key.Hash, Grant: m.Key.Grant}
 	if k, err := registry.Asking(t.Context(), who); err != nil || k != m.Key {
 		t.Errorf("%+v, %v", k, err)
@@ -196,7 +192,7 @@ func TestGrantText(t *testing.T) {
 		{`{"scopes":["keys"],"book":true}`, `{"scopes":[],"book":true}`, "[keys]"},
 	} {
 		var g apikey.Grant
-		must(t, g.UnmarshalText([]byte(test.text)))
+		must.OK(t, g.UnmarshalText([]byte(test.text)))
 		if got, err := g.MarshalText(); err != nil || string(got) != test.want || fmt.Sprint(g.Former.List()) != test.former {
 			t.Errorf("%s is %s of %v, %v; want %s of %s", test.text, got, g.Former.List(), err, test.want, test.former)
 		}

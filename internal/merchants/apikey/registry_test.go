@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestEveryCreateMakesAMerchant(t *testing.T) {
 	f, registry, first := stack(t)
-	second, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
-	must(t, err)
+	second := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
 	if _, err := registry.Create(t.Context(), "\u00a0", apikey.KeyRequest{}); !errors.Is(err, apikey.ErrNameBlank) {
 		t.Errorf("a blank name: %v, want ErrNameBlank", err)
 	}
@@ -64,8 +64,7 @@ func TestRotate(t *testing.T) {
 
 func TestAnotherMerchantsKey(t *testing.T) {
 	_, registry, m := stack(t)
-	other, err := registry.Create(t.Context(), "Other", apikey.KeyRequest{})
-	must(t, err)
+	other := must.Get(registry.Create(t.Context(), "Other", apikey.KeyRequest{}))(t)
 	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
 		if _, err := registry.Rotate(t.Context(), other.Key, id, 0, silent); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)
@@ -100,11 +99,11 @@ func TestStoreOutage(t *testing.T) {
 		}
 		s.failing = []string{"Named", "List"}
 		for what, err := range map[string]error{
-			"List":     errOf(registry.List(t.Context(), who.MerchantID)),
-			"Operator": errOf(registry.Operator(t.Context(), who.MerchantID, "Shop")),
-			"Issue":    errOf(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
-			"Rotate":   errOf(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
-			"Revoke":   errOf(registry.Revoke(t.Context(), who, id)),
+			"List":     must.Err(registry.List(t.Context(), who.MerchantID)),
+			"Operator": must.Err(registry.Operator(t.Context(), who.MerchantID, "Shop")),
+			"Issue":    must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
+			"Rotate":   must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
+			"Revoke":   must.Err(registry.Revoke(t.Context(), who, id)),
 		} {
 			if !errors.Is(err, errLost) {
 				t.Errorf("%s without a read: %v", what, err)
@@ -120,9 +119,6 @@ func TestStoreOutage(t *testing.T) {
 		}
 	}
 }
-
-// errOf returns the error of a call whose value does not matter.
-func errOf[T any](_ T, err error) error { return err }
 
 // A hiccup is a source of randomness that fails once, at the n-th read.
 type hiccup struct{ n int }

@@ -14,14 +14,13 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 )
 
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
 	t.Helper()
-	s, err := apikey.Mint(storetest.Random(7), mode)
-	must(t, err)
-	return s
+	return must.Get(apikey.Mint(storetest.Random(7), mode))(t)
 }
 
 func TestFormat(t *testing.T) {
@@ -29,8 +28,7 @@ func TestFormat(t *testing.T) {
 	random := storetest.Random(1)
 	for i := range 1000 {
 		mode := []apikey.Mode{apikey.Test, apikey.Live}[i%2]
-		s, err := apikey.Mint(random, mode)
-		must(t, err)
+		s := must.Get(apikey.Mint(random, mode))(t)
 		m := shape.FindStringSubmatch(s.Reveal())
 		if m == nil {
 			t.Fatalf("minted %q", s.Reveal())
@@ -127,8 +125,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("minted", "secret", s, "minted", m, "pointer", &m)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
-	encoded, err := json.Marshal(m)
-	must(t, err)
+	encoded := must.Get(json.Marshal(m))(t)
 	printed := log.String() + string(encoded)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)
@@ -148,10 +145,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 
 // TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over.
 func TestEveryDigitIsAsLikely(t *testing.T) {
-	want, err := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
-	must(t, err)
-	got, err := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)
-	must(t, err)
+	want := must.Get(apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test))(t)
+	got := must.Get(apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test))(t)
 	if got != want {
 		t.Errorf("minted %s, want %s", got.Reveal(), want.Reveal())
 	}

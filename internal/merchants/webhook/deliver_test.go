@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const hook = "https://hook.example/in"
@@ -54,12 +55,10 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 // TestSchedule holds the waits to the table in the merchants' documentation, give
 // or take the minute that pushing a parked delivery may add.
 func TestSchedule(t *testing.T) {
-	text, err := os.ReadFile(page)
-	must(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	var all []time.Duration
 	for _, row := range regexp.MustCompile(`\| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
-		wait, err := time.ParseDuration(row[1] + row[2])
-		must(t, err)
+		wait := must.Get(time.ParseDuration(row[1] + row[2]))(t)
 		all = append(all, wait)
 	}
 	for _, test := range []struct {
@@ -125,10 +124,10 @@ func TestNextAttempt(t *testing.T) {
 			d := w.stored()
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
-				must(t, errOf(w.store.Record(t.Context(), d, i)))
+				must.Get(w.store.Record(t.Context(), d, i))(t)
 			}
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
-			must(t, deliverer.Deliver(t.Context(), d.Ref.String()))
+			must.OK(t, deliverer.Deliver(t.Context(), d.Ref.String()))
 			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
 				t.Errorf("next attempt in %v, want %v", got, test.want)
 			}
@@ -139,7 +138,7 @@ func TestNextAttempt(t *testing.T) {
 func TestADeliveredJobIsDropped(t *testing.T) {
 	w, e := delivered(t)
 	for range 3 {
-		must(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
+		must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
 	}
 	w.has(1, 0)
 }
@@ -148,7 +147,7 @@ func TestADeliveredJobIsDropped(t *testing.T) {
 func TestAJobThatComesEarlyWaits(t *testing.T) {
 	w, e := published(t, 500, 500, 500, 200)
 	w.work()
-	must(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
+	must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
 	w.has(1, 2)
 	w.drain()
 	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
@@ -162,7 +161,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 		end  func(*fixture, webhook.Endpoint)
 	}{
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
-		{"deleted", func(w *fixture, e webhook.Endpoint) { must(t, w.registry.Delete(t.Context(), e.Owner, e.ID)) }},
+		{"deleted", func(w *fixture, e webhook.Endpoint) { must.OK(t, w.registry.Delete(t.Context(), e.Owner, e.ID)) }},
 	} {
 		for _, failed := range []int{0, 1, 4} {
 			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
@@ -183,7 +182,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 // TestAPostThatFails without a reason of the sender's own is logged as an attempt.
 func TestAPostThatFails(t *testing.T) {
 	w, e := published(t)
-	must(t, webhook.NewDeliverer(w.store, w, sending(func(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
+	must.OK(t, webhook.NewDeliverer(w.store, w, sending(func(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
 		return webhook.Answer{}, errFault
 	}), w.meter, w.now, half).Deliver(t.Context(), w.made[0]))
 	if a, _ := w.logged(e, webhook.Pending, 1).LastAttempt(); a.Error != "the message could not be sent" {
@@ -305,11 +304,11 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 			d = webhook.NewDeliverer(w.store, w, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
 				w.clock = w.clock.Add(1) // no two copies begin in one instant
 				if copies++; copies < len(test.answers) {
-					must(t, d.Deliver(ctx, job))
+					must.OK(t, d.Deliver(ctx, job))
 				}
 				return w.Post(ctx, url, h, body)
 			}), w.meter, w.now, half)
-			must(t, d.Deliver(t.Context(), job))
+			must.OK(t, d.Deliver(t.Context(), job))
 			w.has(len(test.answers), test.jobs-1)
 			w.logged(e, test.status, test.attempts)
 		})
@@ -336,6 +335,6 @@ func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 			defer end()
 			return w.Post(ctx, url, h, body)
 		}), w.meter, w.now, half)
-	must(t, d.Deliver(ctx, w.made[0]))
+	must.OK(t, d.Deliver(ctx, w.made[0]))
 	w.logged(e, webhook.Delivered, 1)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // life takes one event to two endpoints, one of which fails until its delivery
@@ -40,8 +41,7 @@ func life(t *testing.T, faults func(*fixture)) *fixture {
 func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
-	endpoints, err := w.store.Endpoints(t.Context(), mine)
-	must(t, err)
+	endpoints := must.Get(w.store.Endpoints(t.Context(), mine))(t)
 	for _, e := range endpoints {
 		posts := w.to(e.URL)
 		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })
@@ -200,32 +200,32 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s.log = webhook.NewLog(ports, ports, w.now, ports)
 		w.deliverer = webhook.NewDeliverer(sealed, ports, ports, w.meter, w.now, half)
 		s.tester = webhook.NewTester(sealed, ports, w.now, ports)
-		must(t, errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))) // sealed
+		must.Get(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))(t) // sealed
 		w.faults.names = nil
 		return s
 	}
 	for name, call := range map[string]func(s stack) error{
 		"Register": func(s stack) error {
-			return errOf(s.registry.Register(t.Context(), mine, webhook.Registration{URL: hook}))
+			return must.Err(s.registry.Register(t.Context(), mine, webhook.Registration{URL: hook}))
 		},
-		"List":   func(s stack) error { return errOf(s.registry.List(t.Context(), mine)) },
-		"Update": func(s stack) error { return errOf(s.registry.Update(t.Context(), mine, s.e.ID, disable)) },
+		"List":   func(s stack) error { return must.Err(s.registry.List(t.Context(), mine)) },
+		"Update": func(s stack) error { return must.Err(s.registry.Update(t.Context(), mine, s.e.ID, disable)) },
 		"Delete": func(s stack) error { return s.registry.Delete(t.Context(), mine, s.e.ID) },
 		"RotateSecret": func(s stack) error {
-			return errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
+			return must.Err(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
 		},
-		"Test":       func(s stack) error { return errOf(s.tester.Test(t.Context(), mine, s.e.ID)) },
-		"Deliveries": func(s stack) error { return errOf(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
+		"Test":       func(s stack) error { return must.Err(s.tester.Test(t.Context(), mine, s.e.ID)) },
+		"Deliveries": func(s stack) error { return must.Err(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
 		"ResendFailed": func(s stack) error {
-			return errOf(s.log.ResendFailed(t.Context(), mine, s.e.ID, noon, noon.Add(time.Hour)))
+			return must.Err(s.log.ResendFailed(t.Context(), mine, s.e.ID, noon, noon.Add(time.Hour)))
 		},
 		"Publish":  func(s stack) error { return s.publish(event) },
 		"Announce": func(s stack) error { return s.publisher.Announce(t.Context(), mine, "api_key.created", noon, "data") },
 		"Deliver":  func(s stack) error { return s.deliverer.Deliver(t.Context(), s.job) },
-		"PushDue":  func(s stack) error { return errOf(s.pusher.PushDue(t.Context(), noon, 1)) },
+		"PushDue":  func(s stack) error { return must.Err(s.pusher.PushDue(t.Context(), noon, 1)) },
 	} {
 		s := build()
-		must(t, call(s))
+		must.OK(t, call(s))
 		for n, effect := range s.faults.names {
 			if effect == "Post" || name == "ResendFailed" && effect == "Enqueue" {
 				continue
@@ -249,7 +249,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		want  error
 	}{
 		"changed": {func(w *fixture, e webhook.Endpoint) error {
-			return errOf(w.registry.Update(t.Context(), mine, e.ID, webhook.Change{Description: new("other")}))
+			return must.Err(w.registry.Update(t.Context(), mine, e.ID, webhook.Change{Description: new("other")}))
 		}, nil},
 		"deleted": {func(w *fixture, e webhook.Endpoint) error { return w.registry.Delete(t.Context(), mine, e.ID) }, webhook.ErrNotFound},
 	} {
@@ -258,7 +258,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		registry := webhook.NewRegistry(faulty{w.store, w, w, w.faults}, checker{}, w.now, rand.Reader)
 		w.faults.plan = func(n int, name string) fault {
 			if name == "SaveEndpoint" && n < 2 {
-				must(t, test.other(w, e))
+				must.OK(t, test.other(w, e))
 			}
 			return none
 		}

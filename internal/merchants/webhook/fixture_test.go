@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -142,16 +143,14 @@ func statuses(codes ...int) (answers []webhook.Answer) {
 // register adds an endpoint for url; types as in a Registration.
 func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
 	w.t.Helper()
-	e, err := w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
-	must(w.t, err)
-	return e
+	return must.Get(w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types}))(w.t)
 }
 
 func (w *fixture) publish(ev webhook.Event) error { return w.publisher.Publish(w.t.Context(), ev) }
 
 func (w *fixture) mustPublish(ev webhook.Event) {
 	w.t.Helper()
-	must(w.t, w.publish(ev))
+	must.OK(w.t, w.publish(ev))
 }
 
 // published returns a stack that has published event to one endpoint, at hook,
@@ -267,8 +266,7 @@ func (w *fixture) has(posts, jobs int) {
 // status returns the status of an endpoint.
 func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	w.t.Helper()
-	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
-	must(w.t, err)
+	e = must.Get(w.store.Endpoint(w.t.Context(), e.Owner, e.ID))(w.t)
 	return e.Status
 }
 
@@ -277,20 +275,20 @@ func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 func (w *fixture) stored() webhook.Delivery {
 	w.t.Helper()
 	d, _, err := webhook.ParseJob(w.made[0])
-	must(w.t, err)
-	must(w.t, w.store.AddDelivery(w.t.Context(), d))
+	must.OK(w.t, err)
+	must.OK(w.t, w.store.AddDelivery(w.t.Context(), d))
 	return d
 }
 
 // resend resends a delivery of an endpoint.
 func (w *fixture) resend(e webhook.Endpoint, d webhook.Delivery) error {
-	return errOf(w.log.Resend(w.t.Context(), e.Owner, e.ID, d.Delivery))
+	return must.Err(w.log.Resend(w.t.Context(), e.Owner, e.ID, d.Delivery))
 }
 
 // change updates an endpoint.
 func (w *fixture) change(e webhook.Endpoint, c webhook.Change) {
 	w.t.Helper()
-	must(w.t, errOf(w.registry.Update(w.t.Context(), e.Owner, e.ID, c)))
+	must.Get(w.registry.Update(w.t.Context(), e.Owner, e.ID, c))(w.t)
 }
 
 // to returns the posts that went to a URL.
@@ -301,8 +299,7 @@ func (w *fixture) to(url string) []post {
 // verified fails the test unless a receiver with the secret accepts p.
 func (w *fixture) verified(p post, s webhook.Secret) {
 	w.t.Helper()
-	wh, err := standardwebhooks.NewWebhook(s.Reveal())
-	must(w.t, err)
+	wh := must.Get(standardwebhooks.NewWebhook(s.Reveal()))(w.t)
 	if err := wh.VerifyIgnoringTimestamp([]byte(p.body), p.header); err != nil {
 		w.t.Errorf("post to %s: %v", p.url, err)
 	}
@@ -323,17 +320,6 @@ func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(
 func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
 
 func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
-
-// errOf returns the error of a call whose value does not matter.
-func errOf[T any](_ T, err error) error { return err }
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 var errFault = errors.New("injected fault")
 

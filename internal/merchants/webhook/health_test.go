@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // numbered returns event with an id of its own and the present time.
@@ -88,7 +89,7 @@ func TestLastSuccess(t *testing.T) {
 			if n > test.succeeded {
 				d.Status, d.Attempts[0].StatusCode = webhook.Exhausted, 500
 			}
-			must(t, w.store.AddDelivery(t.Context(), d))
+			must.OK(t, w.store.AddDelivery(t.Context(), d))
 		}
 		w.clock = noon.Add(3 * time.Hour)
 		w.answers[hook] = statuses(500)
@@ -116,7 +117,7 @@ func TestReenablingResumes(t *testing.T) {
 	}
 	w.change(e, enable)
 	w.mustPublish(w.numbered(3))
-	must(t, w.resend(e, missed))
+	must.OK(t, w.resend(e, missed))
 	w.drain()
 	var got []string
 	for _, p := range w.posts {
@@ -142,7 +143,7 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 		{"changed", func(w *fixture, e webhook.Endpoint) { w.change(e, webhook.Change{Description: new("new")}) }, webhook.Disabled},
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
 		{"deleted", func(w *fixture, e webhook.Endpoint) {
-			must(w.t, w.registry.Delete(context.Background(), mine, e.ID))
+			must.OK(w.t, w.registry.Delete(context.Background(), mine, e.ID))
 		}, webhook.Deleted},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestResendIsTheSameEvent(t *testing.T) {
 	w, e := delivered(t)
 	first := w.newest(e)
 	w.clock = w.now().Add(30 * 24 * time.Hour)
-	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
-	must(t, err)
+	d := must.Get(w.log.Resend(t.Context(), mine, e.ID, first.Delivery))(t)
 	w.has(1, 1)
 	w.drain()
 	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
@@ -35,7 +35,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	w, e := delivered(t)
 	w.outage("Enqueue", before)
-	must(t, w.resend(e, w.newest(e)))
+	must.OK(t, w.resend(e, w.newest(e)))
 	w.drain()
 	w.has(2, 0)
 	w.logged(e, webhook.Delivered, 1)
@@ -59,7 +59,7 @@ func TestFailedInAWindow(t *testing.T) {
 	send(0, 1, 410) // before the window
 	send(1, 2, 410)
 	w.change(e, enable)
-	must(t, w.resend(e, w.newest(e))) // fails again
+	must.OK(t, w.resend(e, w.newest(e))) // fails again
 	w.drain()
 	send(2, 3, 200) // missed: the endpoint is disabled
 	w.change(e, enable)
@@ -69,8 +69,7 @@ func TestFailedInAWindow(t *testing.T) {
 	w.clock = at(6)
 	failed := func(want ...string) {
 		t.Helper()
-		list, err := w.log.Failed(t.Context(), mine, e.ID, at(1), at(5))
-		must(t, err)
+		list := must.Get(w.log.Failed(t.Context(), mine, e.ID, at(1), at(5)))(t)
 		if !slices.EqualFunc(list, want, func(d webhook.Delivery, id string) bool { return d.Event.ID == id }) {
 			t.Errorf("failed: %+v, want %v", list, want)
 		}
@@ -125,7 +124,7 @@ func TestALostJobIsFailed(t *testing.T) {
 		}
 	}
 	w.clock = noon.Add(2 * time.Hour)
-	must(t, errOf(w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now())))
+	must.Get(w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()))(t)
 	w.drain()
 	w.has(2, 0)
 	w.logged(e, webhook.Delivered, 1)

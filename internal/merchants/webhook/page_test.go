@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -24,8 +25,7 @@ const page = "../../../docs/webhooks.md"
 // snippet returns the page's only block of a language.
 func snippet(t *testing.T, language string) string {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	must(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("%s has %d blocks of %s", page, len(blocks), language)
@@ -50,7 +50,7 @@ func TestReceiversOfThePage(t *testing.T) {
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
-			must(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
+			must.OK(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
 			if test.interpreter != nil {
 				receives(t, exec.CommandContext(t.Context(), test.interpreter(t), file))
 				return
@@ -71,15 +71,14 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	w := newFixture(t)
 	w.clock = time.Now()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := l.Addr().String()
-	must(t, l.Close()) // the receiver listens there
+	must.OK(t, l.Close()) // the receiver listens there
 	e := w.register(mine, "http://"+address+"/remit")
 	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+address[strings.LastIndex(address, ":")+1:])
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	must(t, cmd.Start())
+	must.OK(t, cmd.Start())
 	stop := func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -99,13 +98,13 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		t.Helper()
 		w.mustPublish(w.numbered(n))
 		job, _ := w.pop()
-		must(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
+		must.OK(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
 		if a, _ := w.newest(e).LastAttempt(); a.StatusCode != status {
 			t.Errorf("event %d: %+v, want %d", n, a, status)
 		}
 	}
 	rotate := func(overlap time.Duration) {
-		must(t, errOf(w.registry.RotateSecret(t.Context(), mine, e.ID, overlap)))
+		must.Get(w.registry.RotateSecret(t.Context(), mine, e.ID, overlap))(t)
 		w.clock = w.clock.Add(time.Millisecond)
 	}
 	deliver(1, 204)
@@ -139,8 +138,7 @@ func messages(t *testing.T, own webhook.Secret, now time.Time) (list []message) 
 	other, foreign := mint(t), mint(t)
 	sign := func(name string, status int, at time.Time, secrets ...webhook.Secret) {
 		body := `{"id":"evt_1","type":"x","data":{"reference":"Söđ 🧁  </script>","amount":115792089237316195423570985008687907853269984665640564039457584007913129639935}}`
-		signature, err := webhook.Sign(secrets, "evt_1", at, []byte(body))
-		must(t, err)
+		signature := must.Get(webhook.Sign(secrets, "evt_1", at, []byte(body)))(t)
 		h := http.Header{}
 		h.Set(webhook.HeaderID, "evt_1")
 		h.Set(webhook.HeaderTimestamp, fmt.Sprint(at.Unix()))

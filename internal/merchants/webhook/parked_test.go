@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -119,10 +120,8 @@ func (s *shared) median(t *testing.T, slow float64) time.Duration {
 			rate      float64
 		}{{"healthy", 1, 15}, {"slow", 10, slow}} {
 			for n := range m.endpoints {
-				if _, err := registry.Register(ctx, webhook.Owner{Merchant: m.name, Mode: "test"},
-					webhook.Registration{URL: fmt.Sprint("https://", m.name, n)}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(registry.Register(ctx, webhook.Owner{Merchant: m.name, Mode: "test"},
+					webhook.Registration{URL: fmt.Sprint("https://", m.name, n)}))(t)
 			}
 			arrivals := rand.New(rand.NewPCG(2, 3))
 			work.Go(func() {

@@ -145,12 +145,6 @@ type Checker interface {
 	Check(ctx context.Context, url string) error
 }
 
-// Limits of one attempt.
-const (
-	SendTimeout   = 15 * time.Second // from the look-up of the name to the end of the answer
-	ResponseLimit = 1024             // bytes of an answer that are kept
-)
-
 // A Meter counts attempts and deliveries for operators. Its methods are called
 // from several goroutines and must not block. Their arguments hold no merchant's
 // data and few values, as the dimensions of a metric must.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestAnEventGoesToWhoSubscribed(t *testing.T) {
@@ -128,13 +129,12 @@ func TestPushDueTakesTurns(t *testing.T) {
 		if n == 99 {
 			o.Merchant = "mer_quiet"
 		}
-		must(t, w.store.AddDelivery(t.Context(), webhook.Delivery{
+		must.OK(t, w.store.AddDelivery(t.Context(), webhook.Delivery{
 			Ref: webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: fmt.Sprintf("dlv_%032x", n)}, Status: webhook.Pending,
 			NextAttemptAt: noon.Add(time.Duration(n) * time.Second), Parked: true,
 		}))
 	}
-	n, err := w.pusher.PushDue(t.Context(), noon.Add(time.Hour), 2)
-	must(t, err)
+	n := must.Get(w.pusher.PushDue(t.Context(), noon.Add(time.Hour), 2))(t)
 	var pushed []string
 	for _, j := range w.jobs {
 		pushed = append(pushed, strings.Split(j.text, "/")[1])

@@ -118,7 +118,6 @@ func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (En
 	return r.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(r.now)) })
 }
 
-// apply returns e after the change.
 func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	fresh := false
 	if c.URL != nil && *c.URL != e.URL {

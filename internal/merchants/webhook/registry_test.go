@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // opaque compares secrets, whose text no package but theirs can read.
@@ -26,10 +27,9 @@ var opaque = cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })
 
 func TestRegister(t *testing.T) {
 	w := newFixture(t)
-	e, err := w.registry.Register(t.Context(), mine, webhook.Registration{
+	e := must.Get(w.registry.Register(t.Context(), mine, webhook.Registration{
 		URL: hook, EventTypes: []string{webhook.PaymentFailed, webhook.PaymentFailed}, Description: "Crème",
-	})
-	must(t, err)
+	}))(t)
 	if !regexp.MustCompile(`^we_[0-9a-f]{24}$`).MatchString(e.ID) || !strings.HasPrefix(e.Secret.Reveal(), "whsec_") {
 		t.Errorf("id %s", e.ID)
 	}
@@ -37,8 +37,7 @@ func TestRegister(t *testing.T) {
 		Owner: mine, ID: e.ID, URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "Crème",
 		Status: webhook.Enabled, Secret: e.Secret, CreatedAt: noon, EnabledAt: noon, Version: 1,
 	}
-	list, err := w.registry.List(t.Context(), mine)
-	must(t, err)
+	list := must.Get(w.registry.List(t.Context(), mine))(t)
 	if diff := cmp.Diff([]webhook.Endpoint{want, want}, append(list, e), opaque); diff != "" {
 		t.Error(diff)
 	}
@@ -51,7 +50,7 @@ func TestTheEleventhIsRefused(t *testing.T) {
 		first = w.register(mine, hook)
 	}
 	add := func(o webhook.Owner) error {
-		return errOf(w.registry.Register(t.Context(), o, webhook.Registration{URL: hook}))
+		return must.Err(w.registry.Register(t.Context(), o, webhook.Registration{URL: hook}))
 	}
 	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
 		t.Errorf("the eleventh: %v", err)
@@ -63,7 +62,7 @@ func TestTheEleventhIsRefused(t *testing.T) {
 	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
 		t.Errorf("a disabled one still counts: %v", err)
 	}
-	must(t, w.registry.Delete(t.Context(), mine, first.ID))
+	must.OK(t, w.registry.Delete(t.Context(), mine, first.ID))
 	if err := add(mine); err != nil {
 		t.Errorf("a deleted one does not count: %v", err)
 	}
@@ -108,7 +107,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		t.Errorf("something was written: version %d, %v", got.Version, err)
 	}
 	w.change(e, webhook.Change{Description: new(strings.Repeat("é", 500))})
-	must(t, errOf(w.registry.RotateSecret(t.Context(), mine, e.ID, 7*24*time.Hour)))
+	must.Get(w.registry.RotateSecret(t.Context(), mine, e.ID, 7*24*time.Hour))(t)
 }
 
 func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
@@ -133,13 +132,11 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
-			want, err := w.registry.Register(t.Context(), mine, webhook.Registration{
+			want := must.Get(w.registry.Register(t.Context(), mine, webhook.Registration{
 				URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "a",
-			})
-			must(t, err)
+			}))(t)
 			w.clock = noon.Add(time.Hour)
-			got, err := w.registry.Update(t.Context(), mine, want.ID, test.change)
-			must(t, err)
+			got := must.Get(w.registry.Update(t.Context(), mine, want.ID, test.change))(t)
 			test.want(&want)
 			want.Version = got.Version
 			if diff := cmp.Diff(want, got, opaque); diff != "" {
@@ -153,20 +150,20 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 	w, e := delivered(t)
 	gone := w.register(mine, hook)
-	must(t, w.registry.Delete(t.Context(), mine, gone.ID))
+	must.OK(t, w.registry.Delete(t.Context(), mine, gone.ID))
 	d := w.newest(e).Delivery
 	methods := map[string]func(o webhook.Owner, id string) error{
 		"Update": func(o webhook.Owner, id string) error {
-			return errOf(w.registry.Update(t.Context(), o, id, webhook.Change{Description: new("x")}))
+			return must.Err(w.registry.Update(t.Context(), o, id, webhook.Change{Description: new("x")}))
 		},
 		"Delete": func(o webhook.Owner, id string) error { return w.registry.Delete(t.Context(), o, id) },
 		"RotateSecret": func(o webhook.Owner, id string) error {
-			return errOf(w.registry.RotateSecret(t.Context(), o, id, 0))
+			return must.Err(w.registry.RotateSecret(t.Context(), o, id, 0))
 		},
-		"Test":   func(o webhook.Owner, id string) error { return errOf(w.tester.Test(t.Context(), o, id)) },
-		"Resend": func(o webhook.Owner, id string) error { return errOf(w.log.Resend(t.Context(), o, id, d)) },
+		"Test":   func(o webhook.Owner, id string) error { return must.Err(w.tester.Test(t.Context(), o, id)) },
+		"Resend": func(o webhook.Owner, id string) error { return must.Err(w.log.Resend(t.Context(), o, id, d)) },
 		"Deliveries": func(o webhook.Owner, id string) error {
-			err := errOf(w.log.Deliveries(t.Context(), o, id))
+			err := must.Err(w.log.Deliveries(t.Context(), o, id))
 			if id == gone.ID && o == mine && err == nil {
 				return webhook.ErrNotFound // the exception: a deleted endpoint's log stays readable
 			}
@@ -197,7 +194,7 @@ func TestTestPostsOnce(t *testing.T) {
 	w.took = 20 * time.Millisecond
 	a, err := w.tester.Test(t.Context(), mine, e.ID)
 	want := webhook.Attempt{At: noon, StatusCode: 500, Duration: w.took, Error: "the endpoint answered 500", Response: "oh no"}
-	must(t, err)
+	must.OK(t, err)
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Error(diff)
 	}
@@ -223,9 +220,7 @@ func TestTestPostsOnce(t *testing.T) {
 
 func mint(t *testing.T) webhook.Secret {
 	t.Helper()
-	s, err := webhook.MintSecret(rand.Reader)
-	must(t, err)
-	return s
+	return must.Get(webhook.MintSecret(rand.Reader))(t)
 }
 
 func TestSecretShape(t *testing.T) {
@@ -248,8 +243,7 @@ func TestSecretShape(t *testing.T) {
 func TestNothingPrintsASecret(t *testing.T) {
 	s := mint(t)
 	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
-	encoded, err := json.Marshal(e)
-	must(t, err)
+	encoded := must.Get(json.Marshal(e))(t)
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
@@ -266,8 +260,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 func TestRotation(t *testing.T) {
 	w := newFixture(t)
 	old := w.register(mine, hook)
-	fresh, err := w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour)
-	must(t, err)
+	fresh := must.Get(w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour))(t)
 	signed := func(n int, secrets ...webhook.Secret) {
 		t.Helper()
 		w.mustPublish(w.numbered(n))
@@ -283,8 +276,7 @@ func TestRotation(t *testing.T) {
 	signed(1, old.Secret, fresh.Secret)
 	w.clock = w.now().Add(time.Hour)
 	signed(2, fresh.Secret)
-	at, err := w.registry.RotateSecret(t.Context(), mine, old.ID, 0)
-	must(t, err)
+	at := must.Get(w.registry.RotateSecret(t.Context(), mine, old.ID, 0))(t)
 	signed(3, at.Secret)
 	if !at.PreviousSecret.IsZero() {
 		t.Error("rotating at once keeps the old secret")
@@ -302,10 +294,10 @@ func TestSealed(t *testing.T) {
 	if err := down.AddEndpoint(t.Context(), e, 10); !errors.Is(err, errFault) {
 		t.Errorf("added: %v", err)
 	}
-	if err := errOf(down.SaveEndpoint(t.Context(), e)); !errors.Is(err, errFault) {
+	if err := must.Err(down.SaveEndpoint(t.Context(), e)); !errors.Is(err, errFault) {
 		t.Errorf("saved: %v", err)
 	}
-	must(t, errOf(webhook.Sealed{Store: w.store, Seal: as("x", nil)}.SaveEndpoint(t.Context(), e)))
+	must.Get(webhook.Sealed{Store: w.store, Seal: as("x", nil)}.SaveEndpoint(t.Context(), e))(t)
 	for _, test := range []struct {
 		open func(context.Context, string, []byte) ([]byte, error)
 		want string // in the error

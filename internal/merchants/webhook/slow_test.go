@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // slow publishes n events to an endpoint at hook that answers each post after took, and
@@ -89,8 +90,8 @@ func TestPutOff(t *testing.T) {
 			if test.first {
 				d.NextAttemptAt = ev.At
 			}
-			must(t, w.store.AddDelivery(t.Context(), d))
-			must(t, w.deliverer.Deliver(t.Context(), d.Ref.String()))
+			must.OK(t, w.store.AddDelivery(t.Context(), d))
+			must.OK(t, w.deliverer.Deliver(t.Context(), d.Ref.String()))
 			if test.want == 0 {
 				w.logged(e, webhook.Exhausted, 0)
 			} else if got := w.logged(e, webhook.Pending, 0).NextAttemptAt.Sub(w.now()); got != test.want {
@@ -113,13 +114,14 @@ func TestAPostFromBeforeTheParking(t *testing.T) {
 		w.mustPublish(w.numbered(9))
 		job, _ := w.pop()
 		nested := false
-		must(t, webhook.NewDeliverer(w.store, w, sending(func(ctx context.Context, url string, h http.Header, b []byte) (webhook.Answer, error) {
+		post := sending(func(ctx context.Context, url string, h http.Header, b []byte) (webhook.Answer, error) {
 			if other, ok := w.pop(); ok && !nested {
 				nested = true
-				must(t, w.deliverer.Deliver(ctx, other))
+				must.OK(t, w.deliverer.Deliver(ctx, other))
 			}
 			return w.Post(ctx, url, h, b)
-		}), w.meter, w.now, half).Deliver(t.Context(), job))
+		})
+		must.OK(t, webhook.NewDeliverer(w.store, w, post, w.meter, w.now, half).Deliver(t.Context(), job))
 		want := w.now().Add(-15*time.Second + time.Minute)
 		if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || !nested || got.Slow != 3 || !got.RetryAt.Equal(want) {
 			t.Errorf("%d: %d slow attempts, next at %v, want %v; %v", status, got.Slow, got.RetryAt, want, err)
@@ -177,12 +179,12 @@ func TestOneProbeAtATime(t *testing.T) {
 		if name == "SaveEndpoint" && !raced {
 			raced = true
 			other, _ := w.pop()
-			must(t, webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(t.Context(), other))
+			must.OK(t, webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(t.Context(), other))
 		}
 		return none
 	}
 	job, _ := w.pop()
-	must(t, w.deliverer.Deliver(t.Context(), job))
+	must.OK(t, w.deliverer.Deliver(t.Context(), job))
 	if !raced || len(w.posts) != 4 {
 		t.Errorf("raced: %v; %d posts", raced, len(w.posts))
 	}

@@ -51,7 +51,6 @@ const testTimeout = 5 * time.Second
 // A hurried sender gives up after testTimeout.
 type hurried struct{ Sender }
 
-// Post implements Sender.
 func (h hurried) Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error) {
 	short, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
 
@@ -137,8 +138,7 @@ func TestBatchRefusals(t *testing.T) {
 func TestBatchesThatArePaid(t *testing.T) {
 	p := newProcess(t, script{})
 	p.unapproved = []token.Address{first}
-	result, err := p.d.Send(t.Context(), batchOf(5, 6))
-	p.Must(err)
+	result := must.Get(p.d.Send(t.Context(), batchOf(5, 6)))(t)
 	paid := result.Payment
 	_, entries, rest, ok := disburser.Parse(paid.Tx.Data)
 	if paid.Wallet != second || paid.Tx.To != fakechain.Batcher || !ok || len(entries) != 2 || payment.MemoID(rest) != paid.ID ||
@@ -151,8 +151,7 @@ func TestBatchesThatArePaid(t *testing.T) {
 	}
 	one := batchOf(7)
 	one.IdempotencyKey = "one"
-	result, err = p.d.Send(t.Context(), one)
-	p.Must(err)
+	result = must.Get(p.d.Send(t.Context(), one))(t)
 	if paid := result.Payment; paid.Wallet != first || paid.Tx.To != paid.Token.Contract || paid.To != (token.Address{0x10}) ||
 		len(paid.Entries) != 1 {
 		t.Errorf("a batch of one is paid by %+v", paid)

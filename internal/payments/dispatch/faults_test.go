@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -566,10 +567,9 @@ func TestGaps(t *testing.T) {
 	for call, want := range map[string]int{"": 3, "PendingTxs#1": 1} {
 		p := newProcess(t, breaks("Send#1", call))
 		p.keys = p.keys[:1]
-		_, err := p.pay()
-		p.Must(err)
+		must.Get(p.pay())(t)
 		p.reply = chain.Gap
-		_, err = p.send("next")
+		_, err := p.send("next")
 		if err != nil || len(p.sent) != want {
 			t.Errorf("%q breaks: %v, sent %q", call, err, p.sent)
 		}
@@ -584,8 +584,7 @@ func TestGaps(t *testing.T) {
 func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
 	p.poor = first
-	_, err := p.send("the process is cold")
-	p.Must(err)
+	must.Get(p.send("the process is cold"))(t)
 	before := p.Times["Estimate"]
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Times["Estimate"] != before+1 {
 		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.Calls)
@@ -605,8 +604,7 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 	for _, mined := range []uint64{0, 1} {
 		p := start(t, earlier.Tables, script{})
 		p.mined = mined
-		_, err := p.send(fmt.Sprint("cold ", mined))
-		p.Must(err)
+		must.Get(p.send(fmt.Sprint("cold ", mined)))(t)
 		p.Must(p.Tables.RaiseCeiling(t.Context(), walletOf(first), 9))
 		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.Times["Wallet"] != 2 ||
 			p.Did("Reassign#1") {
@@ -619,8 +617,7 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	earlier := newProcess(t, script{})
 	earlier.keys = earlier.keys[:1]
-	_, err := earlier.pay()
-	earlier.Must(err)
+	must.Get(earlier.pay())(t)
 	for calls, want := range map[string]error{"Wallet#1 Wallet#2": porttest.ErrBroken, "Account#1 Account#2": porttest.ErrBroken,
 		"Wallet#2 Wallet#4": porttest.ErrBroken, "": wallet.ErrBehind} {
 		p := start(t, earlier.Tables, breaks(strings.Fields(calls)...))

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -58,10 +59,7 @@ func TestUnusableSettings(t *testing.T) {
 			p := newProcess(t, script{})
 			var log bytes.Buffer
 			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
-			paid, err := p.pay()
-			if err != nil {
-				t.Fatal(err)
-			}
+			paid := must.Get(p.pay())(t)
 			test.spoil(p)
 			p.Pass(settings.MaxAge)
 			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.Did("Create#2") {
@@ -113,12 +111,11 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
 		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
 	}
-	paid, err := p.pay()
-	p.Must(err)
+	paid := must.Get(p.pay())(t)
 	other := asked
 	other.IdempotencyKey = "left"
 	p.Script = breaks("Reserve#2", "Payment#1", "Payment#2")
-	_, err = p.d.Send(t.Context(), other)
+	_, err := p.d.Send(t.Context(), other)
 	if !errors.Is(err, dispatch.ErrInProgress) {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
 
@@ -233,8 +234,7 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 	p := newProcess(t, script{})
 	p.keys = p.keys[:1]
 	p.set(func(s *settings.Settings) { s.MerchantShare = 25 * 1 })
-	_, err := p.send("first")
-	p.Must(err)
+	must.Get(p.send("first"))(t)
 	for n, step := range []struct {
 		after time.Duration
 		asks  bool
@@ -255,8 +255,7 @@ func TestADuplicateWaits(t *testing.T) {
 	}
 	reserve := func(p *process) error {
 		stored := p.stored()
-		_, err := p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now()))
-		return err
+		return must.Err(p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now())))
 	}
 	for name, test := range map[string]struct {
 		meanwhile func(p *process) error

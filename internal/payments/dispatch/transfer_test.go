@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -82,8 +83,7 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
 	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
-	ether, err := p.d.Offer(t.Context(), all)
-	p.Must(err)
+	ether := must.Get(p.d.Offer(t.Context(), all))(t)
 	fee := ether.Tx
 	fee.Value = token.Amount{}
 	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); ether.Amount != want || ether.Metadata["amount"] != "all" {
@@ -105,8 +105,7 @@ func TestTwoOperators(t *testing.T) {
 		faster := move
 		faster.Amount = token.Units(amount)
 		p := newProcess(t, script{"Create#1": func(p *process) error {
-			_, err := start(t, p.Tables, script{}).d.Move(t.Context(), faster)
-			return err
+			return must.Err(start(t, p.Tables, script{}).d.Move(t.Context(), faster))
 		}})
 		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, want) || p.nonces() != 1 || p.Did("Charge#1") {
 			t.Errorf("after one of %d: %v, %d nonces, after %v", amount, err, p.nonces(), p.Calls)

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -32,8 +33,7 @@ func TestTurnstile(t *testing.T) {
 	now, ids, depth := time.Unix(1_000_000, 0), 'a', 0
 	var turns dispatch.Turnstile
 	ask := func(merchant string) error {
-		_, err := turns.Send(t.Context(), payment.Request{Merchant: merchant})
-		return err
+		return must.Err(turns.Send(t.Context(), payment.Request{Merchant: merchant}))
 	}
 	busy := func(want bool, merchant string) {
 		t.Helper()

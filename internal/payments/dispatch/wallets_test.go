@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -193,10 +194,8 @@ func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 	for n := range 500 {
 		a := token.Address{3, byte(n >> 8), byte(n)}
 		keys = append(keys, a)
-		if err := tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000),
-			Gas: token.Units(1 << 60)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000),
+			Gas: token.Units(1 << 60)}))
 	}
 	return tables, keys
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestWorstCaseIsKept: transfers are executed within what one to a stranger needs. One
@@ -55,8 +56,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		}
 		r := asked
 		r.IdempotencyKey, r.To = fmt.Sprint(i), step.to
-		result, err := p.d.Send(t.Context(), r)
-		p.Must(err)
+		result := must.Get(p.d.Send(t.Context(), r))(t)
 		slices.Sort(p.executed)
 		if !slices.Equal(p.executed, step.want) || result.Payment.Tx.Gas != chain.GasLimit(step.gas) {
 			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, result.Payment.Tx.Gas, step.want, chain.GasLimit(step.gas))

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var _ wallet.Signer = keyring.Key{}
@@ -28,16 +29,12 @@ const keyHex = "0x46464646464646464646464646464646464646464646464646464646464646
 
 func mustKey(t *testing.T, s string) keyring.Key {
 	t.Helper()
-	key, err := keyring.ParseKey(s)
-	check(t, err)
-	return key
+	return must.Get(keyring.ParseKey(s))(t)
 }
 
 func mustAddress(t *testing.T, s string) token.Address {
 	t.Helper()
-	a, err := token.ParseAddress(s)
-	check(t, err)
-	return a
+	return must.Get(token.ParseAddress(s))(t)
 }
 
 // oneUSDC is a transfer of it on Base Sepolia.
@@ -55,8 +52,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 	if got, want := key.Address().String(), "0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F"; got != want {
 		t.Fatalf("address %s, want %s", got, want)
 	}
-	huge, err := token.AmountFromBytes(append([]byte{1}, make([]byte, 25)...))
-	check(t, err)
+	huge := must.Get(token.AmountFromBytes(append([]byte{1}, make([]byte, 25)...)))(t)
 	for _, row := range []struct {
 		name      string
 		tx        chain.Tx
@@ -79,8 +75,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			signed, err := key.Sign(context.Background(), row.tx, row.nonce)
-			check(t, err)
+			signed := must.Get(key.Sign(context.Background(), row.tx, row.nonce))(t)
 			if signed.Nonce != row.nonce {
 				t.Errorf("nonce %d, want %d", signed.Nonce, row.nonce)
 			}
@@ -99,8 +94,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		seed := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")
 		seed[0] &= 0x7f // below the order of the curve
 		seed[31] |= 1   // and not zero
-		key, err := keyring.Generate(bytes.NewReader(seed))
-		check(t, err)
+		key := must.Get(keyring.Generate(bytes.NewReader(seed)))(t)
 		feeCap := amount(t, "cap")
 		tip := amount(t, "tip")
 		if feeCap.Less(tip) {
@@ -116,8 +110,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		}
 		nonce := rapid.Uint64Max(1<<64-2).Draw(t, "nonce")
 
-		signed, err := key.Sign(context.Background(), tx, nonce)
-		check(t, err)
+		signed := must.Get(key.Sign(context.Background(), tx, nonce))(t)
 		theirs, from := signByGeth(t, seed, tx, nonce)
 		if diff := cmp.Diff(theirs, signed); diff != "" || key.Address() != from {
 			t.Fatalf("from %v, not %v (-go-ethereum +signed):\n%s", key.Address(), from, diff)
@@ -128,17 +121,14 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 // signByGeth signs with go-ethereum's own curve, which is C code where cgo is on,
 // and returns the account too.
 func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) (chain.Signed, token.Address) {
-	private, err := crypto.ToECDSA(key)
-	check(t, err)
+	private := must.Get(crypto.ToECDSA(key))(t)
 	tip, feeCap, value := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32(), tx.Value.Bytes32()
 	to, id := common.Address(tx.To), new(big.Int).SetUint64(tx.ChainID)
-	signed, err := types.SignNewTx(private, types.NewLondonSigner(id), &types.DynamicFeeTx{
+	signed := must.Get(types.SignNewTx(private, types.NewLondonSigner(id), &types.DynamicFeeTx{
 		ChainID: id, Nonce: nonce, GasTipCap: new(big.Int).SetBytes(tip[:]), GasFeeCap: new(big.Int).SetBytes(feeCap[:]),
 		Gas: tx.Gas, To: &to, Value: new(big.Int).SetBytes(value[:]), Data: tx.Data,
-	})
-	check(t, err)
-	raw, err := signed.MarshalBinary()
-	check(t, err)
+	}))(t)
+	raw := must.Get(signed.MarshalBinary())(t)
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(signed.Hash()), Raw: raw}, token.Address(crypto.PubkeyToAddress(private.PublicKey))
 }
 
@@ -150,9 +140,7 @@ func data(t *rapid.T) []byte {
 }
 
 func amount(t *rapid.T, label string) token.Amount {
-	a, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, label))
-	check(t, err)
-	return a
+	return must.Get(token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, label)))(t)
 }
 
 func TestRefusesToSignWhatNoNodeTakes(t *testing.T) {
@@ -214,16 +202,5 @@ func TestGeneratesFromTheBytesGiven(t *testing.T) {
 	}
 	if _, err := keyring.Generate(strings.NewReader("too short")); err == nil {
 		t.Error("Generate made a key of 9 bytes")
-	}
-}
-
-// check ends the test if err is not nil.
-func check(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var _ wallet.Signer = (*keyring.Remote)(nil)
@@ -38,9 +39,7 @@ func noopOf(a token.Address) chain.Tx {
 
 func mustHex(t *testing.T, s string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(s)
-	check(t, err)
-	return b
+	return must.Get(hex.DecodeString(s))(t)
 }
 
 // senderOf returns the account whose signature a raw transaction has, as go-ethereum
@@ -59,20 +58,19 @@ func senderOf(raw []byte) (token.Address, error) {
 // first two have a high s, the next two a low one.
 func TestSignsByRecordedSignatures(t *testing.T) {
 	address, err := keyring.AddressOf(mustHex(t, "3056301006072a8648ce3d020106052b8104000a0342000411484f1a0c45f0f07f27a5f6758208b3ffaf9fb386d6206ad7f54be3521dd466fed835ebfbb0a6c8eb5796e866c0673ed74df7473c22e7da58c6b18b87e6aba2"))
-	check(t, err)
+	must.OK(t, err)
 	for _, der := range []string{
 		"30450220075a75d8f4f3bff004656a96df6da2d211c68e23d6ac9d7e90f345103a1613f5022100f3ab0995f4421a0fe4df510ee509667db4a2f63959dfe32549fe05dc8749dd72",
 		"3046022100f7fab9e06705846f988d3b7fe5508d348dd815dda99dfbe491f1fb41b6a4b041022100f907b862a4e014bbfcdaf5a4c2908f77ff25b86b81fd732013e17fb53f7abcbe",
 		"304402201787a9bcfbfb17ccdd18aaf3fbe04b1c4219bf810314e96a1a967665f097abf1022022b64c3eb92dbe25b6c23d72826a87139bb20a8e6b714c371773da696142af95",
 		"30450221009c7513cba682b29168835144d122e44939ca636486d4e8301e2d025d3ef0c95f022000c5e6c208c8ee0de54d1f4c3c7adc2fb7d1cdfd1723ae17aeb0c625bb1ddf0e",
 	} {
-		signed, err := service(func(digest []byte) ([]byte, error) {
+		signed := must.Get(service(func(digest []byte) ([]byte, error) {
 			if hex.EncodeToString(digest) != "92fcf9c1cebf728e27d2b8480f54473ec0a969aed6e65d7d56a886520064237d" {
 				t.Errorf("asked for a signature of %x", digest)
 			}
 			return mustHex(t, der), nil
-		}).remote(address).Sign(t.Context(), oneUSDC(t), 7)
-		check(t, err)
+		}).remote(address).Sign(t.Context(), oneUSDC(t), 7))(t)
 		if from, err := senderOf(signed.Raw); from != address || err != nil || signed.Nonce != 7 {
 			t.Errorf("signed by %s, not %s: %v", from, address, err)
 		}
@@ -86,8 +84,7 @@ func TestEverySignatureIsOfTheWallet(t *testing.T) {
 		seed := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")
 		seed[0] &= 0x7f
 		seed[31] |= 1
-		own, err := keyring.Generate(bytes.NewReader(seed))
-		check(t, err)
+		own := must.Get(keyring.Generate(bytes.NewReader(seed)))(t)
 		high := rapid.Bool().Draw(t, "high s")
 		by := service(func(digest []byte) ([]byte, error) {
 			signature := ecdsa.Sign(secp256k1.PrivKeyFromBytes(seed), digest)
@@ -98,8 +95,7 @@ func TestEverySignatureIsOfTheWallet(t *testing.T) {
 			return signature.Serialize(), nil
 		})
 		nonce := rapid.Uint64Max(1<<64-2).Draw(t, "nonce")
-		signed, err := by.remote(own.Address()).Sign(t.Context(), noopOf(own.Address()), nonce)
-		check(t, err)
+		signed := must.Get(by.remote(own.Address()).Sign(t.Context(), noopOf(own.Address()), nonce))(t)
 		if from, err := senderOf(signed.Raw); err != nil || from != own.Address() {
 			t.Fatalf("signed by %s, not %s: %v", from, own.Address(), err)
 		}

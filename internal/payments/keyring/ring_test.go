@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 const otherHex = "0x0101010101010101010101010101010101010101010101010101010101010101"
@@ -45,8 +46,7 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 		key.Address(): entry(keyHex), other.Address(): entry(otherHex), swapped: entry(keyHex), broken: "{",
 	})
 	tx := chain.Noop(1, key.Address(), chain.Fees{Cap: token.Units(9)})
-	want, err := key.Sign(context.Background(), tx, 3)
-	check(t, err)
+	want := must.Get(key.Sign(context.Background(), tx, 3))(t)
 	var all sync.WaitGroup
 	for range 16 { // from many goroutines
 		all.Go(func() {

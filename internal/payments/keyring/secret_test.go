@@ -13,14 +13,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // secretHex has no run of digits that anything else here prints.
 const secretHex = "0xa1b2c3d4e5f60718293a4b5c6d7e8f90fedcba98765432100123456789abcdef"
 
 func TestEncodesWhatItDecodes(t *testing.T) {
-	key, err := keyring.Decode([]byte(entry(keyHex)))
-	check(t, err)
+	key := must.Get(keyring.Decode([]byte(entry(keyHex))))(t)
 	if got := string(keyring.Encode(key)); got != entry(keyHex) {
 		t.Errorf("Encode = %s, want %s", got, entry(keyHex))
 	}
@@ -56,8 +56,7 @@ func TestRefusesUnusableSecrets(t *testing.T) {
 func TestPrintsNoKeyMaterial(t *testing.T) {
 	key := mustKey(t, secretHex)
 	ring, _ := ring(map[token.Address]string{key.Address(): entry(secretHex)})
-	signer, err := ring.Signer(t.Context(), registered(key.Address()))
-	check(t, err)
+	signer := must.Get(ring.Signer(t.Context(), registered(key.Address())))(t)
 	hidden := struct{ inner any }{key} // fmt calls no methods on unexported fields
 	deep := struct{ ring *keyring.Ring }{ring}
 	values := map[string]any{
@@ -77,7 +76,7 @@ func TestPrintsNoKeyMaterial(t *testing.T) {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
 		assertNoSecret(t, name+" in a log", log.String())
 	}
-	_, err = key.Sign(context.Background(), chain.Tx{ChainID: 1, To: key.Address()}, 0)
+	_, err := key.Sign(context.Background(), chain.Tx{ChainID: 1, To: key.Address()}, 0)
 	assertNoSecret(t, "a refusal to sign", fmt.Sprintf("%v %#v", err, err))
 }
 

@@ -26,15 +26,6 @@ const CallKey = "call"
 // Ether is what an operator's transfer of ether moves, in wei. It has no contract.
 var Ether = token.Token{Symbol: "ETH", Decimals: 18}
 
-// Limits of a request (shared with openapi.yaml). Lengths are in code points.
-const (
-	MaxEntries       = 100 // of a batch
-	MaxReference     = 128
-	MaxMetadata      = 20 // pairs
-	MaxMetadataName  = 40
-	MaxMetadataValue = 500
-)
-
 // An Entry is one output of a batch.
 type Entry struct {
 	To        token.Address

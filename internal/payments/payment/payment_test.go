@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var (
@@ -102,14 +103,10 @@ func TestMoves(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
 	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// A second run bumps what it read before: neither may see the other's.
 	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []chain.Hash{{1}, {2}}; !slices.Equal(first.Hashes(), want) {
 		t.Errorf("hashes %v, want %v", first.Hashes(), want)
 	}
@@ -206,10 +203,7 @@ func TestPublic(t *testing.T) {
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
 		`"onchain_tx_hash":null,"block_number":null,"network_fee":null,"failure":null,"payments":null,"version":1,"mode":"test",` +
 		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z"}`
-	got, err := json.Marshal(in(t, payment.Committed).Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(json.Marshal(in(t, payment.Committed).Public()))(t)
 	if diff := cmp.Diff(pending, string(got)); diff != "" {
 		t.Errorf("a committed payment (-want +got):\n%s", diff)
 	}
@@ -244,9 +238,7 @@ func TestEvent(t *testing.T) {
 		ID, Type, Timestamp string
 		Data                map[string]any
 	}
-	if err := json.Unmarshal(p.Event.Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(p.Event.Body, &body))
 	if body.ID != p.Event.ID || body.Type != p.Event.Type || body.Timestamp != "2026-01-02T03:04:05.678Z" {
 		t.Errorf("body %s", p.Event.Body)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -36,9 +38,7 @@ func TestDiagram(t *testing.T) {
 
 	const file = "../../../docs/payment-states.md"
 	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(b.String()), 0o666))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
 		t.Errorf("%s is out of date; run go test ./internal/payments/payment -update (%v)", file, err)

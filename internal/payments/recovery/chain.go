@@ -9,7 +9,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// findNodes finds the nodes that this run queries.
 func (r *run) findNodes(ctx context.Context) (err error) {
 	if r.nodes, err = r.Nodes.Nodes(ctx); err != nil {
 		return fmt.Errorf("finding nodes: %w", err)

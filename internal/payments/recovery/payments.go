@@ -26,7 +26,6 @@ func (r *run) findSources(ctx context.Context) error {
 	return nil
 }
 
-// wallets returns the addresses of the wallets.
 func (r *run) wallets() (all []token.Address) {
 	for _, id := range r.ids {
 		all = append(all, id.Address)

@@ -281,7 +281,6 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.
 	}
 }
 
-// sign signs tx with the wallet's key.
 func (p *pass) sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -35,8 +36,7 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		}, []string{"0", "2", "0", "2"}},
 		{"another run claims it", nothing, func(w *world) {
 			w.Script["Claim#3"] = func(w *world) error {
-				_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(second))
-				return err
+				return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(second)))
 			}
 		}, []string{"0", "2", "2", "0"}},
 		{"a re-organisation", nothing, func(w *world) { w.mined = 1 }, []string{"0", "2", "2", "0", "1"}},

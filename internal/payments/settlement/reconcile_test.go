@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // topUp has the tables know less of the wallet than its node, and a merchant that has nothing
@@ -31,12 +32,10 @@ func TestReconciling(t *testing.T) {
 	for n, merchant := range []string{"mer_1", "mer_2", "mer_2", "mer_3", payment.Operator} {
 		w.Script[fmt.Sprint("Reconcile#", n+1)] = func(w *world) error {
 			p := w.prepareFor(merchant, fmt.Sprint(n), 0)
-			_, err := w.Tables.Reserve(w.T.Context(), store.NeedOf(p, w.Now()))
-			return err
+			return must.Err(w.Tables.Reserve(w.T.Context(), store.NeedOf(p, w.Now())))
 		}
 	}
-	got, err := w.round()
-	w.Must(err)
+	got := must.Get(w.round())(t)
 	record, want := w.record(), settlement.Funds{Address: payer, Balance: funds.Balance.Sub(token.Units(600)),
 		Gas: funds.Gas.Sub(token.Units(6 * 210)), Gap: 6}
 	if record.Balance != want.Balance || record.Gas != want.Gas || !w.Did("Reconcile#6") || w.Times["Payment"] != 1+2+3+4+5 {
@@ -49,7 +48,7 @@ func TestReconciling(t *testing.T) {
 	if !slices.Equal(got.Wallets, []settlement.Funds{before}) {
 		t.Errorf("reported funds %v, want %v", got.Wallets, before)
 	}
-	got, err = w.round()
+	got, err := w.round()
 	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.Did("Reconcile#7") || w.Did("RaiseCeiling#1") ||
 		w.Did("LowerCeiling#1") {
 		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.Calls)
@@ -74,8 +73,7 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 		p = w.unreleased(p, 0)
 		w.Must(w.Tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))
 	}
-	_, err := w.round()
-	w.Must(err)
+	must.Get(w.round())(t)
 	if n := len(w.record().PerMerchant); n != wallet.MaxInFlight {
 		t.Errorf("%d merchants are counted, want %d", n, wallet.MaxInFlight)
 	}
@@ -84,8 +82,7 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 // TestIdle: a wallet with nothing to do costs a round these calls, and a later round none.
 func TestIdle(t *testing.T) {
 	w := newWorld(t, script{})
-	_, err := w.round()
-	w.Must(err)
+	must.Get(w.round())(t)
 	slices.Sort(w.Calls)
 	want := []string{"Account#1", "BlockHashes#1", "Compared#1", "Head#1", "Nodes#1", "PendingTxs#1", "Rules#1", "Wallet#1", "Wallets#1"}
 	if diff := cmp.Diff(want, w.Calls); diff != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -393,8 +394,7 @@ func TestFaults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			calm := newWorld(t, script{})
 			test.before(calm)
-			report, err := calm.round()
-			calm.Must(err)
+			report := must.Get(calm.round())(t)
 			calls, want := slices.Clone(calm.Calls), calm.end()
 			for _, call := range calls {
 				op, _, _ := strings.Cut(call, "#")

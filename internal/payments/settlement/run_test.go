@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -30,8 +31,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}
 	taken := func(w *world) error { // by another run, whatever claim there is
-		_, err := w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim))
-		return err
+		return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim)))
 	}
 	for _, test := range []struct {
 		name      string

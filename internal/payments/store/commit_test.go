@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var (
@@ -45,10 +46,7 @@ func (d *desk) Commit(_ context.Context, p payment.Payment) error {
 // TestCommit: an error without a payment means that nothing was written, and
 // one with it that the write may have been done.
 func TestCommit(t *testing.T) {
-	committed, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	committed := must.Get(prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now))(t)
 	for name, test := range map[string]struct {
 		desk    desk
 		payment payment.Payment
@@ -106,15 +104,10 @@ func TestFill(t *testing.T) {
 // TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
 // own price and gas limit.
 func TestPendingTxOf(t *testing.T) {
-	p, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}},
+	p := must.Get(prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now))(t)
+	p, err := p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}},
 		now.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tx := store.PendingTxOf(p)
 	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
 		tx.Amount != token.Units(9) || tx.Gas != token.Units(360) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {

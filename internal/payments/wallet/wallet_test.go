@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestRefusal has every reason for no reservation, and the order they are judged in.
@@ -88,13 +89,8 @@ func TestPassing(t *testing.T) {
 
 func TestSpendable(t *testing.T) {
 	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := most.Add(token.Units(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	more := must.Get(most.Add(token.Units(1)))(t)
 	for in, want := range map[token.Amount]token.Amount{
 		{}: {}, token.Units(7): token.Units(7), most: most, more: most, token.MaxAmount(): most,
 	} {

@@ -14,27 +14,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestClientReachesOneSharedDatabase(t *testing.T) {
 	if first, second := dynamotest.Start(t), dynamotest.Start(t); first != second {
 		t.Errorf("two databases in one test binary: %s and %s", first, second)
 	}
-	if _, err := dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}); err != nil {
-		t.Error(err)
-	}
+	must.Get(dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}))(t)
 }
 
 func TestClear(t *testing.T) {
 	t.Run("a test", func(t *testing.T) {
 		dynamotest.Clear(t)
-		if _, err := dynamotest.Client(t).CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		must.Get(dynamotest.Client(t).CreateTable(t.Context(), &dynamodb.CreateTableInput{
 			TableName: aws.String("one"), BillingMode: types.BillingModePayPerRequest,
 			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	})
 	if left, err := dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}); err != nil || len(left.TableNames) > 0 {
 		t.Errorf("%v, left are %v", err, left.TableNames)
@@ -52,20 +49,13 @@ func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
 	dynamotest.Start(t) // or this machine has none
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledTestBinaryLeavesNoJava$")
 	child.Env = append(os.Environ(), "DYNAMOTEST_HOLD=1", "REMIT_TEST_DYNAMODB=")
-	output, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(child.StdoutPipe())(t)
+	must.OK(t, child.Start())
 	var address string
 	for lines := bufio.NewScanner(output); address == "" && lines.Scan(); {
 		address, _ = strings.CutPrefix(lines.Text(), "endpoint http://")
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Process.Kill())
 	_ = child.Wait()
 	if address == "" {
 		t.Fatal("the child never said where its database listens")

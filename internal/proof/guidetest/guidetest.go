@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -30,10 +31,7 @@ func Blocks(t testing.TB, root string) (all []Block) {
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md"} {
 		pages, _ := fs.Glob(os.DirFS(root), pattern) // its error is of the pattern alone
 		for _, page := range pages {
-			text, err := os.ReadFile(root + "/" + page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(root + "/" + page))(t)
 			for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
 				all = append(all, Block{Page: page, Text: m[1]})
 			}

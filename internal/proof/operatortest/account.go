@@ -24,6 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -40,9 +41,7 @@ func NewAccount(t *testing.T) *Account {
 	dynamotest.Clear(t)
 	tables := dynamo.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"],
 		Webhooks: outputs["WebhooksTableName"]}
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
 	a := &Account{T: t, Cloud: &Cloud{Secrets: map[string]string{}, Made: time.Now(), Parameters: map[string]string{}}}
 	server := httptest.NewServer(a.Cloud)
 	t.Cleanup(server.Close)
@@ -63,13 +62,8 @@ func (a *Account) Remit(line string) (string, error) {
 	ctx := change.Recorded(a.Context(), args, change.Ask)
 	var out strings.Builder
 	parser, err := kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
-	if err != nil {
-		a.Fatal(err)
-	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must.OK(a, err)
+	parsed := must.Get(parser.Parse(args))(a)
 	err = parsed.Run()
 	a.Printed += fmt.Sprintln(out.String(), err)
 	return out.String(), err
@@ -97,9 +91,7 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	t.Helper()
 	tables, stored := memory.NewPayments(), settings.Default()
 	stored.BatchContract = disburser.Address()
-	if err := tables.SetSettings(t.Context(), stored); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tables.SetSettings(t.Context(), stored))
 	return &deployed.Local{Nodes: nodes, Config: config,
 		Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},
 		Keyed:  func() []token.Address { return nil }}

@@ -22,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -53,17 +54,15 @@ func NewLedger(t *testing.T) *Ledger {
 	now := Nine
 	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
 	l := &Ledger{T: t, Chain: c, Nonces: map[token.Address]uint64{}}
-	l.Must(err)
-	t.Cleanup(func() { l.Must(c.Close()) })
-	l.Node, err = ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
-	l.Must(err)
+	must.OK(l, err)
+	t.Cleanup(func() { must.OK(l, c.Close()) })
+	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(l)
 	l.URLs = []string{c.URL()}
 	for _, w := range c.Wallets() {
-		key, err := keyring.ParseKey(w.PrivateKey())
-		l.Must(err)
+		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
 		l.Keys = append(l.Keys, key)
 	}
-	l.Must(c.Blacklist(token.Address{0xbb}))
+	must.OK(l, c.Blacklist(token.Address{0xbb}))
 	l.Pay(0, Payee, 5, true)
 	l.Pay(1, Payee, 6, true)
 	l.Pay(0, token.Address{0xbb}, 7, true) // reverts
@@ -77,22 +76,13 @@ func NewLedger(t *testing.T) *Ledger {
 	return l
 }
 
-// Must ends the test at an error.
-func (l *Ledger) Must(err error) {
-	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
-}
-
 // Mine signs a transaction with a wallet's key and puts it into a block.
 func (l *Ledger) Mine(from int, tx chain.Tx) chain.Signed {
 	l.Helper()
 	key := l.Keys[from]
-	signed, err := key.Sign(context.Background(), tx, l.Nonces[key.Address()])
-	l.Must(err)
+	signed := must.Get(key.Sign(context.Background(), tx, l.Nonces[key.Address()]))(l)
 	l.Nonces[key.Address()]++
-	l.Must(l.Chain.MineExactly(signed.Raw))
+	must.OK(l, l.Chain.MineExactly(signed.Raw))
 	return signed
 }
 
@@ -129,17 +119,14 @@ func (l *Ledger) Move(from, to int, coin token.Token, units uint64) {
 func (l *Ledger) Enter(from int, p payment.Payment, settled bool) {
 	l.Helper()
 	at := p.CreatedAt
-	p, err := p.Commit(l.Mine(from, p.Tx), at)
-	l.Must(err)
+	p = must.Get(p.Commit(l.Mine(from, p.Tx), at))(l)
 	if settled {
-		receipts, err := l.Node.Receipts(l.Context(), p.Hashes())
-		l.Must(err)
+		receipts := must.Get(l.Node.Receipts(l.Context(), p.Hashes()))(l)
 		if receipts[0].Succeeded {
-			p, err = p.Confirm(receipts[0], at)
+			p = must.Get(p.Confirm(receipts[0], at))(l)
 		} else {
-			p, err = p.Fail(payment.ExecutionReverted, receipts[0], at)
+			p = must.Get(p.Fail(payment.ExecutionReverted, receipts[0], at))(l)
 		}
-		l.Must(err)
 	}
 	l.Payments = append(l.Payments, p)
 }
@@ -148,17 +135,15 @@ func (l *Ledger) Enter(from int, p payment.Payment, settled bool) {
 func (l *Ledger) Send(from int, to token.Address, wei int64) chain.Hash {
 	l.Helper()
 	w := l.Chain.Wallets()[from]
-	key, err := crypto.ToECDSA(w.Key[:])
-	l.Must(err)
+	key := must.Get(crypto.ToECDSA(w.Key[:]))(l)
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(int64(l.Chain.ID()))), &types.DynamicFeeTx{
 		ChainID: big.NewInt(int64(l.Chain.ID())), Nonce: l.Nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000,
 		GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
 	})
-	l.Must(err)
-	raw, err := tx.MarshalBinary()
-	l.Must(err)
+	must.OK(l, err)
+	raw := must.Get(tx.MarshalBinary())(l)
 	l.Nonces[w.Address]++
-	l.Must(l.Chain.MineExactly(raw))
+	must.OK(l, l.Chain.MineExactly(raw))
 	return chain.Hash(tx.Hash())
 }
 
@@ -171,7 +156,7 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 		all = change(all)
 	}
 	l.Fill(tables, all)
-	l.Must(tables.SetSettings(l.Context(), settings.Default()))
+	must.OK(l, tables.SetSettings(l.Context(), settings.Default()))
 	return Local(l.Context(), &deployed.Local{
 		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: l.URLs,
 		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
@@ -186,19 +171,19 @@ func (l *Ledger) Fill(tables store.Store, all []payment.Payment) {
 		prepared := p
 		prepared.State, prepared.Attempts = payment.Prepared, nil
 		_, _, err := tables.Create(l.Context(), prepared)
-		l.Must(err)
+		must.OK(l, err)
 		committed := p
 		committed.State = payment.Committed
-		l.Must(tables.Commit(l.Context(), committed))
+		must.OK(l, tables.Commit(l.Context(), committed))
 		if p.State.Final() {
-			l.Must(tables.Finish(l.Context(), p))
+			must.OK(l, tables.Finish(l.Context(), p))
 		}
 	}
 	for _, tx := range l.Noops {
-		l.Must(tables.PutNoop(l.Context(), tx))
+		must.OK(l, tables.PutNoop(l.Context(), tx))
 	}
 	for _, key := range l.Keys {
-		l.Must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(), Address: key.Address()},
+		must.OK(l, tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(), Address: key.Address()},
 			State: wallet.Active, Key: wallet.InSecret}))
 	}
 }

@@ -19,6 +19,22 @@ func order(n int) oracle.Order {
 	return oracle.Order{Key: fmt.Sprintf("key%d", n), To: fakechain.Payee(n), Amount: 1000}
 }
 
+// payFirst has a client pay the first n orders.
+func payFirst(s *simulation.Scenario, client string, n int) {
+	s.T.Helper()
+	for i := range n {
+		s.Pay(client, order(i))
+	}
+}
+
+// areConfirmed fails the scenario unless the payments of the first n orders are confirmed.
+func areConfirmed(s *simulation.Scenario, n int) {
+	s.T.Helper()
+	for i := range n {
+		s.IsState(order(i), payment.Confirmed)
+	}
+}
+
 // codeOf is why a payment failed, "" if it did not.
 func codeOf(p payment.Payment) payment.FailureCode {
 	if p.Failure == nil {

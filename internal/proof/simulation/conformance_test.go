@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -35,11 +36,7 @@ func (d *deployment) final() {
 // stored returns the stored payment of the n-th order.
 func (d *deployment) stored(n int) payment.Payment {
 	d.t.Helper()
-	stored, err := d.store.Payment(context.Background(), order(n).ID())
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return stored
+	return must.Get(d.store.Payment(context.Background(), order(n).ID()))(d.t)
 }
 
 // An ending is all that the two networks must agree on.
@@ -55,10 +52,7 @@ type ending struct {
 func (d *deployment) ending() ending {
 	d.t.Helper()
 	stored := d.stored(0)
-	w, err := d.store.Wallet(context.Background(), wallet.ID{ChainID: d.id, Address: stored.Wallet})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	w := must.Get(d.store.Wallet(context.Background(), wallet.ID{ChainID: d.id, Address: stored.Wallet}))(d.t)
 	return ending{stored.State, codeOf(stored), stored.Onchain == stored.TxHash, len(stored.Attempts) > 1, w.NextNonce, w.Paused != ""}
 }
 
@@ -136,15 +130,10 @@ func TestConformance(t *testing.T) {
 		"a thief uses the nonce": {func(d *deployment) {
 			sent := d.send(order(0))
 			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}, Key: wallet.InSecret})
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			must.OK(d.t, err)
 			tx := sent.Tx
 			tx.Data = chain.TransferData(order(1).To, unit(5))
-			foreign, err := signer.Sign(context.Background(), tx, sent.Nonce)
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			foreign := must.Get(signer.Sign(context.Background(), tx, sent.Nonce))(d.t)
 			d.forget()
 			d.mineExactly(foreign.Raw)
 			d.final()
@@ -178,50 +167,33 @@ func fakeNetwork(*testing.T) network {
 
 func realNetwork(t *testing.T) network {
 	t.Helper()
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
-	ok(err)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
-	ok(err)
-	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
-	ok(err)
-	before, err := c.BaseFee()
-	ok(err)
+	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now}))(t)
+	t.Cleanup(func() { must.OK(t, c.Close()) })
+	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(t)
+	key := must.Get(keyring.ParseKey(c.Wallets()[0].PrivateKey()))(t)
+	before := must.Get(c.BaseFee())(t)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
 		wallets: []token.Address{key.Address()},
 		keys: keyring.New(func(token.Address) keyring.Read {
 			return func(context.Context) (keyring.Key, error) { return key, nil }
 		}),
-		mine:        func() { ok(c.Mine()) },
-		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
-		reorg:       func(depth int) { ok(c.Reorg(depth)) },
+		mine:        func() { must.OK(t, c.Mine()) },
+		mineExactly: func(raw ...[]byte) { must.OK(t, c.MineExactly(raw...)) },
+		reorg:       func(depth int) { must.OK(t, c.Reorg(depth)) },
 		forget:      c.DropPending,
 		feesUp: func() {
-			now, err := c.BaseFee()
-			ok(err)
-			high, err := now.Times(8)
-			ok(err)
-			ok(c.RaiseBaseFee(high))
+			now := must.Get(c.BaseFee())(t)
+			high := must.Get(now.Times(8))(t)
+			must.OK(t, c.RaiseBaseFee(high))
 		},
 		feesDown: func() {
 			for now := token.MaxAmount(); before.Less(now); {
-				ok(c.MineExactly())
-				now, err = c.BaseFee()
-				ok(err)
+				must.OK(t, c.MineExactly())
+				now = must.Get(c.BaseFee())(t)
 			}
 		},
-		blacklist:   func(a token.Address) { ok(c.Blacklist(a)) },
-		returnFalse: func(a token.Address) { ok(c.Behave(a, devnet.ReturnFalse)) },
+		blacklist:   func(a token.Address) { must.OK(t, c.Blacklist(a)) },
+		returnFalse: func(a token.Address) { must.OK(t, c.Behave(a, devnet.ReturnFalse)) },
 	}
 }

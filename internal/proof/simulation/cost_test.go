@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
 
@@ -109,9 +110,7 @@ func TestCostOfWaitingForFinality(t *testing.T) {
 func (d *deployment) receipts() (all int) {
 	for _, call := range d.rpc.all {
 		if n := 0; call.Op == "Receipts" {
-			if _, err := fmt.Sscanf(call.Args, "node0 of %d", &n); err != nil {
-				d.t.Fatal(err)
-			}
+			must.Get(fmt.Sscanf(call.Args, "node0 of %d", &n))(d.t)
 			all += n
 		}
 	}

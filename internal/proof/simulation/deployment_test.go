@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -102,21 +103,14 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 // send pays an order and returns the payment as stored.
 func (d *deployment) send(o oracle.Order) payment.Payment {
 	d.t.Helper()
-	result, err := d.pay.Send(d.t.Context(), o.Request())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	result := must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t)
 	return result.Payment
 }
 
 // round lets one round of check-receipts run.
 func (d *deployment) round() settlement.Report {
 	d.t.Helper()
-	report, err := d.settler.Round(d.t.Context(), "run", true)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return report
+	return must.Get(d.settler.Round(d.t.Context(), "run", true))(d.t)
 }
 
 // silent drops hints and events.

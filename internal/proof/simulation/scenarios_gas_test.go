@@ -104,9 +104,7 @@ func TestMarketStandsStill(t *testing.T) {
 func TestPriceRisesForAll(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
-		for n := range 20 {
-			s.Pay("client", order(n))
-		}
+		payFirst(s, "client", 20)
 		s.Chain.BaseFee, s.Halted = spike, false
 		s.Elapse(4 * time.Minute)
 		for n := range 20 {
@@ -206,9 +204,7 @@ func TestL1FeeIsReserved(t *testing.T) {
 // estimates are too low does, and makes no other node's cheaper.
 func TestTransfersByCall(t *testing.T) {
 	warm := func(s *simulation.Scenario) {
-		for n := range 3 {
-			s.Pay("client", order(n))
-		}
+		payFirst(s, "client", 3)
 	}
 	for name, run := range map[string]func(s *simulation.Scenario){
 		"a dear recipient": func(s *simulation.Scenario) {

@@ -19,9 +19,7 @@ import (
 func TestNodesForgetTheirPools(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
-		for n := range 3 {
-			s.Pay("client", order(n))
-		}
+		payFirst(s, "client", 3)
 		s.Chain.Each((*fakechain.Node).Forget)
 		s.Elapse(30 * time.Second)
 		s.Halted = false
@@ -183,9 +181,7 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Halted = false
 		s.Elapse(3 * time.Minute)
 		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
-		if s.Record(0).Paused == "" {
-			s.T.Error("the wallet goes on although a thief has its key")
-		}
+		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
 		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
 	})
 }
@@ -425,9 +421,7 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		s.Begin("client", 0, order(0), "Commit", scheduler.Freeze)
 		s.Chain.TakeGas(fakechain.Wallet(0))
 		s.After(3*time.Minute, order(0), payment.Committed)
-		if s.Record(0).Paused == "" {
-			s.T.Error("the wallet is not paused")
-		}
+		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
 		committed := s.Payment(order(0)).TxHash
 		s.Chain.Fund(fakechain.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
 		s.Elapse(4 * time.Minute)

@@ -45,9 +45,7 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 		s.Is("the new wallet pays", p.Wallet, fakechain.Wallet(1))
 		s.Halted = false
 		s.Elapse(4 * time.Minute)
-		for n := range 3 {
-			s.IsState(order(n), payment.Confirmed)
-		}
+		areConfirmed(s, 3)
 		s.Is("the old wallet paid", s.Payment(order(1)).Wallet, fakechain.Wallet(0))
 	})
 }
@@ -83,9 +81,7 @@ func TestWalletBlockedByTheToken(t *testing.T) {
 		s.Is("its window is full", s.Ask("client", order(4)).Refused(), true)
 		s.Halted = false
 		s.Elapse(6 * time.Minute)
-		for n := range 4 {
-			s.IsState(order(n), payment.Confirmed)
-		}
+		areConfirmed(s, 4)
 		s.Pay("client", order(4))
 		s.Is("paused", s.Record(0).Paused, "blocked: the token pays nobody from it")
 		s.Chain.Blocked[fakechain.Wallet(0)] = false
@@ -207,9 +203,7 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 			s.Idle = false
 			s.Elapse(5 * time.Minute)
 			s.Is("later", s.Ask("again2", order(1)).Refused(), true)
-			if s.Record(0).Paused == "" {
-				s.T.Error("the wallet is not paused")
-			}
+			s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
 		})
 	}
 }
@@ -316,9 +310,7 @@ func TestCorruptItem(t *testing.T) {
 		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pending = true
 			s.Halted = true
-			for n := range 3 {
-				s.Pay("client", order(n))
-			}
+			payFirst(s, "client", 3)
 			damage(s.Store, s.Payment(order(1)))
 			s.Halted = false
 			s.After(4*time.Minute, order(0), payment.Confirmed)
@@ -365,9 +357,7 @@ func TestDamagedWallet(t *testing.T) {
 			s.Idle = false
 			s.Elapse(4 * time.Minute)
 			counted := 0
-			for n := range 8 {
-				s.IsState(order(n), payment.Confirmed)
-			}
+			areConfirmed(s, 8)
 			for _, r := range s.Reports() {
 				counted += r.Unreadable
 			}
@@ -416,9 +406,7 @@ func TestTablesAreBoundBeforeAPayment(t *testing.T) {
 func TestWindowIsLowered(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Window: 4}, func(s *simulation.Scenario) {
 		s.Idle = true
-		for n := range 4 {
-			s.Pay("client", order(n))
-		}
+		payFirst(s, "client", 4)
 		s.Elapse(13 * time.Second) // a block
 		s.Halted = true
 		late := s.Begin("late", 1, order(4), "RaiseCeiling", scheduler.Freeze)

@@ -157,9 +157,7 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 	for _, before := range []string{"before a payment", "instead of a payment"} {
 		perform(t, before, simulation.Setup{Window: 8}, func(s *simulation.Scenario) {
 			s.Idle = true
-			for n := range 3 {
-				s.Pay("mined", order(n))
-			}
+			payFirst(s, "mined", 3)
 			s.Elapse(15 * time.Second)
 			s.Lose(memory.NewPayments())
 			s.StartRecovery()

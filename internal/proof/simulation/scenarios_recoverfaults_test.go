@@ -97,9 +97,7 @@ func (d *disturbance) perform(t *testing.T) (tables string) {
 		s.Elapse(4 * time.Minute)
 		s.Begin("killed", 0, order(0), "Reserve", scheduler.KillAfter)
 		image := s.Store.Image()
-		for n := range 3 {
-			s.Pay("lost", order(n))
-		}
+		payFirst(s, "lost", 3)
 		s.Elapse(4 * time.Minute)
 		prepared(s, image, s.Payment(order(2)), func(p *payment.Payment) { p.Amount = unit(7) })
 		s.Forget(image)
@@ -382,9 +380,7 @@ func TestPreparedOtherwise(t *testing.T) {
 func TestRecoveryFromNodesFarApart(t *testing.T) {
 	for behind, far := range map[int]bool{4: false, 5: true} {
 		perform(t, fmt.Sprint(behind), simulation.Setup{Spare: 4}, func(s *simulation.Scenario) {
-			for n := range behind {
-				s.Pay("mined", order(n))
-			}
+			payFirst(s, "mined", behind)
 			s.Elapse(4 * time.Minute)
 			s.Chain.Nodes[1].Lag = 1_000
 			s.Chain.Nodes[1].Follow()

@@ -44,9 +44,7 @@ func TestTestnetReset(t *testing.T) {
 			s.Elapse(3 * time.Minute)
 			s.Pay("again", order(3))
 			s.Elapse(3 * time.Minute)
-			for n := range 4 {
-				s.IsState(order(n), payment.Confirmed)
-			}
+			areConfirmed(s, 4)
 		})
 	}
 }

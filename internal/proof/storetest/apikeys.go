@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A Keeper is a whole store of API keys.
@@ -43,8 +44,7 @@ func (c keyCheck) fresh() apikey.Key {
 
 func (c keyCheck) key(merchantID string, at time.Time) apikey.Key {
 	c.Helper()
-	s, err := apikey.Mint(rand.Reader, apikey.Test)
-	c.ok("minting a key", err)
+	s := must.Get(apikey.Mint(rand.Reader, apikey.Test))(c)
 	return apikey.Key{
 		Hash: s.Hash(), ID: s.ID(), MerchantID: merchantID, MerchantName: "Crème & Søn 🧁",
 		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: at,
@@ -76,8 +76,7 @@ func (c keyCheck) replace(old apikey.Key, at time.Time, next apikey.Key) {
 func (c keyCheck) holds(want ...apikey.Key) {
 	c.Helper()
 	for _, k := range want {
-		got, err := c.Find(c.Context(), k.Hash)
-		c.ok("finding "+k.ID, err)
+		got := must.Get(c.Find(c.Context(), k.Hash))(c)
 		c.same("stored key", k, got)
 	}
 }
@@ -86,8 +85,7 @@ func (c keyCheck) holds(want ...apikey.Key) {
 func (c keyCheck) absent(keys ...apikey.Key) {
 	c.Helper()
 	for _, k := range keys {
-		_, err := c.Find(c.Context(), k.Hash)
-		c.refused("finding an absent key", err, apikey.ErrNotFound)
+		c.refused("finding an absent key", must.Err(c.Find(c.Context(), k.Hash)), apikey.ErrNotFound)
 	}
 }
 
@@ -96,15 +94,13 @@ func (c keyCheck) absent(keys ...apikey.Key) {
 func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 	c.Helper()
 	c.eventually("list of "+merchantID, func() string {
-		got, err := c.List(c.Context(), merchantID)
-		c.ok("listing", err)
+		got := must.Get(c.List(c.Context(), merchantID))(c)
 		return cmp.Diff(append([]apikey.Key{}, want...), got, byEquality)
 	})
 	for _, k := range want {
-		got, err := c.Named(c.Context(), merchantID, k.ID)
-		c.ok("looking for "+k.ID, err)
+		got := must.Get(c.Named(c.Context(), merchantID, k.ID))(c)
 		c.same("key of that ID", k, got)
-		_, err = c.Named(c.Context(), "mer_of_nobody", k.ID)
+		_, err := c.Named(c.Context(), "mer_of_nobody", k.ID)
 		c.refused("looking for another merchant's key", err, apikey.ErrNotFound)
 	}
 }
@@ -118,8 +114,7 @@ func Random(seed byte) io.Reader {
 // only returns the merchant's keys out of all.
 func (c keyCheck) only(merchantID string) []apikey.Key {
 	c.Helper()
-	all, err := c.All(c.Context())
-	c.ok("reading all keys", err)
+	all := must.Get(c.All(c.Context()))(c)
 	return slices.DeleteFunc(all, func(k apikey.Key) bool { return k.MerchantID != merchantID })
 }
 
@@ -147,12 +142,10 @@ var keyPromises = []promise[keyCheck]{
 				!errors.Is(err, apikey.ErrTerms) {
 				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
 			}
-			got, err := c.Terms(c.Context(), m)
-			c.ok("reading the terms", err)
+			got := must.Get(c.Terms(c.Context(), m))(c)
 			c.same("terms", step.want, got)
 		}
-		other, err := c.Terms(c.Context(), c.created().MerchantID)
-		c.ok("reading another merchant's", err)
+		other := must.Get(c.Terms(c.Context(), c.created().MerchantID))(c)
 		c.same("another merchant's terms", apikey.Terms{}, other)
 		c.listed(m, c.only(m)...)
 	}},
@@ -181,8 +174,7 @@ var keyPromises = []promise[keyCheck]{
 		c.absent(third)
 		c.ok("issuing a third of three", c.Issue(c.Context(), third, 3))
 		c.holds(first, second, third)
-		_, err := c.Revoke(c.Context(), m, second.Hash, noon)
-		c.ok("revoking", err)
+		must.Get(c.Revoke(c.Context(), m, second.Hash, noon))(c)
 		c.eventually("a place that is free again", func() string {
 			if err := c.Issue(c.Context(), c.key(m, noon.Add(time.Minute)), 3); err != nil {
 				return err.Error()
@@ -197,15 +189,13 @@ var keyPromises = []promise[keyCheck]{
 			return c.Issue(ctx, c.key(first.MerchantID, noon.Add(time.Duration(i)*time.Second)), apikey.MaxLive)
 		})
 		c.eventually("the number of keys", func() string {
-			keys, err := c.List(c.Context(), first.MerchantID)
-			c.ok("listing", err)
+			keys := must.Get(c.List(c.Context(), first.MerchantID))(c)
 			return cmp.Diff(apikey.MaxLive, len(keys))
 		})
 	}},
 	{"storing the same key again changes nothing", func(c keyCheck) {
 		k := c.created()
-		_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
-		c.ok("revoking", err)
+		must.Get(c.Revoke(c.Context(), k.MerchantID, k.Hash, noon))(c)
 		c.create(k)
 		k.RevokedAt = noon
 		c.holds(k)
@@ -297,20 +287,17 @@ var keyPromises = []promise[keyCheck]{
 		k := c.created()
 		k.RevokedAt = noon.Add(time.Second)
 		for _, at := range []time.Duration{time.Second, 0, time.Hour} {
-			got, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at))
-			c.ok("revoking", err)
+			got := must.Get(c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at)))(c)
 			c.same("revoked key", k, got)
 		}
 		c.holds(k)
 	}},
 	{"revoking another merchant's key changes nothing", func(c keyCheck) {
 		k := c.created()
-		_, err := c.Revoke(c.Context(), "mer_other", k.Hash, noon)
-		c.refused("revoking", err, apikey.ErrNotFound)
+		c.refused("revoking", must.Err(c.Revoke(c.Context(), "mer_other", k.Hash, noon)), apikey.ErrNotFound)
 		c.holds(k)
 		missing := c.fresh()
-		_, err = c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)
-		c.refused("revoking", err, apikey.ErrNotFound)
+		c.refused("revoking", must.Err(c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)), apikey.ErrNotFound)
 		c.absent(missing)
 	}},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // bounds are how much a store takes of each list and map that a method of a port takes. A
@@ -89,8 +90,7 @@ var boundPromises = []promise[*check]{
 			if len(p.Attempts) == store.MaxAttempts-1 {
 				one.Raw = make([]byte, store.MaxRaw)
 			}
-			next, err := p.Bump(one, tx, noon)
-			c.ok("bumping", err)
+			next := must.Get(p.Bump(one, tx, noon))(c)
 			c.ok("adding an attempt", c.AddAttempt(c.Context(), next))
 			p = next
 		}
@@ -114,8 +114,7 @@ var boundPromises = []promise[*check]{
 		}
 		c.ok("storing", c.SetCompared(c.Context(), chainID, want))
 		want.Revision++
-		got, err := c.Compared(c.Context(), chainID)
-		c.ok("reading", err)
+		got := must.Get(c.Compared(c.Context(), chainID))(c)
 		c.same("comparison", want, got)
 		want.Silent["one more"] = noon
 		c.refused("a node more", c.SetCompared(c.Context(), chainID, want), store.ErrTooLarge)
@@ -155,8 +154,7 @@ var boundPromises = []promise[*check]{
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, counts))
 		w.PerMerchant = counts
 		c.holdsWallet(w)
-		_, err := c.Reserve(c.Context(), need(w, "pay_more"))
-		c.refused("a reservation more", err, wallet.ErrCeiling)
+		c.refused("a reservation more", must.Err(c.Reserve(c.Context(), need(w, "pay_more"))), wallet.ErrCeiling)
 
 		w = c.opened()
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, merchants(wallet.MaxInFlight, 1)))
@@ -166,8 +164,7 @@ var boundPromises = []promise[*check]{
 		}{{"mer_more", wallet.ErrShare}, {fmt.Sprintf("mer_%026d", 7), nil}} {
 			n := need(w, "pay_a")
 			n.Merchant, n.Share = row.merchant, 2
-			_, err := c.Reserve(c.Context(), n)
-			c.refused(row.merchant, err, row.want)
+			c.refused(row.merchant, must.Err(c.Reserve(c.Context(), n)), row.want)
 		}
 	}},
 	{"a charge has as many limits as its bound says", func(c *check) {
@@ -235,19 +232,17 @@ var hookBoundPromises = []promise[hookCheck]{
 			c.record(d, i)
 		}
 		d = tried(d, noon, false)
-		_, err := c.Record(c.Context(), d, webhook.MaxAttempts)
-		c.refused("an attempt more", err, webhook.ErrTooLarge)
+		c.refused("an attempt more", must.Err(c.Record(c.Context(), d, webhook.MaxAttempts)), webhook.ErrTooLarge)
 		heavy := deliveryOf(o, "we_1", noon)
 		heavy.Event.Body = make([]byte, webhook.MaxBody+1)
 		c.refused("a byte more of the event", c.AddDelivery(c.Context(), heavy), webhook.ErrTooLarge)
-		_, err = c.Record(c.Context(), ended(heavy, webhook.Cancelled), 0)
+		_, err := c.Record(c.Context(), ended(heavy, webhook.Cancelled), 0)
 		c.refused("the same with its first result", err, webhook.ErrTooLarge)
 		e := c.endpoint(o, noon)
 		e.EventTypes = slices.Repeat([]string{webhook.RecipientCreated}, webhook.MaxEventTypes)
 		c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 1))
 		e.EventTypes = append(e.EventTypes, webhook.KeyCreated)
-		_, err = c.SaveEndpoint(c.Context(), e)
-		c.refused("a type of events more", err, webhook.ErrTooLarge)
+		c.refused("a type of events more", must.Err(c.SaveEndpoint(c.Context(), e)), webhook.ErrTooLarge)
 		c.refused("the same when it is added", c.AddEndpoint(c.Context(), e, 2), webhook.ErrTooLarge)
 	}},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func (c hookCheck) add(ds ...webhook.Delivery) {
@@ -38,8 +39,7 @@ func (c hookCheck) unknown(r webhook.Ref) {
 // record records d over the given number of attempts.
 func (c hookCheck) record(d webhook.Delivery, attempts int) {
 	c.Helper()
-	stored, err := c.Record(c.Context(), d, attempts)
-	c.ok("recording", err)
+	stored := must.Get(c.Record(c.Context(), d, attempts))(c)
 	c.same("answer to a record", d, stored)
 	c.stored(d)
 }
@@ -133,8 +133,7 @@ var deliveryPromises = []promise[hookCheck]{
 		c.add(d)
 		mine := func(i int) webhook.Delivery { return tried(d, noon.Add(time.Duration(i)*time.Second), i%2 == 0) }
 		won := c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
-			_, err := c.Record(ctx, mine(i), 0)
-			return err
+			return must.Err(c.Record(ctx, mine(i), 0))
 		})
 		c.stored(mine(won))
 	}},
@@ -146,13 +145,11 @@ var deliveryPromises = []promise[hookCheck]{
 			c.record(final, 0)
 			late := tried(final, noon.Add(time.Minute), false)
 			for _, late.Status = range []webhook.DeliveryStatus{webhook.Pending, webhook.Exhausted, webhook.Cancelled} {
-				_, err := c.Record(c.Context(), late, 1)
-				c.refused(string(late.Status)+" after "+string(end), err, webhook.ErrConflict)
+				c.refused(string(late.Status)+" after "+string(end), must.Err(c.Record(c.Context(), late, 1)), webhook.ErrConflict)
 			}
 			success := ended(late, webhook.Delivered)
 			if end == webhook.Delivered {
-				_, err := c.Record(c.Context(), success, 1)
-				c.refused("a second success", err, webhook.ErrConflict)
+				c.refused("a second success", must.Err(c.Record(c.Context(), success, 1)), webhook.ErrConflict)
 				c.stored(final)
 				continue
 			}
@@ -177,8 +174,7 @@ var deliveryPromises = []promise[hookCheck]{
 	{"a later attempt of an unknown delivery cannot be recorded", func(c hookCheck) {
 		d := tried(deliveryOf(owner(), "we_1", noon), noon, true)
 		for _, r := range []webhook.Delivery{tried(d, noon, true), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
-			_, err := c.Record(c.Context(), r, 1)
-			c.refused("recording "+string(r.Status), err, webhook.ErrDeliveryNotFound)
+			c.refused("recording "+string(r.Status), must.Err(c.Record(c.Context(), r, 1)), webhook.ErrDeliveryNotFound)
 		}
 		c.unknown(d.Ref)
 	}},
@@ -214,8 +210,7 @@ var deliveryPromises = []promise[hookCheck]{
 			{"between no time", at(1), at(1), 100, []webhook.Delivery{}},
 			{"backwards", at(4), at(1), 100, []webhook.Delivery{}},
 		} {
-			got, err := c.Deliveries(c.Context(), o, "we_1", test.from, test.to, test.limit)
-			c.ok(test.name, err)
+			got := must.Get(c.Deliveries(c.Context(), o, "we_1", test.from, test.to, test.limit))(c)
 			c.same(test.name, test.want, got)
 		}
 	}},
@@ -226,8 +221,7 @@ var deliveryPromises = []promise[hookCheck]{
 func (c hookCheck) due(o webhook.Owner, at time.Time, want ...webhook.Due) {
 	c.Helper()
 	c.eventually("due deliveries", func() string {
-		all, err := c.Due(c.Context(), at, 10_000)
-		c.ok("reading due deliveries", err)
+		all := must.Get(c.Due(c.Context(), at, 10_000))(c)
 		if !slices.IsSortedFunc(all, func(a, b webhook.Due) int { return a.At.Compare(b.At) }) {
 			c.Errorf("due deliveries are not sorted by time: %v", all)
 		}
@@ -266,8 +260,7 @@ var duePromises = []promise[hookCheck]{
 			}
 		}
 		c.eventually("due deliveries", func() string {
-			few, err := c.Due(c.Context(), long.AddDate(1, 0, 0), 3)
-			c.ok("reading due deliveries", err)
+			few := must.Get(c.Due(c.Context(), long.AddDate(1, 0, 0), 3))(c)
 			return cmp.Diff(want, few)
 		})
 	}},

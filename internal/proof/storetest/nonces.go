@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var noncePromises = []promise[*check]{
@@ -32,8 +33,7 @@ var noncePromises = []promise[*check]{
 		})
 		n := need(w, "pay_a")
 		n.Amount = w.Balance
-		got, err := c.Reserve(c.Context(), n)
-		c.ok("reserving", err)
+		got := must.Get(c.Reserve(c.Context(), n))(c)
 		w = after(w, n)
 		c.same("reserved wallet", w, got)
 		c.holdsWallet(w)
@@ -122,8 +122,7 @@ var noncePromises = []promise[*check]{
 			n := need(w, "pay_a")
 			n.At = noon.Add(time.Hour)
 			for _, n.Amount = range []token.Amount{n.Amount, token.MaxAmount()} {
-				got, err := c.Reserve(c.Context(), n)
-				c.ok("reserving again", err)
+				got := must.Get(c.Reserve(c.Context(), n))(c)
 				c.same("wallet of a kept reservation", w, got)
 			}
 			c.holdsWallet(w)
@@ -135,8 +134,7 @@ var noncePromises = []promise[*check]{
 		n.For = ""
 		w = after(w, n)
 		for range 2 {
-			got, err := c.Reserve(c.Context(), n)
-			c.ok("reserving", err)
+			got := must.Get(c.Reserve(c.Context(), n))(c)
 			c.same("wallet", w, got)
 			n.For = "any"
 		}
@@ -149,16 +147,14 @@ var noncePromises = []promise[*check]{
 			c.same("wallet", w, got)
 		}
 		c.ok("pausing", c.Pause(c.Context(), w.ID, "because"))
-		_, err := c.Reserve(c.Context(), n)
-		c.refused("reserving on a paused wallet", err, wallet.ErrPaused)
+		c.refused("reserving on a paused wallet", must.Err(c.Reserve(c.Context(), n)), wallet.ErrPaused)
 		c.ok("releasing", c.Release(c.Context(), "pay_b", noop(w.ID, 6)))
 		c.ok("ending the pause", c.Repause(c.Context(), w.ID, "because", ""))
 		n = need(w, "pay_b")
 		n.For = "another"
 		delete(w.Reservations, "pay_b")
 		w = after(w, n)
-		got, err := c.Reserve(c.Context(), n)
-		c.ok("reserving after the release", err)
+		got := must.Get(c.Reserve(c.Context(), n))(c)
 		c.same("wallet", w, got)
 		c.holdsWallet(w)
 	}},
@@ -230,8 +226,7 @@ var noncePromises = []promise[*check]{
 			{"another request has taken it", func(n *wallet.Need) { n.At = n.At.Add(1) }, 6, func(wallet.Wallet) error { return nil }, false},
 			{"the payment holds none", func(n *wallet.Need) { n.Payment = "pay_c" }, 6, func(wallet.Wallet) error { return nil }, false},
 			{"the next nonce is reserved", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error {
-				_, err := c.Reserve(c.Context(), need(w, "pay_c"))
-				return err
+				return must.Err(c.Reserve(c.Context(), need(w, "pay_c")))
 			}, false},
 			{"the wallet is paused", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") }, false},
 			{"it is an orphan", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error { return c.Orphan(c.Context(), w.ID, "pay_b", 6) }, false},

@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var paymentPromises = []promise[*check]{
@@ -144,8 +145,7 @@ var paymentPromises = []promise[*check]{
 	{"a final payment loses its merchant's words, and nothing else", func(c *check) {
 		p := c.committed(c.create(offer(c.walletID(), noon, c.batch(2))), 4)
 		end := c.confirming(p)
-		bare, err := end.Redacted()
-		c.ok("redacting", err)
+		bare := must.Get(end.Redacted())(c)
 		c.refused("redacting a payment under way", c.Redact(c.Context(), bare), store.ErrChanged)
 		c.holds(p)
 		c.ok("finishing", c.Finish(c.Context(), end))
@@ -184,10 +184,8 @@ var paymentPromises = []promise[*check]{
 		id := c.walletID()
 		p, intact := c.committed(c.created(id), 0), c.committed(c.created(id), 1)
 		c.Spoil(p.ID)
-		_, err := c.Payment(c.Context(), p.ID)
-		c.refused("reading", err, store.ErrUnreadable)
-		_, err = c.PaymentByHash(c.Context(), p.TxHash)
-		c.refused("finding a hash", err, store.ErrUnreadable)
+		c.refused("reading", must.Err(c.Payment(c.Context(), p.ID)), store.ErrUnreadable)
+		c.refused("finding a hash", must.Err(c.PaymentByHash(c.Context(), p.TxHash)), store.ErrUnreadable)
 		_, created, err := c.Create(c.Context(), p)
 		c.refused("creating", err, store.ErrUnreadable)
 		if created {

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var commitPromises = []promise[*check]{
@@ -115,8 +116,7 @@ var commitPromises = []promise[*check]{
 			c.holdsTxOf(p)
 		}
 		fees := chain.Fees{Tip: token.Units(60), Cap: token.Units(1060)}
-		p, err := p.Cancel(signed("no-op", p.Nonce, fees.Tip), chain.Noop(p.Tx.ChainID, p.Wallet, fees), noon)
-		c.ok("cancelling", err)
+		p = must.Get(p.Cancel(signed("no-op", p.Nonce, fees.Tip), chain.Noop(p.Tx.ChainID, p.Wallet, fees), noon))(c)
 		c.ok("adding an attempt that pays nothing", c.AddAttempt(c.Context(), p))
 		c.holds(p)
 		c.leads(p, p.Hashes()...)
@@ -260,8 +260,7 @@ var pendingTxPromises = []promise[*check]{
 		if unreadable != 1 {
 			c.Errorf("unreadable = %d, want 1", unreadable)
 		}
-		_, err = c.PendingTx(c.Context(), id, 8)
-		c.refused("reading the damaged one", err, store.ErrUnreadable)
+		c.refused("reading the damaged one", must.Err(c.PendingTx(c.Context(), id, 8)), store.ErrUnreadable)
 		c.refused("putting a no-op over it", c.PutNoop(c.Context(), noop(id, 8)), store.ErrNonceTaken)
 		c.holds(p)
 	}},

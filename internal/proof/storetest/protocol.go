@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A Protocol is a store under examination, with ways to damage it that no port
@@ -61,8 +62,7 @@ var usdc = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0
 // walletID returns the ID of a new wallet.
 func (c *check) walletID() wallet.ID {
 	id := wallet.ID{ChainID: 84532}
-	_, err := rand.Read(id.Address[:])
-	c.ok("drawing an address", err)
+	must.Get(rand.Read(id.Address[:]))(c)
 	return id
 }
 
@@ -145,9 +145,7 @@ func signed(revision string, nonce uint64, tip token.Amount) chain.Signed {
 // committing returns p committed at nonce, not yet stored.
 func (c *check) committing(p payment.Payment, nonce uint64) payment.Payment {
 	c.Helper()
-	p, err := p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789))
-	c.ok("committing", err)
-	return p
+	return must.Get(p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789)))(c)
 }
 
 // committed returns p committed at nonce and stored.
@@ -164,9 +162,7 @@ func (c *check) bumping(p payment.Payment, tip uint64) payment.Payment {
 	fees := chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}
 	tx := p.Tx
 	tx.Fees, tx.Gas = fees, tx.Gas+tip
-	p, err := p.Bump(signed(p.Revision, p.Nonce, fees.Tip), tx, noon.Add(time.Minute))
-	c.ok("bumping", err)
-	return p
+	return must.Get(p.Bump(signed(p.Revision, p.Nonce, fees.Tip), tx, noon.Add(time.Minute)))(c)
 }
 
 // bumped returns p with one more attempt that is stored.
@@ -181,9 +177,7 @@ func (c *check) bumped(p payment.Payment, tip uint64) payment.Payment {
 func (c *check) confirming(p payment.Payment) payment.Payment {
 	c.Helper()
 	receipt := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: 17}
-	p, err := p.Confirm(receipt, noon.Add(time.Hour))
-	c.ok("confirming", err)
-	return p
+	return must.Get(p.Confirm(receipt, noon.Add(time.Hour)))(c)
 }
 
 // confirmed returns p confirmed and stored.
@@ -197,9 +191,7 @@ func (c *check) confirmed(p payment.Payment) payment.Payment {
 // failing returns p failed for code, not yet stored.
 func (c *check) failing(p payment.Payment, code payment.FailureCode, r chain.Receipt) payment.Payment {
 	c.Helper()
-	p, err := p.Fail(code, r, noon.Add(2*time.Hour))
-	c.ok("failing", err)
-	return p
+	return must.Get(p.Fail(code, r, noon.Add(2*time.Hour)))(c)
 }
 
 // noop returns the pending transaction of a no-op at nonce, not yet stored.
@@ -251,9 +243,7 @@ func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
 // payment.
 func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	c.Helper()
-	w, err := c.Reserve(c.Context(), need(w, id))
-	c.ok("reserving", err)
-	return w
+	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
 }
 
 // samePayment compares a written payment with the payment that was read. A store keeps the bytes of
@@ -273,16 +263,14 @@ func (c *check) samePayment(what string, want, got payment.Payment) {
 // holds checks that p is the payment stored under its ID.
 func (c *check) holds(p payment.Payment) {
 	c.Helper()
-	stored, err := c.Payment(c.Context(), p.ID)
-	c.ok("reading a payment", err)
+	stored := must.Get(c.Payment(c.Context(), p.ID))(c)
 	c.samePayment("stored payment", p, stored)
 }
 
 // missing checks that no payment is stored under the ID.
 func (c *check) missing(id payment.ID) {
 	c.Helper()
-	_, err := c.Payment(c.Context(), id)
-	c.refused("reading a missing payment", err, store.ErrNotFound)
+	c.refused("reading a missing payment", must.Err(c.Payment(c.Context(), id)), store.ErrNotFound)
 }
 
 // holdsWallet checks that w is the stored wallet.
@@ -294,16 +282,13 @@ func (c *check) holdsWallet(w wallet.Wallet) {
 // wallet returns the stored wallet.
 func (c *check) wallet(id wallet.ID) wallet.Wallet {
 	c.Helper()
-	w, err := c.Wallet(c.Context(), id)
-	c.ok("reading a wallet", err)
-	return w
+	return must.Get(c.Wallet(c.Context(), id))(c)
 }
 
 // noWallet checks that the wallet is not stored.
 func (c *check) noWallet(id wallet.ID) {
 	c.Helper()
-	_, err := c.Wallet(c.Context(), id)
-	c.refused("reading an unknown wallet", err, wallet.ErrUnknown)
+	c.refused("reading an unknown wallet", must.Err(c.Wallet(c.Context(), id)), wallet.ErrUnknown)
 }
 
 // holdsPendingTxs checks that the wallet has exactly these pending
@@ -317,8 +302,7 @@ func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
 		c.Errorf("%d pending transactions are unreadable", unreadable)
 	}
 	for _, tx := range want {
-		got, err := c.PendingTx(c.Context(), id, tx.Nonce)
-		c.ok("reading a pending transaction", err)
+		got := must.Get(c.PendingTx(c.Context(), id, tx.Nonce))(c)
 		c.same("stored pending transaction", tx, got)
 	}
 }
@@ -336,8 +320,7 @@ func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID,
 func (c *check) leads(p payment.Payment, hashes ...chain.Hash) {
 	c.Helper()
 	for _, h := range hashes {
-		stored, err := c.PaymentByHash(c.Context(), h)
-		c.ok("finding a hash", err)
+		stored := must.Get(c.PaymentByHash(c.Context(), h))(c)
 		c.samePayment("payment of a hash", p, stored)
 	}
 }
@@ -346,7 +329,6 @@ func (c *check) leads(p payment.Payment, hashes ...chain.Hash) {
 func (c *check) leadsNowhere(hashes ...chain.Hash) {
 	c.Helper()
 	for _, h := range hashes {
-		_, err := c.PaymentByHash(c.Context(), h)
-		c.refused("finding a hash", err, store.ErrNotFound)
+		c.refused("finding a hash", must.Err(c.PaymentByHash(c.Context(), h)), store.ErrNotFound)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // named seals a secret by putting the endpoint's id in front; a store writes base64 of it.
@@ -31,8 +32,7 @@ var sealedPromises = []promise[hookCheck]{
 		c.ok("adding", sealing.AddEndpoint(c.Context(), e, 1))
 		d := deliveryOf(e.Owner, e.ID, noon)
 		c.add(d)
-		hidden, err := c.Endpoint(c.Context(), e.Owner, e.ID)
-		c.ok("reading", err)
+		hidden := must.Get(c.Endpoint(c.Context(), e.Owner, e.ID))(c)
 		if hidden.Secret.Reveal() != "" || hidden.PreviousSecret.Reveal() != "" || hidden.Secret.IsZero() {
 			c.Errorf("the store has the secrets %q and %q", hidden.Secret.Stored(), hidden.PreviousSecret.Stored())
 		}
@@ -49,10 +49,8 @@ var sealedPromises = []promise[hookCheck]{
 
 		// A process that opens, and one without the key, write the sealed text as it was.
 		before := hidden.Secret.Stored()
-		hidden, err = opening.SaveEndpoint(c.Context(), hidden)
-		c.ok("saving what was opened", err)
-		hidden, err = c.Endpoint(c.Context(), e.Owner, e.ID)
-		c.ok("reading", err)
+		hidden = must.Get(opening.SaveEndpoint(c.Context(), hidden))(c)
+		hidden = must.Get(c.Endpoint(c.Context(), e.Owner, e.ID))(c)
 		hidden.Description = "changed"
 		hidden = c.saved(hidden)
 		if hidden.Secret.Stored() != before || hidden.Secret.Reveal() != "" {
@@ -62,8 +60,7 @@ var sealedPromises = []promise[hookCheck]{
 		// A rotation returns the new secret once; the old one stays sealed beside it.
 		fresh := c.secret()
 		hidden.PreviousSecret, hidden.Secret = hidden.Secret, fresh
-		rotated, err := sealing.SaveEndpoint(c.Context(), hidden)
-		c.ok("rotating", err)
+		rotated := must.Get(sealing.SaveEndpoint(c.Context(), hidden))(c)
 		if rotated.Secret.Reveal() != fresh.Reveal() {
 			c.Errorf("the merchant is shown %q", rotated.Secret.Reveal())
 		}

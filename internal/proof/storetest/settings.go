@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // The store may be shared with other checks: each starts from the version that it finds.
@@ -54,9 +55,7 @@ var settingsPromises = []promise[*check]{
 // rules returns the stored rules.
 func (c *check) rules() store.Rules {
 	c.Helper()
-	rules, err := c.Rules(c.Context())
-	c.ok("reading the rules", err)
-	return rules
+	return must.Get(c.Rules(c.Context()))(c)
 }
 
 // KeySettings checks that a store keeps the promises of settings.KeyStore.
@@ -83,13 +82,11 @@ func versioned[T any](c tester, start T, t settings.Table[T], read func(context.
 		differ(&v, n+1)
 		c.ok("setting", set(ctx, v))
 		t.Stamp(&v).Version++
-		got, err := read(ctx)
-		c.ok("reading", err)
+		got := must.Get(read(ctx))(c)
 		c.same("the settings", v, got)
 		want = append([]T{v}, want...)
 	}
-	all, err := history(ctx)
-	c.ok("reading the history", err)
+	all := must.Get(history(ctx))(c)
 	c.same("the history", want[:settings.Kept], all)
 	old := want[1]
 	c.refused("setting on an old version", set(ctx, old), store.ErrChanged)

@@ -14,14 +14,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // registers checks the registrations of a chain, which may be in any order.
 func (c *check) registers(chainID uint64, want wallet.Registry) {
 	c.Helper()
 	slices.SortFunc(want, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	got, err := c.Wallets(c.Context(), chainID)
-	c.ok("reading the registry", err)
+	got := must.Get(c.Wallets(c.Context(), chainID))(c)
 	c.same("registry", want, got)
 }
 
@@ -76,8 +76,7 @@ var walletPromises = []promise[*check]{
 			ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.MaxAmount(), Gas: token.MaxAmount(),
 			Reservations: map[payment.ID]wallet.Reservation{},
 		})
-		most, err := token.ParseAmount("99999999999999999999999999999999999999")
-		c.ok("parsing", err)
+		most := must.Get(token.ParseAmount("99999999999999999999999999999999999999"))(c)
 		w.Balance, w.Gas = most, most
 		c.holdsWallet(w)
 		c.reserved(w, "pay_a")
@@ -184,8 +183,7 @@ var walletPromises = []promise[*check]{
 		reason, w.Paused = w.Paused, wallet.RetiredReason
 		retire(6, nil)
 		retire(6, nil) // again: the first answer may have been lost
-		_, err := c.Reserve(c.Context(), need(w, "pay_b"))
-		c.refused("reserving", err, wallet.ErrPaused)
+		c.refused("reserving", must.Err(c.Reserve(c.Context(), need(w, "pay_b"))), wallet.ErrPaused)
 		c.refused("draining it again", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
 		if err := c.Retire(c.Context(), wallet.Wallet{ID: c.walletID()}, noon); !errors.Is(err, wallet.ErrUnknown) {
 			c.Errorf("retiring an unknown wallet: %v", err)
@@ -204,11 +202,9 @@ var walletPromises = []promise[*check]{
 				c.ok("storing", c.SetCompared(c.Context(), chainID, read))
 				c.refused("storing again", c.SetCompared(c.Context(), chainID, read), store.ErrChanged)
 			}
-			got, err := c.Compared(c.Context(), chainID)
-			c.ok("reading", err)
+			got := must.Get(c.Compared(c.Context(), chainID))(c)
 			c.same("comparison", want, got)
-			got, err = c.Compared(c.Context(), chainID+1)
-			c.ok("reading another chain's", err)
+			got = must.Get(c.Compared(c.Context(), chainID+1))(c)
 			c.same("another chain's", store.Comparison{}, got)
 		}
 		c.registers(chainID, nil)
@@ -319,7 +315,6 @@ var walletPromises = []promise[*check]{
 		}
 		c.reserved(w, "pay_a")
 		c.ok("pausing without a reason", c.Pause(c.Context(), w.ID, ""))
-		_, err = c.Reserve(c.Context(), need(w, "pay_b"))
-		c.refused("reserving", err, wallet.ErrPaused)
+		c.refused("reserving", must.Err(c.Reserve(c.Context(), need(w, "pay_b"))), wallet.ErrPaused)
 	}},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // Webhooks checks that the store which open returns keeps the promises of
@@ -50,16 +51,13 @@ func (c hookCheck) added(o webhook.Owner, limit int) webhook.Endpoint {
 // saved saves e and returns the stored endpoint.
 func (c hookCheck) saved(e webhook.Endpoint) webhook.Endpoint {
 	c.Helper()
-	e, err := c.SaveEndpoint(c.Context(), e)
-	c.ok("saving an endpoint", err)
-	return e
+	return must.Get(c.SaveEndpoint(c.Context(), e))(c)
 }
 
 // holds checks that e is the stored endpoint.
 func (c hookCheck) holds(e webhook.Endpoint) {
 	c.Helper()
-	got, err := c.Endpoint(c.Context(), e.Owner, e.ID)
-	c.ok("reading an endpoint", err)
+	got := must.Get(c.Endpoint(c.Context(), e.Owner, e.ID))(c)
 	c.same("stored endpoint", e, got)
 }
 
@@ -67,16 +65,13 @@ func (c hookCheck) holds(e webhook.Endpoint) {
 // slice, never nil.
 func (c hookCheck) lists(o webhook.Owner, want ...webhook.Endpoint) {
 	c.Helper()
-	got, err := c.Endpoints(c.Context(), o)
-	c.ok("listing endpoints", err)
+	got := must.Get(c.Endpoints(c.Context(), o))(c)
 	c.same("list of endpoints", append([]webhook.Endpoint{}, want...), got)
 }
 
 func (c hookCheck) secret() webhook.Secret {
 	c.Helper()
-	s, err := webhook.MintSecret(rand.Reader)
-	c.ok("minting a secret", err)
-	return s
+	return must.Get(webhook.MintSecret(rand.Reader))(c)
 }
 
 // deliveryOf returns a new pending delivery that is created at at.
@@ -117,8 +112,7 @@ func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
 // saveRefused checks that saving e is refused.
 func (c hookCheck) saveRefused(e webhook.Endpoint, want error) {
 	c.Helper()
-	_, err := c.SaveEndpoint(c.Context(), e)
-	c.refused("saving an endpoint as "+string(e.Status), err, want)
+	c.refused("saving an endpoint as "+string(e.Status), must.Err(c.SaveEndpoint(c.Context(), e)), want)
 }
 
 // full checks that o cannot add an endpoint to limit others.
@@ -141,8 +135,7 @@ var endpointPromises = []promise[hookCheck]{
 	}},
 	{"an unknown endpoint is not found", func(c hookCheck) {
 		e := c.endpoint(owner(), noon)
-		_, err := c.Endpoint(c.Context(), e.Owner, e.ID)
-		c.refused("reading", err, webhook.ErrNotFound)
+		c.refused("reading", must.Err(c.Endpoint(c.Context(), e.Owner, e.ID)), webhook.ErrNotFound)
 		for _, e.Status = range []webhook.Status{webhook.Enabled, webhook.Deleted} {
 			c.saveRefused(e, webhook.ErrNotFound)
 		}
@@ -161,8 +154,7 @@ var endpointPromises = []promise[hookCheck]{
 		added := c.wins(20, webhook.ErrLimit, func(ctx context.Context, _ int) error {
 			return c.AddEndpoint(ctx, c.endpoint(o, noon), 10)
 		})
-		list, err := c.Endpoints(c.Context(), o)
-		c.ok("listing endpoints", err)
+		list := must.Get(c.Endpoints(c.Context(), o))(c)
 		if len(added) != 10 || len(list) != 10 {
 			c.Errorf("%d added, %d listed; want 10 each", len(added), len(list))
 		}
@@ -170,8 +162,7 @@ var endpointPromises = []promise[hookCheck]{
 	{"merchants and modes have their own endpoints and limits", func(c hookCheck) {
 		mine := c.added(owner(), 1)
 		for _, o := range []webhook.Owner{owner(), {Merchant: mine.Merchant, Mode: "live"}} {
-			_, err := c.Endpoint(c.Context(), o, mine.ID)
-			c.refused("reading another owner's endpoint", err, webhook.ErrNotFound)
+			c.refused("reading another owner's endpoint", must.Err(c.Endpoint(c.Context(), o, mine.ID)), webhook.ErrNotFound)
 			c.lists(o, c.added(o, 1))
 		}
 	}},
@@ -209,8 +200,7 @@ var endpointPromises = []promise[hookCheck]{
 		c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
 			mine := e
 			mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
-			_, err := c.SaveEndpoint(ctx, mine)
-			return err
+			return must.Err(c.SaveEndpoint(ctx, mine))
 		})
 	}},
 	{"a deleted endpoint makes room and stays readable", func(c hookCheck) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A Case is one line of a table.
@@ -26,10 +28,7 @@ type Case struct {
 func Run(t *testing.T, words map[string]string, f func(*testing.T, Case)) {
 	t.Helper()
 	file := "testdata/" + t.Name() + ".txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSuffix(line, "\n"); line == "" || strings.HasPrefix(line, "# ") {

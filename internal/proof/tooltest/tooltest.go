@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // Path returns the absolute path of a file that tools/install puts there, below the root
@@ -66,10 +68,7 @@ func Missing(t testing.TB, what, remedy string) {
 // have a go.mod of their own.
 func root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "template.yaml")); err == nil {
 			return at

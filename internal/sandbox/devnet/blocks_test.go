@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -29,8 +30,7 @@ func TestBurstLeavesNoHole(t *testing.T) {
 		p.send(tx)
 	}
 	p.mine()
-	transfers, err := p.TransferLogs(t.Context())
-	p.must(err)
+	transfers := must.Get(p.TransferLogs(t.Context()))(p.t)
 	seen := make(map[chain.Hash]token.Amount)
 	for _, transfer := range transfers {
 		seen[transfer.Tx] = transfer.Amount
@@ -83,7 +83,7 @@ func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	b := p.pay(friend, 2)
 	p.mine()
 	p.mine()
-	p.must(p.Reorg(2)) // b's block and the empty one
+	must.OK(p.t, p.Reorg(2)) // b's block and the empty one
 	if a, b := p.status(a), p.status(b); a != "succeeded" || b != "pending" {
 		t.Errorf("after a reorg of 2 the payments have %s and %s; want the second pending", a, b)
 	}
@@ -91,7 +91,7 @@ func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	if got := p.status(b); got != "succeeded" {
 		t.Errorf("a block later it has %s; want mined again", got)
 	}
-	p.must(p.Reorg(1))
+	must.OK(p.t, p.Reorg(1))
 	p.DropPending()
 	p.mine()
 	if got := p.status(b); got != "pending" {
@@ -122,12 +122,11 @@ func TestTagsLieBehindTheHead(t *testing.T) {
 
 func TestBaseFeeRises(t *testing.T) {
 	p := open(t, devnet.Config{})
-	before, err := p.BaseFee()
-	p.must(err)
+	before := must.Get(p.BaseFee())(p.t)
 	target := before.ScaleUp(8, 1)
 	tx := p.pay(friend, 5)
 	start := p.Head()
-	p.must(p.RaiseBaseFee(target))
+	must.OK(p.t, p.RaiseBaseFee(target))
 	if after, err := p.BaseFee(); err != nil || after.Less(target) {
 		t.Errorf("the base fee is %s, %v; want at least %s", after, err, target)
 	}
@@ -153,7 +152,7 @@ func TestMineExactlyLeavesOtherPaymentsPending(t *testing.T) {
 		{func() error { return p.MineExactly() }, 5},
 		{p.Mine, 5 + 7 + 9}, // the payments that were pending are mined next
 	} {
-		p.must(step.mine())
+		must.OK(p.t, step.mine())
 		if got := p.tokens(friend); got != step.want {
 			t.Errorf("%d units arrived; want %d", got, step.want)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -38,19 +39,11 @@ func open(t testing.TB, cfg devnet.Config) *payer {
 	if cfg.Now == nil {
 		cfg.Now = fixed
 	}
-	c, err := devnet.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := ethclient.DialContext(t.Context(), c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(devnet.Start(t.Context(), cfg))(t)
+	client := must.Get(ethclient.DialContext(t.Context(), c.URL()))(t)
 	t.Cleanup(func() {
 		client.Close()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, c.Close())
 	})
 	return &payer{Chain: c, t: t, client: client, nonces: make(map[int]uint64)}
 }
@@ -64,20 +57,18 @@ func (p *payer) signed(n int, to token.Address, units uint64) chain.Signed {
 // sign signs a call by wallet n at its next nonce.
 func (p *payer) sign(n int, to token.Address, data []byte) chain.Signed {
 	p.t.Helper()
-	key, err := keyring.ParseKey(p.Wallets()[n].PrivateKey())
-	p.must(err)
-	signed, err := key.Sign(context.Background(), chain.Tx{
+	key := must.Get(keyring.ParseKey(p.Wallets()[n].PrivateKey()))(p.t)
+	signed := must.Get(key.Sign(context.Background(), chain.Tx{
 		ChainID: p.ID(), To: to, Data: data, Gas: 150_000,
 		Fees: chain.Fees{Tip: token.Units(1e9), Cap: token.Units(100e9)},
-	}, p.nonces[n])
-	p.must(err)
+	}, p.nonces[n]))(p.t)
 	p.nonces[n]++
 	return signed
 }
 
 func (p *payer) send(tx chain.Signed) chain.Hash {
 	p.t.Helper()
-	p.must(p.client.Client().CallContext(p.t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(tx.Raw)))
+	must.OK(p.t, p.client.Client().CallContext(p.t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(tx.Raw)))
 	return tx.Hash
 }
 
@@ -89,15 +80,7 @@ func (p *payer) pay(to token.Address, units uint64) chain.Hash {
 
 func (p *payer) mine() {
 	p.t.Helper()
-	p.must(p.Mine())
-}
-
-// must ends the test if err is not nil.
-func (p *payer) must(err error) {
-	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, p.Mine())
 }
 
 // receipt returns the receipt of a transaction, nil if it is not mined.
@@ -124,8 +107,7 @@ func (p *payer) status(tx chain.Hash) string {
 
 func (p *payer) tokens(a token.Address) uint64 {
 	p.t.Helper()
-	amount, err := p.TokenBalance(p.t.Context(), a)
-	p.must(err)
+	amount := must.Get(p.TokenBalance(p.t.Context(), a))(p.t)
 	units, _ := amount.Uint64()
 	return units
 }
@@ -157,12 +139,9 @@ func TestStartFindsEverythingInPlace(t *testing.T) {
 }
 
 func TestStartRefuses(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
-	_, err = devnet.Start(t.Context(), devnet.Config{Listen: taken.Addr().String(), Now: fixed})
+	_, err := devnet.Start(t.Context(), devnet.Config{Listen: taken.Addr().String(), Now: fixed})
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("Start on a taken port: %v; want EADDRINUSE", err)
 	}

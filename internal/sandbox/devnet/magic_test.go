@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -108,7 +109,7 @@ func TestReorgPaymentBeforeTheBaseFeeRises(t *testing.T) {
 	p := open(t, devnet.Config{})
 	p.pay(devnet.ReorgRecipient, 5)
 	p.mine()
-	p.must(p.RaiseBaseFee(token.Units(2_000_000_000)))
+	must.OK(p.t, p.RaiseBaseFee(token.Units(2_000_000_000)))
 	top := p.Head()
 	p.mine()
 	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil ||

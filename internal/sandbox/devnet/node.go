@@ -100,7 +100,6 @@ func (c *Chain) closeNode() error {
 	return c.node.Close()
 }
 
-// ethConfig returns the node's configuration.
 func (c *Chain) ethConfig() *ethconfig.Config {
 	rules := *params.AllDevChainProtocolChanges
 	rules.ChainID = bigInt(c.cfg.ChainID)
@@ -153,5 +152,4 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 
 func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
-// ether returns n ether in wei.
 func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }

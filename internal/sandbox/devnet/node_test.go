@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -56,12 +57,10 @@ func TestServiceRefusesForeignHostNames(t *testing.T) {
 		"evil.example":   http.StatusForbidden, // its DNS may say 127.0.0.1
 	} {
 		body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL(), body)
-		p.must(err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL(), body))(p.t)
 		r.Host = host
 		r.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(r)
-		p.must(err)
+		answer := must.Get(http.DefaultClient.Do(r))(p.t)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("Host %s: %d; want %d", host, answer.StatusCode, want)
@@ -72,8 +71,7 @@ func TestServiceRefusesForeignHostNames(t *testing.T) {
 
 func TestFactsAreWhatSandboxAnswers(t *testing.T) {
 	p := open(t, devnet.Config{Wallets: 1})
-	facts, err := p.Facts(t.Context())
-	p.must(err)
+	facts := must.Get(p.Facts(t.Context()))(p.t)
 	var got, want any
 	for v, text := range map[*any]string{&got: marshal(t, facts), &want: `{
 		"rpc_url": "` + p.URL() + `",
@@ -92,7 +90,7 @@ func TestFactsAreWhatSandboxAnswers(t *testing.T) {
 		]}`} {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		p.must(d.Decode(v))
+		must.OK(p.t, d.Decode(v))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
@@ -109,10 +107,7 @@ func TestFactsAreWhatSandboxAnswers(t *testing.T) {
 
 func marshal(t *testing.T, v any) string {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(v))(t)
 	return string(b)
 }
 
@@ -120,12 +115,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	open(t, devnet.Config{}) // starts the goroutines that go-ethereum keeps for the life of the process
 	before := goroutines()
 	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 10 * time.Millisecond, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, c.Close())
 	// One that has done its last statement may still be counted.
 	for tries := 0; len(goroutines()) > len(before); tries++ {
 		if tries == 20_000 {

@@ -13,7 +13,6 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// blockReceipts is the node's own eth_getBlockReceipts.
 type blockReceipts interface {
 	GetBlockReceipts(ctx context.Context, block rpc.BlockNumberOrHash) ([]map[string]any, error)
 }

@@ -112,7 +112,6 @@ func (c *Chain) own(method string, args ...any) error {
 	return nil
 }
 
-// call returns an unsigned call of the token.
 func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
 	data, err := c.abi.Pack(method, args...)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -43,7 +44,7 @@ func TestTokenRefusesAsUSDCDoes(t *testing.T) {
 			if _, err := p.estimate(friend, all); err != nil {
 				t.Errorf("before, of the whole balance: %v", err)
 			}
-			p.must(row.refuse(p))
+			must.OK(p.t, row.refuse(p))
 			if _, err := p.estimate(friend, row.units); err == nil || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("estimation says %v; want %q", err, row.want)
 			}
@@ -74,12 +75,12 @@ func TestWalletsPayABatchFromTheStart(t *testing.T) {
 
 func TestTheOwnersCallsOutliveAReorg(t *testing.T) {
 	p := open(t, devnet.Config{})
-	p.must(p.Blacklist(friend))
-	p.must(p.Reorg(1))
+	must.OK(p.t, p.Blacklist(friend))
+	must.OK(p.t, p.Reorg(1))
 	if _, err := p.estimate(friend, 5); err != nil {
 		t.Errorf("the blacklisting was re-organised away, yet: %v", err)
 	}
-	p.must(p.Blacklist(token.Address{1}))
+	must.OK(p.t, p.Blacklist(token.Address{1}))
 	if _, err := p.estimate(friend, 5); err == nil {
 		t.Error("the owner's next call replaced the pending blacklisting")
 	}
@@ -87,7 +88,7 @@ func TestTheOwnersCallsOutliveAReorg(t *testing.T) {
 
 func TestATransferThatReturnsFalseMovesAndLogsNothing(t *testing.T) {
 	p := open(t, devnet.Config{})
-	p.must(p.Behave(friend, devnet.ReturnFalse))
+	must.OK(p.t, p.Behave(friend, devnet.ReturnFalse))
 	if _, err := p.estimate(friend, 5); err != nil {
 		t.Errorf("estimation says %v", err)
 	}

@@ -32,7 +32,6 @@ type Wallet struct {
 // tools import.
 func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
 
-// sign returns tx signed by w.
 func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
 	key, err := crypto.ToECDSA(w.Key[:])
 	if err != nil {

@@ -24,15 +24,9 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestEveryHabitDoesWhatItSays asks a node through a gateway of each habit.
 func TestEveryHabitDoesWhatItSays(t *testing.T) {
@@ -42,23 +36,19 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 			Method string
 			Params []json.RawMessage
 		}
-		check(t, json.NewDecoder(r.Body).Decode(&c))
+		must.OK(t, json.NewDecoder(r.Body).Decode(&c))
 		results := map[string]string{"eth_feeHistory": `{"baseFeePerGas":["0x1","0x2"]}`,
 			"eth_getTransactionReceipt": `{"status":"0x1","logs":[{}],"blockNumber":"0x20"}`,
 			"eth_estimateGas":           `"0x5208"`, "eth_getTransactionCount": strconv.Quote(strings.Trim(string(c.Params[len(c.Params)-1]), `"`)),
 			"eth_sendRawTransaction": `"sent"`}
 		results["eth_getBlockByNumber"] = fmt.Sprintf(`{"number":%s,"hash":"0x00"}`, append(c.Params, json.RawMessage("0"))[0])
-		_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method])
-		check(t, err)
+		must.Get(fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method]))(t)
 	}))
 	defer node.Close()
-	signer, err := crypto.GenerateKey()
-	check(t, err)
-	gap, err := types.SignNewTx(signer, types.LatestSignerForChainID(common.Big1),
-		&types.DynamicFeeTx{ChainID: common.Big1, Nonce: math.MaxInt64, To: &common.Address{}, Gas: 21_000})
-	check(t, err)
-	signed, err := gap.MarshalBinary()
-	check(t, err)
+	signer := must.Get(crypto.GenerateKey())(t)
+	gap := must.Get(types.SignNewTx(signer, types.LatestSignerForChainID(common.Big1),
+		&types.DynamicFeeTx{ChainID: common.Big1, Nonce: math.MaxInt64, To: &common.Address{}, Gas: 21_000}))(t)
+	signed := must.Get(gap.MarshalBinary())(t)
 	raw := hexutil.Encode(signed)
 	ask := map[string]string{ // the calls of a request, with their number where it is not 1
 		"none": `["eth_getTransactionCount","0x0","pending"]`, "10 calls a batch": "11", "3 calls a batch": "4", "no batches": "2",
@@ -103,7 +93,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		}
 		calls := []call{}
 		var lines [][]json.RawMessage
-		check(t, json.Unmarshal([]byte("["+ask[h.Name]+"]"), &lines))
+		must.OK(t, json.Unmarshal([]byte("["+ask[h.Name]+"]"), &lines))
 		for i, line := range lines {
 			calls = append(calls, call{"2.0", i, strings.Trim(string(line[0]), `"`), line[1:]})
 		}
@@ -186,6 +176,6 @@ func TestAnEndedProcessReachesNothing(t *testing.T) {
 		if reached != want {
 			t.Errorf("cut at %+v: reached %s, want %s", cut, reached, want)
 		}
-		check(t, fault.Around(t.Context(), interpose.Call{Op: "Commit"}, func(context.Context) {}))
+		must.OK(t, fault.Around(t.Context(), interpose.Call{Op: "Commit"}, func(context.Context) {}))
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// A rpcCall is one JSON-RPC call.
 type rpcCall struct {
 	Version string            `json:"jsonrpc"`
 	ID      json.RawMessage   `json:"id"`

@@ -16,7 +16,6 @@ import (
 type APIKeys struct {
 	mu        sync.RWMutex
 	keys      map[apikey.Hash]*apikey.Key
-	named     map[string]*apikey.Key   // by ID
 	merchants map[string][]*apikey.Key // oldest first, mostly
 	terms     map[string]apikey.Terms  // by merchant
 	book      map[bookKey]recipient.Entry
@@ -61,9 +60,9 @@ func (s *APIKeys) put(k apikey.Key) error {
 		return apikey.ErrExists
 	}
 	if s.keys == nil {
-		s.keys, s.named, s.merchants = map[apikey.Hash]*apikey.Key{}, map[string]*apikey.Key{}, map[string][]*apikey.Key{}
+		s.keys, s.merchants = map[apikey.Hash]*apikey.Key{}, map[string][]*apikey.Key{}
 	}
-	s.keys[k.Hash], s.named[k.ID], s.merchants[k.MerchantID] = &k, &k, append(s.merchants[k.MerchantID], &k)
+	s.keys[k.Hash], s.merchants[k.MerchantID] = &k, append(s.merchants[k.MerchantID], &k)
 	return nil
 }
 
@@ -82,11 +81,12 @@ func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) 
 func (s *APIKeys) Named(_ context.Context, merchantID, id string) (apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k, ok := s.named[id]
-	if !ok || k.MerchantID != merchantID {
-		return apikey.Key{}, apikey.ErrNotFound
+	for _, k := range s.merchants[merchantID] {
+		if k.ID == id {
+			return *k, nil
+		}
 	}
-	return *k, nil
+	return apikey.Key{}, apikey.ErrNotFound
 }
 
 // Terms implements apikey.Finder.

@@ -75,6 +75,15 @@ func (s *Payments) locked(ctx context.Context, f func() error, unfit ...error) e
 	return f()
 }
 
+// answer is locked for a call that returns something.
+func answer[T any](ctx context.Context, s *Payments, f func() (T, error)) (result T, err error) {
+	err = s.locked(ctx, func() error {
+		result, err = f()
+		return err
+	})
+	return result, err
+}
+
 // read returns the payment of a record, or store.ErrUnreadable.
 func (r *record) read() (payment.Payment, error) {
 	if r.spoiled {

@@ -25,12 +25,8 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored paymen
 }
 
 // Payment implements store.Payments.
-func (s *Payments) Payment(ctx context.Context, id payment.ID) (p payment.Payment, err error) {
-	err = s.locked(ctx, func() error {
-		p, err = s.payment(id)
-		return err
-	})
-	return p, err
+func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(id) })
 }
 
 func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
@@ -42,12 +38,8 @@ func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
 }
 
 // PaymentByHash implements store.Payments.
-func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (p payment.Payment, err error) {
-	err = s.locked(ctx, func() error {
-		p, err = s.payment(s.hashes[hash])
-		return err
-	})
-	return p, err
+func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
+	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(s.hashes[hash]) })
 }
 
 // Reassign implements store.Payments.
@@ -131,14 +123,8 @@ func (s *Payments) Append(ctx context.Context, e store.Act) error {
 }
 
 // Acts implements store.AuditLog.
-func (s *Payments) Acts(ctx context.Context, since time.Time) (all []store.Act, err error) {
-	err = s.locked(ctx, func() error {
-		for _, e := range s.audit {
-			if !e.At.Before(since) {
-				all = append(all, e)
-			}
-		}
-		return nil
+func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {
+	return answer(ctx, s, func() ([]store.Act, error) {
+		return slices.DeleteFunc(slices.Clone(s.audit), func(e store.Act) bool { return e.At.Before(since) }), nil
 	})
-	return all, err
 }

@@ -97,20 +97,17 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 }
 
 // PendingTx implements store.PendingTxs.
-func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (tx wallet.PendingTx, err error) {
-	err = s.locked(ctx, func() error {
-		i, found := s.find(id, nonce)
-		switch {
+func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	return answer(ctx, s, func() (none wallet.PendingTx, err error) {
+		switch i, found := s.find(id, nonce); {
 		case !found:
-			return wallet.ErrUnknown
+			return none, wallet.ErrUnknown
 		case s.txs[id][i].spoiled:
-			return store.ErrUnreadable
+			return none, store.ErrUnreadable
 		default:
-			tx = s.txs[id][i].PendingTx
-			return nil
+			return s.txs[id][i].PendingTx, nil
 		}
 	})
-	return tx, err
 }
 
 // DeletePendingTx implements store.PendingTxs.

@@ -12,7 +12,6 @@ import (
 
 var _ recipient.Store = (*APIKeys)(nil)
 
-// A bookKey is the key of an entry.
 type bookKey struct {
 	merchant, mode string
 	address        token.Address

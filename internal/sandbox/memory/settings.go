@@ -87,12 +87,8 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 }
 
 // SettingsHistory implements store.Settings.
-func (s *Payments) SettingsHistory(ctx context.Context) (all []settings.Settings, err error) {
-	err = s.locked(ctx, func() error {
-		all = s.settings.newestFirst()
-		return nil
-	})
-	return all, err
+func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
+	return answer(ctx, s, func() ([]settings.Settings, error) { return s.settings.newestFirst(), nil })
 }
 
 // SpoilSettings makes the current settings unusable until others are set.

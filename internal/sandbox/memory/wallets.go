@@ -106,24 +106,17 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, e
 }
 
 // Wallets implements store.Wallets.
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) (registry wallet.Registry, err error) {
-	err = s.locked(ctx, func() error {
-		for id, r := range s.registry {
-			if id.ChainID == chainID {
-				registry = append(registry, r)
-			}
-		}
-		slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-		return nil
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	return answer(ctx, s, func() (wallet.Registry, error) {
+		registry := slices.SortedFunc(maps.Values(s.registry), func(a, b wallet.Registration) int {
+			return bytes.Compare(a.Address[:], b.Address[:])
+		})
+		return slices.DeleteFunc(registry, func(r wallet.Registration) bool { return r.ChainID != chainID }), nil
 	})
-	return registry, err
 }
 
 // SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
-	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
-		return err
-	}
 	return s.locked(ctx, func() error {
 		if s.compared[chainID].Revision != c.Revision {
 			return store.ErrChanged
@@ -131,17 +124,16 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 		c.At, c.Seen, c.Silent, c.Revision = c.At.UTC(), c.Seen.UTC(), maps.Clone(c.Silent), c.Revision+1
 		s.compared[chainID] = c
 		return nil
-	})
+	}, store.Within("silent nodes", len(c.Silent), store.MaxNodes))
 }
 
 // Compared implements store.Wallets.
-func (s *Payments) Compared(ctx context.Context, chainID uint64) (c store.Comparison, err error) {
-	err = s.locked(ctx, func() error {
-		c = s.compared[chainID]
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
+	return answer(ctx, s, func() (store.Comparison, error) {
+		c := s.compared[chainID]
 		c.Silent = maps.Clone(c.Silent)
-		return nil
+		return c, nil
 	})
-	return c, err
 }
 
 // Claim implements store.Wallets.

@@ -216,7 +216,6 @@ func (c *Contract) headers(response map[string]any, pointer string, sent http.He
 	return nil
 }
 
-// checkHeader checks the headers that every response has.
 func checkHeader(r *http.Request, answer *http.Response) error {
 	wantType, wantCache := "application/json", "no-store"
 	if r.URL.Path == "/docs" && answer.StatusCode == http.StatusOK {

@@ -9,20 +9,15 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 func TestContract(t *testing.T) {
-	contract, err := httpapitest.NewContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	contract := must.Get(httpapitest.NewContract())(t)
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		method, path, _ := strings.Cut(c.In[0], " ")
-		status, err := strconv.Atoi(c.In[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := must.Get(strconv.Atoi(c.In[1]))(t)
 		answer := &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(c.In[2])), Header: http.Header{
 			"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"r1"},
 		}}
@@ -33,7 +28,7 @@ func TestContract(t *testing.T) {
 				answer.Header.Set(name, value)
 			}
 		}
-		err = contract.Check(httptest.NewRequest(method, path, nil), answer)
+		err := contract.Check(httptest.NewRequest(method, path, nil), answer)
 		if (err == nil) != (c.Want == "described") {
 			t.Errorf("error = %v, want: %s", err, c.Want)
 		}

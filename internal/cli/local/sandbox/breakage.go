@@ -188,7 +188,6 @@ func (s *Sandbox) isBroken(id string) bool {
 	return broken
 }
 
-// mend ends a breakage.
 func (s *Sandbox) mend(b *breakage) error {
 	if err := b.end(s); err != nil {
 		return err

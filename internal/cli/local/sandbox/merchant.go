@@ -59,7 +59,6 @@ func (s *Sandbox) open(ctx context.Context) error {
 	return nil
 }
 
-// receive takes one webhook.
 func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	genuine := err == nil && s.opened.Load() && s.verify(body, r.Header) == nil
@@ -233,14 +232,12 @@ type mortal struct {
 	ctx context.Context
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (m mortal) WriteHeader(status int) {
 	if !fault.HasEnded(m.ctx) {
 		m.ResponseWriter.WriteHeader(status)
 	}
 }
 
-// Write implements io.Writer.
 func (m mortal) Write(b []byte) (int, error) {
 	if fault.HasEnded(m.ctx) {
 		return 0, fault.ErrEnded

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// Handler returns api with the page before it: at / and at its paths below /page/. newID makes
-// the X-Request-Id of an answer.
-func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
+// Handler returns api with the page before it: at / and at its paths below /page/.
+func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	page.Routes(mux, s, s.ctx.Done())
 	mux.HandleFunc("POST /page/do", s.do)
@@ -38,7 +38,7 @@ func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
 			api.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("X-Request-Id", newID())
+		w.Header().Set("X-Request-Id", rand.Text())
 		own.ServeHTTP(w, r)
 	})
 }
@@ -51,7 +51,6 @@ func (s *Sandbox) Facts() any {
 		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
 }
 
-// do carries out what a button asks for.
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Do    string     `json:"do"`

@@ -142,7 +142,6 @@ type door struct {
 	node    chain.Node
 }
 
-// RoundTrip implements http.RoundTripper.
 func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d.gateway.Habit.Load() == nil {
 		r = r.Clone(r.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -43,17 +44,9 @@ func TestAnUpdateIsShort(t *testing.T) {
 // TestBatchesAcrossRequests: the logs of two batches in one block are read in more than one
 // request, of which one ends within a batch. Each batch is one payment, paid once.
 func TestBatchesAcrossRequests(t *testing.T) {
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(err)
+	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	s, err := New(c.URL(), c.ID(), time.Now, slog.New(slog.DiscardHandler))
-	must(err)
+	s := must.Get(New(c.URL(), c.ID(), time.Now, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	s.Chain, s.Token = c, c.Token()
 	var raw [][]byte
@@ -65,21 +58,19 @@ func TestBatchesAcrossRequests(t *testing.T) {
 		for j := range 60 {
 			entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i), 1 + byte(j)}, Amount: token.Units(5)})
 		}
-		key, err := crypto.ToECDSA(w.Key[:])
-		must(err)
+		key := must.Get(crypto.ToECDSA(w.Key[:]))(t)
 		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), GasTipCap: big.NewInt(1e9),
 			GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
 			To: &contract, Data: disburser.Calldata(c.Token().Contract, entries, id.Memo())})
-		must(err)
-		bytes, err := tx.MarshalBinary()
-		must(err)
+		must.OK(t, err)
+		bytes := must.Get(tx.MarshalBinary())(t)
 		raw = append(raw, bytes)
 	}
-	must(c.MineExactly(raw...))
+	must.OK(t, c.MineExactly(raw...))
 	logs, err := s.watch.Transfers(t.Context(), s.Token.Contract, []token.Address{c.Wallets()[0].Address, c.Wallets()[1].Address},
 		c.Head().Number, c.Head().Number)
-	must(err)
-	must(s.readChain(t.Context()))
+	must.OK(t, err)
+	must.OK(t, s.readChain(t.Context()))
 	u := s.Update().(update)
 	if want := (count{Asked: 2, Once: 2, Logs: 2, Block: c.Head().Number}); u.Count != want || len(logs) != 120 {
 		t.Errorf("of %d logs the page counts %+v, want %+v", len(logs), u.Count, want)

@@ -64,7 +64,6 @@ type difference struct {
 	What    string        `json:"what"`
 }
 
-// A report is the whole answer.
 type report struct {
 	From        uint64       `json:"from_block"`
 	To          uint64       `json:"to_block"`
@@ -319,7 +318,6 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	return kindPending, ""
 }
 
-// differ notes a difference.
 func (a *auditor) differ(kind string, d difference) {
 	d.Kind = kind
 	a.Differences = append(a.Differences, d)

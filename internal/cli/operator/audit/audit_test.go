@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -46,9 +47,8 @@ type audited struct {
 
 func audit(l *operatortest.Ledger, args ...string) (a audited) {
 	l.Helper()
-	out, err := l.Run(nil, append([]string{"audit", "--json"}, args...)...)
-	l.Must(err)
-	l.Must(json.Unmarshal([]byte(out), &a))
+	out := must.Get(l.Run(nil, append([]string{"audit", "--json"}, args...)...))(l)
+	must.OK(l, json.Unmarshal([]byte(out), &a))
 	return a
 }
 
@@ -70,8 +70,7 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9) {
 		t.Errorf("%v, %v units; want %s", found, sum, want)
 	}
-	facts, err := l.Chain.Facts(t.Context())
-	l.Must(err)
+	facts := must.Get(l.Chain.Facts(t.Context()))(l)
 	for i, e := range got.Ether {
 		at := slices.IndexFunc(facts.Wallets, func(w devnet.WalletFacts) bool { return w.Address == e.Wallet })
 		if e.Closing != facts.Wallets[at].GasBalance {
@@ -173,8 +172,7 @@ func TestAuditOfASource(t *testing.T) {
 	tx.Data = p.CallData(true)
 	l.Enter(0, p.AssignedTo(l.Keys[0].Address(), tx), true)
 	p = l.Payments[len(l.Payments)-1]
-	receipts, err := l.Node.Receipts(t.Context(), p.Hashes())
-	l.Must(err)
+	receipts := must.Get(l.Node.Receipts(t.Context(), p.Hashes()))(l)
 	if verdict := p.Judge(receipts[0]); verdict != chain.Transferred || !p.Memo() {
 		t.Errorf("%s, with memo: %t", verdict, p.Memo())
 	}

@@ -51,7 +51,6 @@ type both struct {
 // the first is certain, it is ErrUncopied.
 func (c *Copy) Beside(table store.AuditLog) store.AuditLog { return both{table, c} }
 
-// Append implements store.AuditLog.
 func (l both) Append(ctx context.Context, e store.Act) error {
 	if err := l.AuditLog.Append(ctx, e); err != nil {
 		return err

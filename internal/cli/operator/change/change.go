@@ -82,7 +82,6 @@ type record struct {
 	ask     func(yes bool, consequences string) error
 }
 
-// recordKey is the key of a context's record.
 type recordKey struct{}
 
 // Recorded returns a context for a command, of which args is the line. It asks for consent

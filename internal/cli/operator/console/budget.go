@@ -115,7 +115,6 @@ type counted struct {
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := c.take(); err != nil {
 		return nil, err

@@ -150,7 +150,6 @@ type alarm struct {
 	Why   string `json:"why"`
 }
 
-// Facts implements page.Source.
 func (k *console) Facts() any {
 	return map[string]any{"name": "console of " + k.Stack,
 		"parts":  []string{"states", "nodes", "alarms", "wallets", "log", "calls", "merchant"},
@@ -158,7 +157,6 @@ func (k *console) Facts() any {
 		"crashes": page.Crashes, "listed": page.Listed}
 }
 
-// Update implements page.Source.
 func (k *console) Update() any {
 	k.budget.mu.Lock()
 	used := k.budget.used()
@@ -223,7 +221,6 @@ func (k *console) conclude() {
 	k.view.Payments = k.view.Payments[max(0, len(k.view.Payments)-page.Listed):]
 }
 
-// Timeline implements page.Source.
 func (k *console) Timeline(ctx context.Context, find, merchant string) (page.Timeline, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()

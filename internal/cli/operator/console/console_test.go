@@ -36,6 +36,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
@@ -83,8 +84,7 @@ func openConsole(t *testing.T, flags string) *visit {
 		return server.URL
 	}
 	through := func(to string) string {
-		at, err := url.Parse(to)
-		d.ledger.Must(err)
+		at := must.Get(url.Parse(to))(d.ledger)
 		return serve(httputil.NewSingleHostReverseProxy(at))
 	}
 	dead := serve(http.NotFoundHandler())
@@ -92,7 +92,7 @@ func openConsole(t *testing.T, flags string) *visit {
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", through(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")))
 	names := dynamo.Tables{APIKeys: "operator-keys", Payments: fmt.Sprint("console-payments-", len(flags)),
 		Webhooks: fmt.Sprint("console-webhooks-", len(flags))}
-	d.ledger.Must(dynamo.CreateTables(t.Context(), dynamotest.Client(t), names))
+	must.OK(d.ledger, dynamo.CreateTables(t.Context(), dynamotest.Client(t), names))
 	coin := d.ledger.Chain.Token()
 	t.Setenv("AWS_ENDPOINT_URL", serve(&operatortest.Cloud{Nodes: nodes,
 		Outputs: map[string]string{"PaymentsTableName": names.Payments, "WebhooksTableName": names.Webhooks},
@@ -106,11 +106,11 @@ func openConsole(t *testing.T, flags string) *visit {
 		if i == 0 {
 			w.Paused = "audit (by ada)"
 		}
-		d.ledger.Must(tables.Open(t.Context(), w))
+		must.OK(d.ledger, tables.Open(t.Context(), w))
 	}
 	for _, p := range d.ledger.Payments {
 		if p.State.Final() {
-			d.ledger.Must(tables.DeletePendingTx(t.Context(), wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce))
+			must.OK(d.ledger, tables.DeletePendingTx(t.Context(), wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce))
 		}
 	}
 
@@ -120,12 +120,11 @@ func openConsole(t *testing.T, flags string) *visit {
 		Console console.Command `cmd:""`
 	}
 	parser, err := kong.New(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(to), (*io.Writer)(nil)))
-	d.ledger.Must(err)
+	must.OK(d.ledger, err)
 	printed := strings.Replace(strings.TrimPrefix(strings.TrimSpace(guidetest.Read(t, "../../../..", "docs/operate.md", "remit console")),
 		"remit "), ":8430", ":0", 1)
 	line := printed + flags
-	parsed, err := parser.Parse(strings.Fields(line))
-	d.ledger.Must(err)
+	parsed := must.Get(parser.Parse(strings.Fields(line)))(d.ledger)
 	ended := make(chan error, 1)
 	go func() {
 		err := parsed.Run()
@@ -138,12 +137,10 @@ func openConsole(t *testing.T, flags string) *visit {
 			t.Error(err)
 		}
 	})
-	first, err := bufio.NewReader(out).ReadString('\n')
-	d.ledger.Must(err)
+	first := must.Get(bufio.NewReader(out).ReadString('\n'))(d.ledger)
 	go func() { _, _ = io.Copy(io.Discard, out) }() // until the test ends
 	d.url, d.token, _ = strings.Cut(strings.TrimSpace(first[strings.Index(first, "http://"):]), "/?token=")
-	jar, err := cookiejar.New(nil)
-	d.ledger.Must(err)
+	jar := must.Get(cookiejar.New(nil))(d.ledger)
 	d.http = &http.Client{Jar: jar}
 	if status, body := d.get("GET", "/?token="+d.token); status != 200 || !strings.Contains(body, "<html") {
 		t.Errorf("the address that is printed leads to %d %s", status, body)
@@ -154,8 +151,7 @@ func openConsole(t *testing.T, flags string) *visit {
 // get asks the console for something.
 func (d *visit) get(method, path string, header ...string) (int, string) {
 	d.Helper()
-	r, err := http.NewRequestWithContext(d.Context(), method, d.url+path, nil)
-	d.ledger.Must(err)
+	r := must.Get(http.NewRequestWithContext(d.Context(), method, d.url+path, nil))(d.ledger)
 	for i := 0; i < len(header); i += 2 {
 		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			r.Host = header[i+1]
@@ -165,11 +161,9 @@ func (d *visit) get(method, path string, header ...string) (int, string) {
 	if len(header) > 0 && header[0] == "Cookie" {
 		over = http.DefaultClient
 	}
-	answer, err := over.Do(r)
-	d.ledger.Must(err)
+	answer := must.Get(over.Do(r))(d.ledger)
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	d.ledger.Must(err)
+	body := must.Get(io.ReadAll(answer.Body))(d.ledger)
 	return answer.StatusCode, string(body)
 }
 
@@ -201,16 +195,14 @@ func (d *visit) watch(enough func(shown) bool) (s shown) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/page/events", nil)
-	d.ledger.Must(err)
-	answer, err := d.http.Do(r)
-	d.ledger.Must(err)
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/page/events", nil))(d.ledger)
+	answer := must.Get(d.http.Do(r))(d.ledger)
 	defer func() { _ = answer.Body.Close() }()
 	events := bufio.NewScanner(answer.Body)
 	events.Buffer(nil, 1<<20)
 	for events.Scan() {
 		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
-			d.ledger.Must(json.Unmarshal([]byte(data), &s))
+			must.OK(d.ledger, json.Unmarshal([]byte(data), &s))
 			if s.Calls.Used > s.Calls.Most {
 				d.Errorf("%d calls of %d", s.Calls.Used, s.Calls.Most)
 			}

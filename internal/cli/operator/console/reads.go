@@ -53,7 +53,6 @@ func (k *console) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// readWallets reads every wallet and its pending transactions.
 func (k *console) readWallets(ctx context.Context) error {
 	if err := k.budget.room(ctx, 1); err != nil {
 		return err
@@ -109,7 +108,6 @@ func (k *console) readWallet(ctx context.Context, w *page.Wallet) (pending []pen
 	return pending, err
 }
 
-// readAlarms asks for the stack's alarms.
 func (k *console) readAlarms(ctx context.Context) error {
 	if err := k.budget.room(ctx, 1+len(k.declared)/100); err != nil {
 		return err

@@ -35,7 +35,6 @@ func Tame(out io.Writer) io.Writer { return tame{out} }
 
 type tame struct{ io.Writer }
 
-// Write implements io.Writer.
 func (w tame) Write(text []byte) (int, error) {
 	var safe []byte
 	for _, c := range string(text) {

@@ -24,7 +24,6 @@ type Local struct {
 	Config stack.Config
 }
 
-// localKey is the key of a context's Local.
 type localKey struct{}
 
 // Context returns a context whose commands are for the stack in this process.
@@ -52,15 +51,12 @@ func (here) Who(context.Context) (string, error) {
 // Publish does nothing: a stack on one machine has no alarms.
 func (here) Publish(context.Context, string, string) error { return nil }
 
-// RPC implements Platform.
 func (h here) RPC(context.Context) ([]byte, error) {
 	return json.Marshal(map[string][]string{"urls": h.Nodes})
 }
 
-// Hint implements Platform.
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
 
-// Keyed implements Platform.
 func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {
 	keyed := map[token.Address]time.Time{}
 	for _, a := range h.Local.Keyed() {
@@ -69,10 +65,8 @@ func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {
 	return keyed, nil
 }
 
-// Key implements Platform.
 func (h here) Key(_ context.Context, a token.Address) (keyring.Key, error) { return h.Local.Key(a) }
 
-// PutKey implements Platform.
 func (h here) PutKey(_ context.Context, key keyring.Key) error {
 	h.Local.PutKey(key)
 	return nil

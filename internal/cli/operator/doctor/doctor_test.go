@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -121,14 +122,10 @@ func TestDoctorReadsSettings(t *testing.T) {
 		}
 	}
 	want("payments, version 0: no settings are stored")
-	if err := errors.Join(payments.SetSettings(t.Context(), settings.Default()),
-		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(payments.SetSettings(t.Context(), settings.Default()),
+		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))))
 	want("payments at version 1, keys at version 1")
-	if err := payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()))
 	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 " +
 		"on chain 5, and")
 	payments.SpoilSettings(settings.ErrDamaged)
@@ -145,9 +142,7 @@ func TestDoctorListsNarrowedKeys(t *testing.T) {
 	list := func() finding { return examine(t, local, "--stack", "shop")["api keys"] }
 	store := func(n byte, grant string, k apikey.Key) {
 		k.Hash, k.ID, k.MerchantID = apikey.Hash{n}, fmt.Sprint("key_", n), "mer_1"
-		if err := errors.Join(k.Grant.UnmarshalText([]byte(grant)), keys.Create(t.Context(), k)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(k.Grant.UnmarshalText([]byte(grant)), keys.Create(t.Context(), k)))
 	}
 	store(0, ``, apikey.Key{})
 	store(1, `{"scopes":["payments:write"],"limits":[{"key":"key_1","amount":7,"count":0}]}`, apikey.Key{})

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -171,9 +172,7 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
 	err := errors.Join(tables.Payments.SetSettings(t.Context(), stored), tables.Keys.SetKeySettings(t.Context(), keys))
 	stored.Version, stored.At = 1, time.Now().Add(-time.Minute)
-	if err := errors.Join(err, tables.Payments.SetSettings(t.Context(), stored)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, tables.Payments.SetSettings(t.Context(), stored)))
 	line := func(function, of string, version int, after time.Duration) string {
 		return fmt.Sprintf(`{"timestamp":%q,"message":"settings read","settings":%q,"settings_version":%d,"function":%q}`,
 			stored.At.Add(after).Format(time.RFC3339Nano), of, version, function)

@@ -60,7 +60,6 @@ type Policy struct {
 	Statement []statement
 }
 
-// A statement is a part of a policy.
 type statement struct {
 	Effect    string
 	Action    names
@@ -74,7 +73,6 @@ type conditions map[string]map[string]names
 // names are written as a list, or as a word if there is one.
 type names []string
 
-// MarshalJSON implements json.Marshaler.
 func (n names) MarshalJSON() ([]byte, error) {
 	if len(n) == 1 {
 		return json.Marshal(n[0])

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/policy"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -36,18 +37,10 @@ func TestPolicies(t *testing.T) {
 		list = append(list, deployed.Resource{ID: role, Name: "remit-" + role + "-x", Kind: "AWS::IAM::Role"},
 			deployed.Resource{ID: "F", Name: fmt.Sprintf("remit-function-%d", i), Kind: "AWS::Lambda::Function"})
 	}
-	policies, err := policy.Of(a, list, "wallets#8453")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.MarshalIndent(policies, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := must.Get(policy.Of(a, list, "wallets#8453"))(t)
+	got := must.Get(json.MarshalIndent(policies, "", "  "))(t)
 	if got = append(got, '\n'); *update {
-		if err := os.WriteFile("testdata/policies.json", got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile("testdata/policies.json", got, 0o600))
 	}
 	want, err := os.ReadFile("testdata/policies.json")
 	if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {

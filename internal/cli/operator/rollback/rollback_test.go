@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestRollback runs the whole command against recorded answers, each of which takes half a
@@ -184,9 +185,7 @@ func (r *released) settle(t *testing.T) {
 	}
 	keys := settings.DefaultKeys(true)
 	limits.At, limits.Confirmed, keys.At, keys.Confirmed = time.Now(), true, time.Now(), true
-	if err := errors.Join(r.tables.SetSettings(t.Context(), limits), r.books.SetKeySettings(t.Context(), keys)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(r.tables.SetSettings(t.Context(), limits), r.books.SetKeySettings(t.Context(), keys)))
 	r.slow = 500 * time.Millisecond
 }
 

@@ -59,7 +59,6 @@ type version struct {
 	since   []settings.Change // between it and the current one
 }
 
-// table is a Table.
 type table[T any] struct {
 	settings.Table[T]
 	name           string
@@ -273,7 +272,6 @@ func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error
 	return fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.Kind(), err)
 }
 
-// announce publishes what allows more than before.
 func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
 	if loosened == "" {
 		return nil
@@ -465,7 +463,6 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 // lines is a file of NAME=VALUE.
 var lines = regexp.MustCompile(`^(\s*(#.*)?(\n|$)|\s*\w+=.*(\n|$))*$`)
 
-// settingsFile reads a file of settings.
 func settingsFile(path string) (values map[string]string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A receiver is an HTTPS server on this machine that is reached by the name
@@ -272,8 +273,7 @@ func TestRebinding(t *testing.T) {
 func TestAmongSeveralAddressesOnlyPublicOnesAreTried(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	_, port, _ := net.SplitHostPort(r.Listener.Addr().String())
-	private, err := net.Listen("tcp", "127.0.0.2:"+port)
-	must(t, err)
+	private := must.Get(net.Listen("tcp", "127.0.0.2:"+port))(t)
 	defer private.Close()
 	client := r.asking(names(t, map[string][]string{"example.com": {"127.0.0.2", "127.0.0.1"}}), func(a netip.Addr) bool {
 		return a == netip.MustParseAddr("127.0.0.1")
@@ -281,7 +281,7 @@ func TestAmongSeveralAddressesOnlyPublicOnesAreTried(t *testing.T) {
 	if a, err := client.Post(t.Context(), r.url("example.com"), http.Header{}, nil); err != nil || a.StatusCode != 200 {
 		t.Errorf("%d, %v", a.StatusCode, err)
 	}
-	must(t, private.(*net.TCPListener).SetDeadline(time.Now().Add(100*time.Millisecond)))
+	must.OK(t, private.(*net.TCPListener).SetDeadline(time.Now().Add(100*time.Millisecond)))
 	if _, err := private.Accept(); err == nil {
 		t.Error("the private address was connected to")
 	}
@@ -360,8 +360,7 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 	for _, test := range []struct{ listen, host string }{
 		{"127.0.0.1", "127.0.0.1"}, {"127.0.0.1", "localhost"}, {"::1", "[::1]"}, {"::1", "localhost"},
 	} {
-		l, err := net.Listen("tcp", net.JoinHostPort(test.listen, "0"))
-		must(t, err)
+		l := must.Get(net.Listen("tcp", net.JoinHostPort(test.listen, "0")))(t)
 		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: answer(204, "")}}
 		server.Start()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -376,13 +375,5 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 			t.Errorf("%s: a deployed stack posted to it", url)
 		}
 		server.Close()
-	}
-}
-
-// must ends the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

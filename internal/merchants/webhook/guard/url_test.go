@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // accepted is the answer of a stack that takes a URL.
@@ -24,16 +25,14 @@ const accepted = "accepted"
 // table reads a file of URLs and returns the answer of each.
 func table(t testing.TB, file string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	must(t, err)
+	text := must.Get(os.ReadFile("testdata/" + file))(t)
 	answers, answer := map[string]string{}, ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if heading, ok := strings.CutPrefix(line, "= "); ok {
 			answer = heading
 		} else if line != "" && !strings.HasPrefix(line, "# ") {
-			url, err := strconv.Unquote(line)
-			must(t, err)
+			url := must.Get(strconv.Unquote(line))(t)
 			answers[url] = answer
 		}
 	}
@@ -155,8 +154,7 @@ func names(t testing.TB, known map[string][]string) *net.Resolver {
 // namesOf is names for a name server that may change its mind.
 func namesOf(t testing.TB, lookup func(host string) []string) *net.Resolver {
 	t.Helper()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	server := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	go serveNames(server, lookup)
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -293,7 +291,7 @@ func TestPortsOfALiveStack(t *testing.T) {
 			t.Errorf("posting to %s: %v", url, err)
 		}
 		if !strings.Contains(url, "example") {
-			must(t, test.Check(t.Context(), url))
+			must.OK(t, test.Check(t.Context(), url))
 		}
 	}
 }

@@ -82,7 +82,6 @@ func Give(ctx context.Context, url string, to token.Address, tokens, wei token.A
 	}
 }
 
-// send completes, signs and sends a transaction.
 func send(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, tx *types.DynamicFeeTx) (common.Hash, error) {
 	tx.ChainID, tx.Gas, tx.GasTipCap, tx.GasFeeCap = big.NewInt(chainID), gas, big.NewInt(tip), big.NewInt(most)
 	signed, err := types.SignNewTx(key, types.LatestSignerForChainID(tx.ChainID), tx)

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
@@ -17,10 +18,7 @@ import (
 func start(t *testing.T, config devnet.Config) *devnet.Chain {
 	t.Helper()
 	config.Listen, config.BlockTime, config.Now = "127.0.0.1:0", 50*time.Millisecond, time.Now
-	chain, err := devnet.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := must.Get(devnet.Start(t.Context(), config))(t)
 	t.Cleanup(func() { _ = chain.Close() })
 	return chain
 }
@@ -29,16 +27,11 @@ func start(t *testing.T, config devnet.Config) *devnet.Chain {
 // second time.
 func TestGive(t *testing.T) {
 	chain := start(t, devnet.Config{})
-	node, err := ethclient.DialContext(t.Context(), chain.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(ethclient.DialContext(t.Context(), chain.URL()))(t)
 	defer node.Close()
 	to := token.Address{19: 0x77}
 	for n := range uint64(2) {
-		if err := faucet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, faucet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)))
 		tokens, tokensErr := chain.TokenBalance(t.Context(), to)
 		wei, weiErr := node.BalanceAt(t.Context(), common.Address(to), nil)
 		if err := errors.Join(tokensErr, weiErr); err != nil || tokens != token.Units(5*(n+1)) || wei.Uint64() != 7*(n+1) {
