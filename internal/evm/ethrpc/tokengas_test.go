@@ -7,6 +7,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestTokenGas: a chain without a coin is not asked for a balance of it, and its token's logs of fees are left out
@@ -28,10 +29,8 @@ func TestTokenGas(t *testing.T) {
 		{"fractions come from", chain.GasRule{InToken: true, Account: account}, 0, 1},
 	} {
 		s := serve(t, answers)
-		node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Gas: row.rule})
-		must(t, err)
-		got, err := node.Account(t.Context(), account, contract, chain.Head{Number: 10})
-		must(t, err)
+		node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Gas: row.rule}))(t)
+		got := must.Get(node.Account(t.Context(), account, contract, chain.Head{Number: 10}))(t)
 		asked := 0
 		for _, methods := range s.methods() {
 			if slices.Contains(methods, "eth_getBalance") {
@@ -41,15 +40,13 @@ func TestTokenGas(t *testing.T) {
 		if asked != row.balances || got.Gas.IsZero() != (row.balances == 0) || got.Balance.IsZero() || got.Mined != 3 {
 			t.Errorf("%s: %+v, asked for ether %d times", row.name, got, asked)
 		}
-		receipts, err := node.Receipts(t.Context(), []chain.Hash{tx})
-		must(t, err)
+		receipts := must.Get(node.Receipts(t.Context(), []chain.Hash{tx}))(t)
 		if len(receipts) != 1 || len(receipts[0].Logs) != row.logs {
 			t.Errorf("%s: %+v", row.name, receipts)
 		}
 	}
 	s := serve(t, answers)
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Gas: chain.GasRule{Account: token.Address{19: 0xaa}}})
-	must(t, err)
+	node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Gas: chain.GasRule{Account: token.Address{19: 0xaa}}}))(t)
 	if moved, err := node.Transfers(t.Context(), contract, []token.Address{account}, 1, 1); err != nil || len(moved) > 0 {
 		t.Errorf("%+v, %v", moved, err)
 	}
