@@ -187,7 +187,7 @@ func (r results) bills() string {
 // walls returns the table of the payments a second at which a stack of the template's
 // defaults meets each limit of the plan, with four wallets and one merchant.
 func walls() string {
-	text := "\n| wall | moved by | base | polygon | ethereum |\n| --- | --- | ---: | ---: | ---: |\n"
+	text := "\n| limit | raised by | base | polygon | ethereum |\n| --- | --- | ---: | ---: | ---: |\n"
 	of := func(chain string) []plan.Wall {
 		return plan.Load{Rate: 1, Chain: plan.Chains[chain], Wallets: 4, KMS: true, Stack: plan.Default}.Walls()
 	}

@@ -38,7 +38,7 @@ var examples = map[string]string{
 	"pay":               "remit pay salaries.csv --key $KEY --run 2026-11 --wait",
 	"smoke":             "remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod",
 	"plan":              "remit plan --rate 5 --chain base",
-	"preflight":         "remit preflight --stack remit ExpectedChainID=8453 Mode=live",
+	"preflight":         "remit preflight --stack remit ChainId=8453 Mode=live",
 	"wallet create":     "remit wallet create --stack remit --kms",
 	"wallet import":     "remit wallet import --stack remit --kms alias/payouts-1",
 	"wallet list":       "remit wallet list --stack remit",

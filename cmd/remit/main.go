@@ -25,17 +25,17 @@ import (
 // variable.
 type commands struct {
 	Local local.Command `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
-	Chain local.Chain   `cmd:"" help:"The embedded chain, alone."`
+	Chain local.Chain   `cmd:"" help:"Run the embedded chain alone, or get test money from it."`
 
 	Listen merchant.Listen `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine."`
 
-	Pay merchant.Pay `cmd:"" help:"Pay a list from a CSV file: each row once, however often the command is run."`
+	Pay merchant.Pay `cmd:"" help:"Pay each row of a CSV file once, no matter how often you run it."`
 
 	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
 
-	Plan plan.Command `cmd:"" help:"What a rate of payments takes: wallets, quotas, calls of nodes, dollars."`
+	Plan plan.Command `cmd:"" help:"Compute the wallets, quotas, node calls and dollars that a rate of payments needs."`
 
-	Preflight preflight.Command `cmd:"" help:"Find out what would fail a deployment to AWS, before it begins; print the commands that mend it."`
+	Preflight preflight.Command `cmd:"" help:"Check an account before a deployment, and print the commands that fix each problem."`
 
 	operator.Commands
 }
@@ -59,7 +59,7 @@ func main() {
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
-		err = parsed.Run()
+		err = operator.Advised(parsed.Run())
 	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -115,7 +115,7 @@ func (s sandbox) pay(amount string) {
 	s.Helper()
 	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q, true`, amount)
 	s.click("#do-pay")
-	s.await("having asked", `document.getElementById("said").textContent.startsWith("Asked for ")`)
+	s.await("having asked", `document.getElementById("said").textContent.startsWith("Sent ")`)
 }
 
 // settled waits until nothing is broken and all that was asked for, so many payments at
@@ -283,7 +283,7 @@ func TestPageWithoutEvents(t *testing.T) {
 	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
 	s.pay("1.5")
 	s.click("#do-fifty")
-	s.await("having asked again", `document.getElementById("said").textContent.startsWith("Asked again, 50 times")`)
+	s.await("having asked again", `document.getElementById("said").textContent.startsWith("Sent again, 50 times")`)
 	for end := time.Now().Add(30 * time.Second); s.paid() == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what was asked for is not paid")

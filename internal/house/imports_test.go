@@ -75,12 +75,12 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
-	// The rooms of the command line, which know nothing of each other, but local what
-	// operators' commands reach.
+	// The rooms of the command line, which know nothing of each other, but local and
+	// preflight how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo kms settings store",
+	"preflight": "chains dynamo kms operator/deployed settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +

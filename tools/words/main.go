@@ -1,7 +1,8 @@
 // Command words counts constructions that make English sound translated, in Markdown, in
 // Go comments and in Go strings of at least four words: a sentence that opens with what,
 // whatever or who, and "that of", "one that", "those that". It fails where a kind of text
-// has one or more in 1,000 words, and lists them. Questions are not counted.
+// has one or more in 1,000 words, and lists them. Questions are not counted. It also fails
+// where an error that users of remit read does not end with a next step (steps.go).
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,6 +85,7 @@ func read(counts map[string]*count, file string, source []byte) {
 
 func main() {
 	counts := map[string]*count{docs: {}, comments: {}, messages: {}}
+	var missing []string
 	listed, err := exec.Command("git", "ls-files", "-z", "*.go", "*.md", ":!tools/words").Output()
 	for name := range bytes.SplitSeq(bytes.TrimRight(listed, "\x00"), []byte{0}) {
 		var source []byte
@@ -90,12 +93,23 @@ func main() {
 			break
 		}
 		read(counts, string(name), source)
+		if in := func(dir string) bool { return strings.HasPrefix(string(name), dir) }; slices.ContainsFunc(advised, in) &&
+			strings.HasSuffix(string(name), ".go") && !strings.HasSuffix(string(name), "_test.go") {
+			var more []string
+			if more, err = steps(string(name), source); err != nil {
+				break
+			}
+			missing = append(missing, more...)
+		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "words: listing the files of the repository:", err)
+		fmt.Fprintln(os.Stderr, "words: reading the files of the repository:", err)
 		os.Exit(1)
 	}
-	failed := false
+	failed := len(missing) > 0
+	if failed {
+		fmt.Printf("errors without a next step, such as \"; run remit doctor\":\n  %s\n", strings.Join(missing, "\n  "))
+	}
 	for _, kind := range []string{docs, comments, messages} {
 		c := counts[kind]
 		fmt.Printf("%s: %d in %d words, fewer than 1 in 1,000 wanted\n", kind, len(c.found), c.words)

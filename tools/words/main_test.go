@@ -25,3 +25,21 @@ func TestRead(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestSteps: an error needs an instruction, or a cause at its end.
+func TestSteps(t *testing.T) {
+	got, err := steps("internal/cli/x.go", []byte(`package x
+
+var (
+	_ = errors.New("the key is lost; run remit keys " + "issue")
+	_ = fmt.Errorf("reading %s: %w", name, err)
+	_ = fmt.Errorf("%w: the key is %s", err, name)
+	_ = errors.New("the key is lost")
+	_ = errors.New("nothing was changed")
+)
+`))
+	want := []string{"internal/cli/x.go:6:6: %w: the key is %s", "internal/cli/x.go:7:6: the key is lost"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}

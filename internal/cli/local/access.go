@@ -105,8 +105,8 @@ func (a *chainAccess) close() (err error) {
 	return err
 }
 
-// discover asks every node for its chain and token, of which the first answer
-// counts, and keeps which do not answer. Its error means that none does.
+// discover queries every node for its chain and token, takes the first answer, and lists the
+// silent nodes. It fails if all are silent.
 func (a *chainAccess) discover(ctx context.Context, urls []string, contract token.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -125,7 +125,7 @@ func (a *chainAccess) discover(ctx context.Context, urls []string, contract toke
 	return nil
 }
 
-// put keeps a key until the process ends.
+// put stores a key until the process ends.
 func (a *chainAccess) put(key keyring.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,7 +181,7 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 }
 
 // keysIn reads private keys from a file: the JSON of remit chain, a wallet's secret as
-// it lies in Secrets Manager, or one key a line. Errors repeat nothing of the file.
+// it is in Secrets Manager, or one key per line. Errors repeat nothing from the file.
 func keysIn(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -199,7 +199,7 @@ func keysIn(file string) ([]string, error) {
 		}
 	}
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("--wallet-file %s: it has no key", file)
+		return nil, fmt.Errorf("--wallet-file %s has no key; write one private key per line", file)
 	}
 	return texts, nil
 }

@@ -19,7 +19,7 @@ func isTerminal(out io.Writer) bool {
 
 // accessLog writes a line for every request that next has answered: columns to a
 // terminal, JSON to anything else. The value of a request's header is never
-// written, and a path is written escaped: it must not steer a terminal.
+// written, and a path is escaped, since it must not control a terminal.
 func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Handler {
 	columns, objects := log.New(out, "", 0), slog.New(slog.NewJSONHandler(out, nil))
 	terminal := isTerminal(out)

@@ -20,10 +20,10 @@ import (
 func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
 	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
 	if s.BlockTime < 10*time.Millisecond {
-		return nil, fmt.Errorf("--block-time %s: must be at least 10ms", s.BlockTime)
+		return nil, fmt.Errorf("--block-time %s: use 10ms or more", s.BlockTime)
 	}
 	if s.Wallets < 1 || s.Wallets > 1000 {
-		return nil, fmt.Errorf("--wallets %d: must be 1 to 1000", s.Wallets)
+		return nil, fmt.Errorf("--wallets %d: use 1 to 1000", s.Wallets)
 	}
 	return devnet.Start(ctx, devnet.Config{
 		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log,
@@ -32,7 +32,7 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 
 // Chain is `remit chain`.
 type Chain struct {
-	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON."`
 	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain."`
 }
 
@@ -67,10 +67,10 @@ type chainFund struct {
 	Address token.Address `arg:"" help:"The account, such as a new wallet."`
 	Token   uint64        `default:"1000" help:"How many whole test tokens."`
 	Ether   uint64        `default:"1" help:"How much ether."`
-	RPC     string        `name:"rpc" default:"http://127.0.0.1:8545" env:"REMIT_CHAIN" help:"The chain's JSON-RPC. Chains of others are refused."`
+	RPC     string        `name:"rpc" default:"http://127.0.0.1:8545" env:"REMIT_CHAIN" help:"The embedded chain's JSON-RPC URL; other chains are refused."`
 }
 
-// Run gives and waits until all is mined.
+// Run sends the money and waits until it is mined.
 func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -1,7 +1,7 @@
 // Package local runs the whole of Remit in one process, for people who try it
 // out and for tests: the API, settlement, webhooks and, unless an outside node is
-// named, a chain. It puts the same parts together as the functions on AWS do, and
-// knows nothing of AWS but DynamoDB's interface.
+// named, a chain. It wires the same parts as the functions on AWS, and of AWS it knows only
+// DynamoDB's interface.
 package local
 
 import (
@@ -25,7 +25,7 @@ type Command struct {
 	Settings
 
 	// Operate takes operators' commands for the stack that serves at an address,
-	// until its result is closed. Nil takes none.
+	// until its result is closed. Nil means no commands.
 	Operate func(address string, stack deployed.Local) (io.Closer, error) `kong:"-"`
 
 	MakeLevel string `env:"MAKELEVEL" hidden:""` // set by make for the commands that it runs
@@ -112,11 +112,11 @@ func free(byMake bool, addresses ...address) error {
 	if len(taken) > 1 {
 		are = "are"
 	}
-	return fmt.Errorf("%s %s taken: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), are, advice)
+	return fmt.Errorf("%s %s taken; stop the other remit, or use free ports with %s", strings.Join(taken, " and "), are, advice)
 }
 
-// toTheEnd lets next answer whether or not the client still waits, as a Lambda function does.
-// net/http takes a client that has closed its sending side for a departed client, and ends the
+// toTheEnd lets next finish even if the client has gone, as a Lambda function does.
+// net/http treats a client that closed its sending side as gone, and ends the
 // request's context: the cancelled calls would look like failures of nodes and tables.
 func toTheEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

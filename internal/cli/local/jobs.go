@@ -87,8 +87,8 @@ func (s parkingStore) AddDelivery(ctx context.Context, d webhook.Delivery) error
 	return s.Store.AddDelivery(ctx, d)
 }
 
-// Enqueue implements webhook.Queue for a publisher: what a job alone carries would
-// end with the process, so it is stored first.
+// Enqueue implements webhook.Queue for a publisher. It stores the event first, because the
+// job ends with the process.
 func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Duration) error {
 	d, whole, err := webhook.ParseJob(job)
 	if err == nil && whole {
@@ -101,7 +101,7 @@ func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Durati
 }
 
 // Record implements webhook.DeliveryStore. It makes a job for a delivery that the
-// deliverer parks, since nothing looks into the index but recall. A job that
+// deliverer parks, since only recall reads the index. A job that
 // arrives early is enqueued again by the deliverer.
 func (s parkingStore) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
 	jobless := d.Parked

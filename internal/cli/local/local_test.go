@@ -148,12 +148,12 @@ func TestFlagsThatContradict(t *testing.T) {
 		"--confirmation-rule=soon":          "--confirmation-rule: ",
 		"--daily-limit=much":                "--daily-limit: ",
 		"--token=0x1":                       "--token: ",
-		"--block-time=1ms":                  "--block-time 1ms: must be at least 10ms",
-		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
-		"--wallet-file=keys":                "--wallet-file and --batch-contract go with --rpc",
-		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
-		"--fresh":                           "--fresh goes with --dynamodb and the embedded chain",
-		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
+		"--block-time=1ms":                  "--block-time 1ms: use 10ms or more",
+		"--wallets=0":                       "--wallets 0: use 1 to 1000",
+		"--wallet-file=keys":                "remove --token, --wallet-file and --batch-contract, or add --rpc",
+		"--rpc=http://127.0.0.1:9":          "--rpc lacks a token or wallets; add --token",
+		"--fresh":                           "use it with --dynamodb and without --rpc",
+		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken; stop the other remit",
 	} {
 		var command local.Command
 		var out strings.Builder
@@ -177,7 +177,7 @@ func TestTakenPorts(t *testing.T) {
 		flags = append(flags, flag+"="+taken.Addr().String())
 	}
 	for level, want := range map[string]string{
-		"":  " are taken: is another remit running? Stop it, or take free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0",
+		"":  " are taken; stop the other remit, or use free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0",
 		"1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
 	} {
 		t.Setenv("MAKELEVEL", level)
@@ -303,7 +303,7 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	t.Run("first", func(t *testing.T) { pay(t) })
 	var again local.Command
 	must.OK(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
-	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "start with --fresh") {
+	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "add --fresh") {
 		t.Errorf("started again: %v", err)
 	}
 	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })

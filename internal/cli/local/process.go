@@ -122,7 +122,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	return s, deliveries.recall(ctx, time.Now())
 }
 
-// routes serves every endpoint there is.
+// routes serves every endpoint.
 func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book,
 	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
@@ -173,8 +173,8 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 }
 
 // ownHost returns next for requests that name this machine, if the API listens on
-// loopback: a page of the web reaches it there by a name of its own that it resolves to
-// loopback, and could read the answers.
+// loopback: a web page could reach it through its own name that resolves to loopback, and
+// read the answers.
 func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 	if at, err := url.Parse(s.url); err != nil || !page.Loopback(at.Hostname()) {
 		return next

@@ -10,15 +10,15 @@ import (
 
 // ReadyKey is the key of the merchant "Sandbox", which README and the welcome print. It
 // may do everything that a merchant's first key may, with test money of one process, and
-// everybody knows it. So only a stack has it that gives keys to strangers anyway, on the
-// embedded chain, with tables in memory.
+// everybody knows it. So only a stack with public key creation takes it, on the embedded
+// chain, with tables in memory.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
 func (s *process) hasReadyKey() bool {
 	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
 }
 
-// storeReadyKey lets the stack take ReadyKey if it should.
+// storeReadyKey stores ReadyKey if hasReadyKey.
 func (s *process) storeReadyKey(ctx context.Context) error {
 	if !s.hasReadyKey() {
 		return nil

@@ -28,23 +28,23 @@ type Settings struct {
 
 	RPC        []string      `name:"rpc" env:"REMIT_RPC" placeholder:"URL" help:"Use this outside node instead of the embedded chain; may be repeated."`
 	Token      token.Address `env:"REMIT_TOKEN" placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet's secret, or one key a line."`
+	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: the output of remit chain, a wallet's secret, or one key per line."`
 	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
-	Fresh      bool          `env:"REMIT_FRESH" help:"With --dynamodb: delete what the tables hold first."`
+	Fresh      bool          `env:"REMIT_FRESH" help:"With --dynamodb: empty the tables first."`
 
-	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
+	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / that shows payments and breaks things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
 	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may use; 100 is no limit."`
-	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether a node that gave no valid answer for five minutes counts towards what is confirmed: strict, it does, or answering, it does not. Empty: answering, but strict on a main network."`
+	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether confirmations need a node that gave no valid answer for five minutes: strict or answering (no). Empty: answering, but strict on a main network."`
 	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
-	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
+	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether call data ends with the payment's id: on, or off for a token that refuses it."`
 	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"0" help:"Smallest amount of a payment, in the token's smallest unit; 0 for none."`
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
-	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
-	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
+	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
+	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address); Remit refuses the recipients it lists."`
 	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
-	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
+	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"Highest fee per gas, in gwei; payments wait while fees are above it. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
 	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Creators of API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
 	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
@@ -68,8 +68,8 @@ const reservationAge = 5 * time.Second
 const registryAge = 5 * time.Second
 
 // servesPage reports whether the page is served: to this machine only, since its
-// buttons break the stack, and where the stack has a chain of its own that may be
-// broken and that tells which payment a transfer is.
+// buttons break the stack, and only with the embedded chain, and with the payment's id in
+// each transfer.
 func (s *Settings) servesPage() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
@@ -98,8 +98,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 // asFlags has the flags by which settings are called here.
 var asFlags = strings.NewReplacer("AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
 
-// closed refuses what is open to strangers or without limits on a main network, as a live
-// stack does.
+// closed refuses a main network with public keys or without limits, as a live stack does.
 func (s *Settings) closed(chainID uint64) error {
 	open := s.initial().Unset()
 	if s.KeyCreation == "public" {
@@ -122,11 +121,11 @@ func (s *Settings) initial() settings.Settings {
 	return initial
 }
 
-// byFlags is who stored settings that flags chose.
+// byFlags is the author of settings from flags.
 const byFlags = "remit local"
 
-// write stores what the flags choose as the first settings, and in place of what flags
-// chose before. Settings that a command has changed since are kept, with a warning.
+// write stores the settings from the flags as the first version, or in place of earlier ones
+// from flags. Settings that a command has changed since are kept, with a warning.
 func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
 	if err != nil {
@@ -151,7 +150,7 @@ func replace[T any](table settings.Table[T], there, flags T, unusable error, log
 	case errors.Is(unusable, settings.ErrMissing):
 		return store()
 	case unusable != nil:
-		return fmt.Errorf("%w; start with --fresh to delete them", unusable)
+		return fmt.Errorf("%w; add --fresh to delete them", unusable)
 	case len(changes) > 0 && table.Stamp(&there).Who != byFlags:
 		for _, c := range changes {
 			log.Warn("setting kept, not taken from the flags; change it with remit settings set", "setting", c.Name, "stored", c.From, "flag", c.To)
@@ -168,12 +167,13 @@ func replace[T any](table settings.Table[T], there, flags T, unusable error, log
 func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
 	case s.Fresh && (outside || s.DynamoDB == ""):
-		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables " +
-			"would be all that knows what was paid")
+		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; use it with --dynamodb and " +
+			"without --rpc")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
-		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
+		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; remove --token, --wallet-file and " +
+			"--batch-contract, or add --rpc")
 	case outside && (!named || s.WalletFile == ""):
-		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
+		return stack.Config{}, errors.New("--rpc lacks a token or wallets; add --token ADDRESS and --wallet-file FILE, which remit chain prints")
 	}
 	if s.KeyCreation == "" {
 		s.KeyCreation = "public"

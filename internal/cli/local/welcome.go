@@ -43,8 +43,8 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// curls are the lines that README shows. A stack without the ready-made key begins with
-// one of its own, which an operator makes where strangers get none.
+// curls are the lines that README shows. A stack without the ready-made key first makes a
+// key, with the operator's command if keys are not public.
 func (s *process) curls() string {
 	key := "export KEY=" + ReadyKey
 	if !s.hasReadyKey() {

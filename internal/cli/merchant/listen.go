@@ -17,9 +17,9 @@ import (
 // Listen is `remit listen`.
 type Listen struct {
 	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
-	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Where webhooks are received; port 0 takes a free one."`
+	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address that receives webhooks; port 0 picks a free one."`
 	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
-	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit try again."`
+	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit retry."`
 	Body   bool   `help:"Print the whole body of every event."`
 }
 
@@ -27,11 +27,11 @@ type Listen struct {
 // then deletes the endpoint that it registered.
 func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
-		return fmt.Errorf("--answer %d: must be from 200 to 599", c.Answer)
+		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
 	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is taken: choose another place with --listen", c.Listen)
+		return fmt.Errorf("%s is taken; choose another address with --listen", c.Listen)
 	}
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)

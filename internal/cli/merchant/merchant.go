@@ -1,6 +1,5 @@
-// Package merchant has the commands that stand where a merchant stands: outside
-// the API, with an API key and a receiver of webhooks. They know a stack only by
-// its URL.
+// Package merchant has the commands of a merchant, who has an API key and a receiver of
+// webhooks. They know a stack only by its URL.
 package merchant
 
 import (
@@ -19,8 +18,8 @@ func connect(url, key string) *client.Client {
 	return &client.Client{URL: strings.TrimSuffix(url, "/"), Key: key}
 }
 
-// join gives the client the key of a new merchant, unless it has one already. A
-// stack may leave the making of keys to its operator.
+// join gives the client the key of a new merchant, unless it has a key. It fails on a stack
+// where only operators make keys.
 func join(ctx context.Context, c *client.Client, name string) error {
 	if c.Key != "" {
 		return nil
@@ -28,7 +27,7 @@ func join(ctx context.Context, c *client.Client, name string) error {
 	var err error
 	c.Key, err = c.CreateKey(ctx, name)
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusForbidden {
-		return fmt.Errorf("creating a merchant: %w: make a key with remit keys create and pass --key", err)
+		return fmt.Errorf("creating a merchant: %w; make a key with remit keys create and pass it with --key", err)
 	}
 	if err != nil {
 		return fmt.Errorf("creating a merchant: %w", err)
@@ -39,7 +38,7 @@ func join(ctx context.Context, c *client.Client, name string) error {
 // explained returns err, or the advice to start a stack if none listens.
 func explained(err error, c *client.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s: start a stack there with remit local, or say where one is", c.URL)
+		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestAStackThatIsNotThere(t *testing.T) {
 		"smoke":  (&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
 		"listen": (&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+": start a stack there with remit local") {
+		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+"; start a stack there with remit local") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestKeysOfTheOperator(t *testing.T) {
 	}))
 	defer server.Close()
 	err := (&merchant.Smoke{URL: server.URL, Limit: time.Minute}).Run(t.Context(), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass --key") {
+	if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass it with --key") {
 		t.Error(err)
 	}
 }

@@ -25,14 +25,14 @@ type Pay struct {
 	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: give one to pay last month's rows again."`
-	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
-	DryRun      bool          `help:"Read the file, show what would be paid, and pay nothing."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again, as for another month."`
+	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all or none. A run keeps the mode in which it began."`
+	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
-	Concurrency int           `default:"16" help:"How many requests are made at once."`
+	Concurrency int           `default:"16" help:"Requests at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
-	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
+	Patience    time.Duration `default:"2m" help:"How long to retry a row without an answer."`
 	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
@@ -44,9 +44,8 @@ const (
 	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
 )
 
-// An Incomplete is the end of a run in which not every row was confirmed. Its exit
-// code is 2 if what is left is pending, and 1 if any row was refused, failed or is
-// not known.
+// An Incomplete reports a run in which not every row was confirmed. Its exit code is 2 if the
+// other rows are pending, and 1 if any row was refused, failed or is unknown.
 type Incomplete struct {
 	Rows   int            // of the file
 	Counts map[string]int // rows of each status
@@ -89,8 +88,8 @@ type payout struct {
 	written time.Time  // when the results were written last
 }
 
-// Run reads the whole file, shows what it will pay, asks, and pays. It writes what
-// became of each row to a file beside it, FILE.results.csv, as it goes.
+// Run reads the whole file, shows the payments, asks for consent, and pays. It keeps the
+// outcome of each row in FILE.results.csv.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
 	if err := p.read(ctx); err != nil {
@@ -145,14 +144,14 @@ func (p *payout) read(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: %d rows cannot be paid, so nothing was:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+		return fmt.Errorf("%s: nothing was paid; correct or remove %d rows:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
 	}
 	p.rows = rows
 	return nil
 }
 
-// each does something for every row that is chosen, many at once, and shows how far
-// it is. The first error ends it.
+// each calls a function for every chosen row, several at once, and shows the progress. The
+// first error ends it.
 func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
 	var rows []*payRow
 	for _, r := range p.rows {
@@ -206,7 +205,7 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 	case err == nil:
 		p.noted(r, made)
 	case answered && shut(refusal):
-		return fmt.Errorf("%w: no row can be paid with this key", err)
+		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case answered && refusal.Status < 500 && !again(refusal):
 		p.lost(r, refused, refusal.Detail())
 	default:
@@ -234,7 +233,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	}
 }
 
-// noted keeps a payment as the API returns it.
+// noted stores a payment as the API returns it.
 func (p *payout) noted(r *payRow, made client.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,15 +241,14 @@ func (p *payout) noted(r *payRow, made client.Payment) {
 	r.problem = strings.TrimSpace(made.Failure.Code + " " + made.Failure.Message)
 }
 
-// lost keeps why a row has no payment that the API knows.
+// lost stores why a row has no payment.
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.status, r.problem = status, problem
 }
 
-// inProgress reports whether an Idempotency-Key was taken on and its payment is not
-// signed: it may be made.
+// inProgress reports whether a payment was accepted and is not signed: it may be made.
 func inProgress(err error) bool {
 	refusal, ok := errors.AsType[*client.Problem](err)
 	return ok && refusal.Status == http.StatusConflict && refusal.Code == "idempotency_in_progress"
@@ -261,15 +259,14 @@ func shut(refusal *client.Problem) bool {
 	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }
 
-// again reports whether a refusal asks for the same request again: under the same
-// Idempotency-Key that is always safe.
+// again reports whether a refusal asks for a retry, which is always safe with the same
+// Idempotency-Key.
 func again(refusal *client.Problem) bool {
 	return refusal.Status >= 500 || refusal.Status == http.StatusTooManyRequests || inProgress(refusal)
 }
 
-// retried makes a request until it has an answer that another request would not
-// change, for so long at most. It waits as long as the API asks, and otherwise twice
-// as long each time, from half a second to half a minute.
+// retried repeats a request until its answer is final or the time is over. It waits as long
+// as the API asks, and otherwise twice as long each time, from half a second to half a minute.
 func retried[T any](ctx context.Context, patience time.Duration, do func() (T, error)) (T, error) {
 	end := time.Now().Add(patience)
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
@@ -293,7 +290,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	}
 }
 
-// ended sums the run up.
+// ended summarizes the run.
 func (p *payout) ended(out io.Writer) error {
 	counts, confirmed := map[string]int{}, token.Amount{}
 	for i, r := range p.rows {

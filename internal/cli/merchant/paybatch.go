@@ -29,24 +29,23 @@ import (
 // batchLimit is how many entries the API takes in a batch.
 const batchLimit = 100
 
-// paidNobody are the failures of a batch that moved no coin; of the others that is
-// not said.
+// paidNobody are the failures of a batch that certainly moved no coin.
 var paidNobody = []string{"execution_reverted", "transfer_missing", "nonce_consumed"}
 
 // batchKey is the Idempotency-Key of a batch of the run.
 func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch", number) }
 
-// batchReference is the reference of a batch. A stored batch without one has lost its
-// words: they were erased, or the payment was recovered from the chain.
+// batchReference is the reference of a batch. A stored batch without one was
+// redacted, or recovered from the chain.
 func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
 
-// alone is the metadata of a row that is paid alone with number 0. A stored one without
-// it has lost its words as well.
+// alone is the metadata of a row that is paid alone with number 0. Without it, a stored
+// payment was redacted or recovered too.
 var alone = map[string]string{"remit pay": "first row"}
 
-// look finds the numbered payments of the run that are stored from the next number on,
-// and takes what they pay out of the rows. One that is not signed yet is the end: an
-// error if patient, else left to the request under its number, which finds out.
+// look finds the stored payments of the run from the next number on, and removes their rows.
+// It stops at a payment that is not signed yet: with an error if patient, otherwise the request
+// with that number finds the outcome.
 func (p *payout) look(ctx context.Context, patient bool) error {
 	_, err := retried(ctx, p.Patience, func() (bool, error) {
 		err := p.find(ctx)
@@ -99,8 +98,8 @@ func (p *payout) find(ctx context.Context) error {
 	}
 }
 
-// begun puts the run into the mode of its first payment, and reports whether that is a
-// batch. Else it takes that payment's row out of the rows.
+// begun sets the run to the mode of its first payment, and reports whether that is a batch.
+// If it is a single payment, it removes that payment's row.
 func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _ error) {
 	words := maps.Equal(first.Metadata, alone)
 	if batch = first.Entries != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
@@ -135,7 +134,7 @@ func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _
 	return false, nil
 }
 
-// A content is what a row and an entry of a batch are compared by.
+// A content identifies a row, or an entry of a batch, in comparisons.
 type content struct {
 	to        token.Address
 	amount    token.Amount
@@ -145,8 +144,8 @@ type content struct {
 func (r *payRow) content() content { return content{r.to, r.amount, r.reference} }
 
 // take takes the entries of the batch with the next number out of the rows that are
-// free, which the map holds by their content. If the batch has lost its words, any
-// row of the same recipient and amount is taken.
+// free, which the map holds by their content. If the batch was redacted or
+// recovered, any row of the same recipient and amount is taken.
 func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
 	entries, key := made.Entries, p.batchKey(p.number)
 	if entries == nil { // of one, recovered from the chain
@@ -182,7 +181,7 @@ func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
 	return nil
 }
 
-// paid keeps what the batch under a key made of rows.
+// paid stores the outcome of the batch with a key in its rows.
 func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
 	for _, r := range rows {
 		p.noted(r, made)
@@ -241,8 +240,8 @@ func (p *payout) payNumbered(ctx context.Context) error {
 }
 
 // unpaid deals with a batch that the API did not answer with a payment, and reports
-// whether the next may be sent. A refusal leaves the number unused. stale counts the
-// answers in a row of which nothing was learned.
+// whether the next may be sent. A refusal leaves the number unused. stale counts
+// consecutive answers without progress.
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
 	refusal, answered := errors.AsType[*client.Problem](err)
 	if !answered || again(refusal) {
@@ -251,7 +250,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	kind, faults := faultsOf(refusal, len(rows))
 	switch {
 	case shut(refusal):
-		return false, fmt.Errorf("%w: no row can be paid with this key", err)
+		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case kind == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
 		if err = p.look(ctx, true); err != nil {

@@ -294,7 +294,7 @@ func TestPayBatchesStops(t *testing.T) {
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
 		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"code":"key_not_permitted"}`)},
-			want: `no row can be paid with this key`, keys: 1},
+			want: `this one can pay no row`, keys: 1},
 		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},
 			want: `nothing was paid.*403`},
 		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A payRow is one row of a file of payments, and what became of its payment.
+// A payRow is one row of a file of payments, with the outcome of its payment.
 type payRow struct {
 	line      int // where the row begins in the file, from 1
 	to        token.Address
@@ -33,7 +33,7 @@ type payRow struct {
 	problem string // why it was refused, failed, or is not known
 }
 
-// order is what the row asks for.
+// order returns the request of the row.
 func (r *payRow) order() client.Order {
 	return client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
 }
@@ -58,7 +58,7 @@ const referenceLimit = 128
 func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(file) {
-		return nil, nil, errors.New("the file is not UTF-8: save it as CSV UTF-8")
+		return nil, nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
 	header, _, _ := bytes.Cut(file, []byte("\n"))
 	r := csv.NewReader(bytes.NewReader(file))
@@ -74,7 +74,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 	for i, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := column[name]; twice && slices.Contains(payColumns, name) {
-			return nil, nil, fmt.Errorf("the header has the column %s twice", name)
+			return nil, nil, fmt.Errorf("the header has the column %s twice; remove one", name)
 		}
 		column[name] = i
 	}
@@ -118,7 +118,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		rows = append(rows, row)
 	}
 	if len(rows)+len(bad) == 0 {
-		return nil, nil, errors.New("the file has a header and no row")
+		return nil, nil, errors.New("the file has a header and no row; add rows")
 	}
 	return rows, bad, nil
 }
@@ -130,11 +130,11 @@ func payKey(content string, number int) string {
 	return "pay-" + hex.EncodeToString(sum[:16])
 }
 
-// oneOf returns the one of the names that the header has.
+// oneOf returns the only one of the names that the header has.
 func oneOf(column map[string]int, names ...string) (string, error) {
 	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
 	if len(have) != 1 {
-		return "", fmt.Errorf("the header needs one column of the name %s, and has %d", strings.Join(names, " or "), len(have))
+		return "", fmt.Errorf("the header has %[2]d columns named %[1]s; name one column so", strings.Join(names, " or "), len(have))
 	}
 	return have[0], nil
 }
@@ -145,7 +145,7 @@ func payRowOf(fields []string, column map[string]int, address, amount string, de
 		row.reference = fields[i]
 	}
 	if utf8.RuneCountInString(row.reference) > referenceLimit {
-		return nil, fmt.Errorf("the reference has more than %d characters", referenceLimit)
+		return nil, fmt.Errorf("the reference is too long; shorten it to %d characters", referenceLimit)
 	}
 	var err error
 	if row.to, err = token.ParseAddress(strings.TrimSpace(fields[column[address]])); err != nil {
@@ -158,7 +158,7 @@ func payRowOf(fields []string, column map[string]int, address, amount string, de
 		row.amount, err = token.ParseAmount(text)
 	}
 	if err == nil && row.amount.IsZero() {
-		err = errors.New("is zero")
+		err = errors.New("is zero; remove the row, or correct its amount")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", amount, text, err)

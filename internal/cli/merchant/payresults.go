@@ -33,8 +33,8 @@ func (p *payout) writeSometimes() error {
 	return p.write()
 }
 
-// write puts the results in the place of the earlier ones, in one step: a reader, and
-// a run that is killed, finds the old file or the new one.
+// write replaces the earlier results atomically: readers, also after a kill, find the old file
+// or the new one.
 func (p *payout) write() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,9 +79,9 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
-// recall keeps the ends of rows that were paid alone, by the results, if these have the
-// run's first payment: then they are of this run at this stack. Other rows are asked for
-// again, under their keys.
+// recall takes the final outcomes of single rows from the results, if these have the run's
+// first payment and so belong to this run and stack. Other rows are requested again with
+// their keys.
 func (p *payout) recall(first client.Payment) {
 	ends, ours := map[string][]string{}, false
 	for _, was := range p.earlier() {
@@ -98,8 +98,8 @@ func (p *payout) recall(first client.Payment) {
 	}
 }
 
-// otherwise lists the rows that an earlier run of the file paid, by its results, and that
-// the file lacks now or has under another key.
+// otherwise lists rows that an earlier run paid, by its results, and that the file now lacks
+// or has with another key.
 func (p *payout) otherwise() (paid []string) {
 	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
 	for _, r := range p.rows {

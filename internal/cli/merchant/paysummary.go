@@ -87,7 +87,7 @@ func (p *payout) consent(out io.Writer, twins int) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was paid: add --yes to pay without being asked")
+		return errors.New("nothing was paid; add --yes to pay without a question")
 	}
 	question := "Pay them? [y/N] "
 	if twins > 0 && !p.Duplicates {
@@ -96,7 +96,7 @@ func (p *payout) consent(out io.Writer, twins int) error {
 	fmt.Fprint(out, question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
-		return errors.New("nothing was paid")
+		return errors.New("nothing was paid; answer y to pay, or add --yes")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/client"
 )
 
-// A receiver prints each webhook that it gets, and whether it is genuine.
+// A receiver prints each webhook, and whether its signature is valid.
 type receiver struct {
 	out    io.Writer
 	answer int  // status for a genuine webhook
@@ -41,7 +41,7 @@ func (r *receiver) trust(secret string) (err error) {
 	return err
 }
 
-// ServeHTTP takes one webhook. One that is not genuine is answered with 401.
+// ServeHTTP takes one webhook. It answers 401 to an invalid signature.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyLimit))
 	genuine := err == nil && r.hook.Verify(body, req.Header) == nil
@@ -56,7 +56,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(status)
 }
 
-// print writes a line for the event, and its body if that was asked for.
+// print writes a line for the event, and its body with --body.
 func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +93,7 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	}
 }
 
-// printable keeps bytes that any process may send to this port from steering a
-// terminal.
+// printable escapes control characters, since any process may send to this port.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 {

@@ -21,11 +21,11 @@ import (
 // Smoke is `remit smoke`.
 type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it a key is created, where the stack lets anybody."`
+	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it, the command creates a key, if the stack allows that."`
 	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient of the test payment. You cannot get the money back."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
-	Webhook string        `placeholder:"URL" help:"An endpoint of yours to announce it to. A stack on this machine needs none."`
-	Limit   time.Duration `default:"5m" help:"How long the payment may take to be final."`
+	Webhook string        `placeholder:"URL" help:"Your endpoint for the event. A stack on this machine needs none."`
+	Limit   time.Duration `default:"5m" help:"How long to wait until the payment is final."`
 	Live    bool          `help:"Go on even if the stack moves real money."`
 	JSON    bool          `name:"json" help:"Answer with the steps in JSON as well."`
 }
@@ -49,7 +49,7 @@ type smoke struct {
 	idempotency string // the payment's key
 }
 
-// errStep reports a step that did not go as it should.
+// errStep reports a failed step.
 var errStep = errors.New("smoke test failed")
 
 // Run goes from key to webhook, step by step. It reports the steps on standard
@@ -109,7 +109,7 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if answer.Status != 401 || string(answer.Body) != `{"detail":"Invalid API Key"}` {
-		return "", fmt.Errorf("answered %d %.1000s", answer.Status, answer.Body)
+		return "", fmt.Errorf("a wrong key got %d %.1000s, not 401; check the URL", answer.Status, answer.Body)
 	}
 	return "401", nil
 }
@@ -177,7 +177,7 @@ func (s *smoke) pay(ctx context.Context) (string, error) {
 func (s *smoke) again(ctx context.Context) (string, error) {
 	p, err := s.api.Send(ctx, s.order(), s.idempotency)
 	if err == nil && p.Hash != s.hash {
-		err = fmt.Errorf("the hash was %s and is %s", s.hash, p.Hash)
+		err = fmt.Errorf("the hash was %s and is %s; report this, with the log of send-payment", s.hash, p.Hash)
 	}
 	return "the same hash", err
 }
@@ -197,12 +197,12 @@ func (s *smoke) confirmed(ctx context.Context) (string, error) {
 		case "confirmed":
 			return fmt.Sprintf("in block %d", p.Block), nil
 		case "failed":
-			return "", fmt.Errorf("the payment failed: %s: %s", p.Failure.Code, p.Failure.Message)
+			return "", fmt.Errorf("the payment failed: %s: %s; read the stack's problems with remit doctor", p.Failure.Code, p.Failure.Message)
 		}
 		fmt.Fprint(s.out, ".")
 		_ = pause(ctx, time.Second) // the next request fails then
 	}
-	return "", fmt.Errorf("still pending after %s", s.Limit)
+	return "", fmt.Errorf("still pending after %s; wait longer with --limit, or read the stack's problems with remit doctor", s.Limit)
 }
 
 func (s *smoke) delivered(ctx context.Context) (string, error) {
@@ -225,7 +225,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 		}
 		_ = pause(ctx, time.Second) // the next request fails then
 	}
-	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries shows why")
+	return "", errors.New("not delivered in a minute; read the cause with GET /webhooks/…/deliveries")
 }
 
 func pause(ctx context.Context, d time.Duration) error {

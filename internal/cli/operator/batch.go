@@ -18,13 +18,13 @@ import (
 // Batch is `remit batch`.
 type Batch struct {
 	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain."`
-	Approve change.Command[batchApprove] `cmd:"" help:"Let that contract take a wallet's tokens, when this wallet asks it to."`
+	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens."`
 }
 
 // A calling is the command line of a command that calls a contract from a wallet.
 type calling struct {
 	Address token.Address `arg:"" help:"The wallet that calls, and pays for the gas."`
-	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command does. Given again with the same one it does nothing more, and reports how far it is."`
+	Key     string        `required:"" placeholder:"KEY" help:"Name of this call. With the same name, the command does nothing twice and reports the progress."`
 }
 
 type batchDeploy struct{ calling }
@@ -41,8 +41,8 @@ func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none c
 		return none, err
 	}
 	if err := d.EveryNodeHas(ctx, disburser.Deployer(), disburser.DeployerCode()); err != nil {
-		return none, fmt.Errorf("%w: the deterministic deployer is not on this chain: deploy it as "+
-			"https://github.com/Arachnid/deterministic-deployment-proxy says, then give this command again", err)
+		return none, fmt.Errorf("the deterministic deployer is not on this chain: %w; deploy it as "+
+			"https://github.com/Arachnid/deterministic-deployment-proxy shows, then run this command again", err)
 	}
 	return c.call(ctx, d, disburser.Deployer(), disburser.Deployment(), "remit batch deploy",
 		fmt.Sprintf("This makes the contract that pays batches at %s. It has no owner and holds nothing.", at))
@@ -50,11 +50,11 @@ func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none c
 
 type batchApprove struct {
 	calling
-	Amount string `required:"" help:"How much the contract may take in all from now on: whole tokens such as 5000, unlimited, or 0 to end it."`
+	Amount string `required:"" help:"Allowance from now on: whole tokens such as 5000, unlimited, or 0 to end it."`
 }
 
 // Change gives the allowance, to the contract alone whose code every node has. An allowance
-// ends whatever the nodes answer.
+// can end even if nodes disagree.
 func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	amount := token.Amount{}
 	switch c.Amount {
@@ -73,7 +73,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 	at := cmp.Or(rules.BatchContract, disburser.Address())
 	if !amount.IsZero() {
 		if err := d.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
-			return none, fmt.Errorf("%w: no allowance is given: remit batch deploy makes the contract", err)
+			return none, fmt.Errorf("%w; run remit batch deploy first, since nothing was approved", err)
 		}
 	}
 	now, err := d.Allowance(ctx, c.Address, at)
@@ -85,9 +85,9 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 			d.Allowed(now)))
 }
 
-// call is the change of calling a contract, which is brought to its commit. It is
-// judged by its status alone: whether the contract is there, or the allowance is given,
-// doctor reads from the chain.
+// call returns the change that calls a contract, up to the commit. Only the transaction's
+// status counts as the result; doctor reads from the chain whether the contract exists and
+// the allowance was given.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (none change.Change, err error) {
 	if c.Key == "" {
@@ -107,7 +107,7 @@ func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Addr
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
 		p, err := await(ctx, d, dispatcher, t)
 		if err != nil {
-			return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
+			return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
 		}
 		text := fmt.Sprintf("%s %s\nremit doctor shows what the chain has.", p.State.Status(), p.TxHash)
 		if p.State == payment.Failed {

@@ -15,9 +15,9 @@ import (
 
 // Deny is `remit deny`.
 type Deny struct {
-	Add    change.Command[denyAdd]    `cmd:"" help:"Pay this recipient no more."`
-	Remove change.Command[denyRemove] `cmd:"" help:"Let payments go to it again."`
-	List   denyList                   `cmd:"" help:"Show every recipient that is not paid."`
+	Add    change.Command[denyAdd]    `cmd:"" help:"Refuse payments to a recipient."`
+	Remove change.Command[denyRemove] `cmd:"" help:"Allow payments to a recipient again."`
+	List   denyList                   `cmd:"" help:"List the blocked recipients."`
 }
 
 type denyAdd struct {
@@ -25,7 +25,7 @@ type denyAdd struct {
 	Reason  string        `required:"" help:"Why; shown in the list only, never to merchants."`
 }
 
-// Change denies a recipient.
+// Change blocks a recipient.
 func (c denyAdd) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" || c.Address.IsZero() {
 		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")

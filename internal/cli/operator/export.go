@@ -17,7 +17,7 @@ import (
 // Export is `remit export`.
 type Export struct {
 	deployed.Target
-	Merchant string    `help:"Only the payments of this merchant, mer_…, newest first. Without it those of all, in no order."`
+	Merchant string    `help:"Only the payments of this merchant, mer_…, newest first. Without it, all payments, unordered."`
 	Since    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or later."`
 	Until    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or earlier."`
 	CSV      bool      `name:"csv" help:"Write CSV in place of a line of JSON for each payment."`
@@ -26,7 +26,7 @@ type Export struct {
 // Run writes a row for each payment that is committed.
 func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	if !c.Since.IsZero() && !c.Until.IsZero() && c.Until.Before(c.Since) {
-		return fmt.Errorf("--until %s is before --since %s", c.Until.Format(time.DateOnly), c.Since.Format(time.DateOnly))
+		return fmt.Errorf("--until %s is before --since %s; use a later day", c.Until.Format(time.DateOnly), c.Since.Format(time.DateOnly))
 	}
 	if c.CSV {
 		if err := payment.CSV[dossier.Row](d.Out, true); err != nil {
@@ -56,14 +56,13 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		}
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("%d stored payments cannot be read and are not in the export: look for \"stored item cannot be read\" in "+
+		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be read\" in "+
 			"the log of check-receipts", unreadable)
 	}
 	return nil
 }
 
-// payments yields the merchant's payments, or all there are, of no time in
-// particular.
+// payments yields the payments of a merchant, or of all merchants, unordered.
 func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {

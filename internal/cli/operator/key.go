@@ -20,8 +20,8 @@ import (
 // Keys is `remit keys`.
 type Keys struct {
 	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and its Idempotency-Keys live on."`
-	List      keyList                      `cmd:"" help:"List a merchant's keys and what each may do."`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and Idempotency-Keys stay."`
+	List      keyList                      `cmd:"" help:"List a merchant's keys and their rights."`
 	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once."`
 	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or the keys that another table lists as ended."`
 }
@@ -48,7 +48,7 @@ func registry(d *deployed.Deployment) *apikey.Registry {
 	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
 }
 
-// keyAnswer shows a new key, this once.
+// keyAnswer shows a new key, for the only time.
 func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 	if err != nil {
 		return change.Answer{}, err
@@ -65,15 +65,15 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 // restrictions are the flags for the rights of a key.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
-	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything, but keys for a key with limits."`
+	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. Empty: everything, except keys if the key has limits."`
 	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
-	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: any, or active entries of the merchant's recipient book."`
-	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for ever."`
+	Recipients  string         `enum:"any,book" default:"any" help:"Recipients it may pay: any, or active entries of the merchant's address book."`
+	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
-// request returns the flags as a request, or which of them cannot be used.
+// request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request() (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
@@ -88,9 +88,9 @@ func (r restrictions) request() (apikey.KeyRequest, error) {
 	}
 	switch {
 	case r.DailyCount > apikey.MaxCount:
-		return request, fmt.Errorf("--daily-count is at most %d", apikey.MaxCount)
+		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
 	case r.ExpiresIn < 0:
-		return request, errors.New("--expires-in must not be negative")
+		return request, errors.New("--expires-in is negative; use 0 or more")
 	case r.Label == "":
 		return request, request.Check()
 	}
@@ -106,7 +106,7 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-// Change makes the key and announces it to the merchant's webhooks.
+// Change makes the key and publishes it to the merchant's webhooks.
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
@@ -209,22 +209,22 @@ func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 }
 
 type keyRevokeAll struct {
-	Merchant string `placeholder:"MER" xor:"which" help:"End the keys of this merchant, mer_…, and no others: of one whose key was stolen, which may have made more."`
-	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
+	Merchant string `placeholder:"MER" xor:"which" help:"End only the keys of this merchant, mer_…, for instance after a theft: the thief may have made more."`
+	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there."`
 }
 
-// Change ends keys that a restore has brought back to life, or a merchant's. A crash leaves
-// some of them alive, and the command is run again: a key that has ended stays so.
+// Change ends restored keys, or a merchant's keys. After a crash some keys still work: run the
+// command again, which skips ended keys.
 func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		return c.ofMerchant(ctx, d)
 	}
 	if d.Account == nil {
-		return none, errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")
+		return none, errors.New("a stack on this machine has no restored keys; run remit keys revoke for each key")
 	}
 	name := d.Account.Outputs["ApiKeysTableName"]
 	if c.EndedIn == name {
-		return none, fmt.Errorf("--ended-in %s is the table itself: name the table in use before, and with --table keys=NAME the "+
+		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table keys=NAME the "+
 			"restored one until the stack uses it", c.EndedIn)
 	}
 	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
@@ -262,8 +262,8 @@ func endedAnswer(ended []string) change.Answer {
 	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
 }
 
-// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
-// key may make others.
+// ofMerchant revokes the merchant's keys until none is valid, because a key can make others
+// until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := registry(d).Operator(ctx, c.Merchant, "")
 	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+

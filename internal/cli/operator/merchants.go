@@ -18,9 +18,9 @@ import (
 type Merchants struct {
 	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
 	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments are still settled and their events published."`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published."`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
-	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant limits of its own in place of the stack's. Without flags the stack's hold again."`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again."`
 }
 
 // A merchantRow is a merchant as commands show it.
@@ -56,7 +56,7 @@ func (r merchantRow) String() string {
 
 var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
 
-// rowOf reads the terms of the merchant whose keys these are.
+// rowOf reads the terms of the merchant that owns keys.
 func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchantRow, error) {
 	row := merchantRow{ID: keys[0].MerchantID, Name: keys[0].MerchantName}
 	for _, k := range keys {
@@ -115,7 +115,7 @@ type merchantArg struct {
 // find reads the merchant and its keys, newest first.
 func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merchantRow, keys []apikey.Key, err error) {
 	if keys, err = d.Keys.List(ctx, c.Merchant); err == nil && len(keys) == 0 {
-		err = fmt.Errorf("no merchant %q has a key: remit merchants list shows all", c.Merchant)
+		err = fmt.Errorf("no merchant %q has a key; find the merchant with remit merchants list", c.Merchant)
 	}
 	if err == nil {
 		row, err = rowOf(ctx, d.Keys, keys)
@@ -163,12 +163,12 @@ type merchantSuspend struct {
 	Reason string `required:"" help:"Why; shown in lists and in the audit log, and not to the merchant."`
 }
 
-// Change suspends a merchant. One that is suspended gets the new reason.
+// Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
-		return change.Change{}, errors.New("--reason is empty: give the reason, for the operator who finds the merchant suspended")
+		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
+	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published", "suspended",
 		func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 
@@ -182,7 +182,7 @@ func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (cha
 type merchantLimit struct {
 	merchantArg
 	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
-	DailyAmount token.Amount `help:"Most that it may pay in a UTC day; 0 for the stack's. Payments of the day count only since any limit held."`
+	DailyAmount token.Amount `help:"Most that it may pay in a UTC day; 0 for the stack's. Counting starts with the first limit of the day."`
 }
 
 // Change replaces both limits.
@@ -191,7 +191,7 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 		return map[bool]string{false: a.String(), true: "the stack's"}[a.IsZero()]
 	}
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
-		return change.Change{}, errors.New("--daily-amount is below --max-amount: no payment of that size would fit into a day")
+		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
 	}
 	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
 		func(t *apikey.Terms) { t.Maximum, t.Daily = c.MaxAmount, c.DailyAmount })

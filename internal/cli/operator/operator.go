@@ -1,7 +1,7 @@
 // Package operator has the commands for a stack on AWS or in a process of this machine.
-// They reach its tables, secrets and queues with the rights of the person who runs them
-// (package deployed), and change it in one way alone (package change). A private key goes
-// from a person to a secret of its own, and to no output; remit recover alone reads any.
+// They use the rights of the person who runs them (package deployed) and change a stack only
+// through package change. They store a private key in its own secret and never print it; only
+// remit recover reads keys.
 package operator
 
 import (
@@ -32,22 +32,22 @@ import (
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet    Wallet           `cmd:"" help:"Keys that pay."`
+	Wallet    Wallet           `cmd:"" help:"The wallets that pay."`
 	Keys      Keys             `cmd:"" help:"Merchants' API keys."`
-	Merchants Merchants        `cmd:"" help:"Merchants: who they are, suspensions, limits."`
-	Payment   Payment          `cmd:"" help:"Look into a payment."`
-	Batch     Batch            `cmd:"" help:"The contract that pays many in one transaction."`
-	Deny      Deny             `cmd:"" help:"Recipients that are not paid."`
+	Merchants Merchants        `cmd:"" help:"Merchants, suspensions and limits."`
+	Payment   Payment          `cmd:"" help:"Show or redact a payment."`
+	Batch     Batch            `cmd:"" help:"The contract that pays batches."`
+	Deny      Deny             `cmd:"" help:"Blocked recipients."`
 	Settings  setting.Commands `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
-	Webhooks  Webhooks         `cmd:"" help:"Deliveries that failed."`
-	Recover   Recover          `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
-	Audit     audit.Command    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
-	AuditLog  change.Log       `cmd:"" help:"What operators did, and who: every command that changed anything."`
+	Webhooks  Webhooks         `cmd:"" help:"Failed deliveries of webhooks."`
+	Recover   Recover          `cmd:"" help:"Recover payments that the tables have lost, from the chain."`
+	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain, including the wallets' ether. Fails on any difference."`
+	AuditLog  change.Log       `cmd:"" help:"List every command of operators that changed anything."`
 	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Console   console.Command  `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
+	Console   console.Command  `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks."`
 	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
-	Rollback  rollback.Command `cmd:"" help:"Put the functions of the last deployment back to the versions before it; cancel one under way."`
-	Doctor    doctor.Command   `cmd:"" help:"Examine a stack and report each problem with its remedy."`
+	Rollback  rollback.Command `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way."`
+	Doctor    doctor.Command   `cmd:"" help:"Check a stack and print the fix for each problem."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an
@@ -121,11 +121,11 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 			*file = filepath.Join(typed.Dir, *file)
 		}
 	}
-	return parsed.Run()
+	return Advised(parsed.Run())
 }
 
-// ask leaves a change that was not consented to beforehand to another request, after the
-// operator was asked.
+// ask refuses a change without consent. The client then asks the operator and sends the
+// command again with --yes.
 func (e *response) ask(yes bool, consequences string) error {
 	e.Consequences, e.Asks = consequences, !yes
 	if !yes {
@@ -135,7 +135,7 @@ func (e *response) ask(yes bool, consequences string) error {
 }
 
 // Elsewhere returns the URL of the stack on this machine that a command is about,
-// "" for a stack on AWS and for a command that is about none.
+// "" for a stack on AWS and for commands without a stack.
 func Elsewhere(parsed *kong.Context) string {
 	for _, flag := range parsed.Flags() {
 		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {

@@ -27,39 +27,39 @@ func TestCommands(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	must.OK(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	a.Steps([][3]string{
-		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: add --yes"},
+		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done; answer y to go on, or add --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
-		{"a key is put in once", "wallet import --yes --file " + file, "!is there already"},
+		{"a key is put in once", "wallet import --yes --file " + file, "!is registered already"},
 		{"the wallet has made no payment", "wallet list", address + "  active      not used             0        0                   0  \n"},
 		{"and may make no new ones", "wallet drain --yes " + address, "done"},
 		{"which the list shows", "wallet list --json", `"state": "draining"`},
 		{"until that is undone", "wallet drain --yes --undo --json " + address, `"state": "active"`},
-		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!is no wallet of the stack"},
+		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!; find it with remit wallet list"},
 		{"a pause is for a wallet that has paid", "wallet pause --yes " + address, "!wallet has no record yet"},
 		{"a pause without a reason", "wallet pause --yes --reason= " + address, "!--reason is empty"},
 		{"a merchant without keys", "keys list mer_1 --json", "[]"},
 		{"a payment that does not exist", "payment show pay_1", "!" + store.ErrNotFound.Error()},
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
-		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
-		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
+		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is not a transaction hash; use 0x and 64 hex digits"},
+		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet; put {"urls":["https://…"]} into it`},
 		{"a restricted key", "keys create Acme --yes --scopes webhooks --daily-count 3 --daily-amount 50 --max-amount 7 --recipients " +
 			"book --label Till --expires-in 1h", `May do: webhooks, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
 		{"limits of a key that manages keys", "keys create Acme --yes --scopes keys --daily-count 3", "!a key with the scope keys has no limits"},
 		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
-		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
-		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
+		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is too high; use at most 1000000000"},
+		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in is negative; use 0 or more"},
 		{"what was done is in the audit log, with who did it", "audit-log",
 			"done      arn:aws:iam::123456789012:user/ada  remit wallet import --yes --file"},
-		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key"},
+		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key; find the key with remit keys list"},
 		{"and what was refused", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit keys revoke --yes mer_1 key_1"},
 		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes",
-			`!no merchant "mer_1" has a key: remit merchants list shows all`},
+			`!no merchant "mer_1" has a key; find the merchant with remit merchants list`},
 		{"what was not agreed to is not in it", "audit-log --since 1ns --json", "[]"},
 	})
 	a.Outputs = map[string]string{"WebhooksTableName": ""}
 	a.Steps([][3]string{{"an output that an older template lacks", "keys issue mer_1 --yes",
-		"!stack remit has no output WebhooksTableName: deploy this version's template first"}})
+		"!stack remit has no output WebhooksTableName; deploy this version's template first"}})
 	if strings.Contains(a.Printed, key[2:]) {
 		t.Error("a command shows the key")
 	}
@@ -104,7 +104,7 @@ func TestMerchants(t *testing.T) {
 		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
 
 		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!nothing to move: add"},
-		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
+		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 decimals"},
 		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
 		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
 	})

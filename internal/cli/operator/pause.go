@@ -22,9 +22,8 @@ type pausing struct {
 	All     bool          `help:"Every wallet that is not retired."`
 }
 
-// wallets reads the records of the wallets that the command is about. Of all
-// wallets, one without a record, or with an unreadable one, is there with its ID alone;
-// missing has its wallet.ErrUnknown or store.ErrUnreadable.
+// wallets reads the records of the command's wallets. With --all, a wallet without a readable
+// record has only its ID; missing has its wallet.ErrUnknown or store.ErrUnreadable.
 func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
 	ids := []wallet.ID{d.WalletID(c.Address)}
 	if c.All == (c.Address != token.Address{}) {
@@ -44,15 +43,14 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wall
 		}
 		missing[id], w.ID = err, id
 		if w.Paused == wallet.RetiredReason {
-			return nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+			return nil, nil, fmt.Errorf("wallet %s is retired for good; use another", id.Address)
 		}
 		ws = append(ws, w)
 	}
 	return ws, missing, nil
 }
 
-// everyWallet names the wallets that are not retired. A registration without an address
-// is none.
+// everyWallet names the wallets that are not retired. It skips registrations without an address.
 func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
 	wallets, err := d.Wallets(ctx)
 	for _, r := range wallets {
@@ -88,7 +86,7 @@ type walletPause struct {
 // the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
-		return none, errors.New("--reason is empty: give the reason, for the operator who finds the wallet paused")
+		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
 	}
 	ws, missing, err := c.wallets(ctx, d)
 	if err != nil {
@@ -144,21 +142,21 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 	return c.answer(reason, ws, did), nil
 }
 
-// after is the error of a command that has changed n wallets before: then a refusal
-// is none any more.
+// after returns the error of a command that already changed n wallets, so that a refusal no
+// longer means "nothing was changed".
 func after(n int, err error) error {
 	if n == 0 {
 		return err
 	}
-	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // no refusal
+	return fmt.Errorf("after %d wallets: %v; run it again", n, err) //nolint:errorlint // no refusal
 }
 
 type walletResume struct{ pausing }
 
-// Change resumes wallets, after it has shown the nonces of the chain and of the
-// tables. It resumes none while the chain is ahead of one. Where the chain is behind the
-// tables it only forgets the final block that the nodes lack: the next run of
-// check-receipts takes their chain for the right one, and resumes the wallets that fit it.
+// Change shows the nonces of chain and tables, then resumes wallets, or none while the chain
+// is ahead of one. If the chain is behind the tables, it only deletes the final block that the
+// nodes lack: the next run of check-receipts accepts their chain, and resumes the wallets that
+// fit it.
 // With --all, a wallet whose record cannot be read stays as it is.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, missing, err := c.wallets(ctx, d)
@@ -189,7 +187,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			return none, err
 		}
 		if v.Mined > w.NextNonce {
-			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
 				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,

@@ -11,20 +11,20 @@ import (
 
 // Payment is `remit payment`.
 type Payment struct {
-	Show   paymentShow                   `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, receipts."`
-	Redact change.Command[paymentRedact] `cmd:"" help:"Erase the reference and the metadata of a payment that has ended."`
+	Show   paymentShow                   `cmd:"" help:"Show a payment in full: attempts, nonce, pending transaction, deliveries, receipts."`
+	Redact change.Command[paymentRedact] `cmd:"" help:"Erase the reference and metadata of a final payment."`
 }
 
 // A paymentName is how a person names a payment.
 type paymentName struct {
 	What     string `arg:"" help:"A transaction hash, a payment id (pay_…), or an Idempotency-Key."`
-	Merchant string `help:"Whose Idempotency-Key it is, mer_…"`
+	Merchant string `help:"Merchant of the Idempotency-Key, mer_…"`
 }
 
 type paymentRedact struct{ paymentName }
 
-// Change erases a payment's words, once its event is published: until then the event
-// may be published again, in the same bytes. It may be run again.
+// Change erases a payment's reference and metadata once its event is published: until then
+// the event may be published again, with the same bytes. It is safe to repeat.
 func (c paymentRedact) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	p, err := dossier.Find(ctx, d, c.What, c.Merchant)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c paymentRedact) Change(ctx context.Context, d *deployed.Deployment) (none
 	case err != nil:
 		return none, err
 	case now.PendingTx:
-		return none, fmt.Errorf("the end of %s is not published yet: try again in a minute", p.ID)
+		return none, fmt.Errorf("the outcome of %s is not published yet; try again in a minute", p.ID)
 	}
 	return change.Change{
 		Consequences: fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+

@@ -30,14 +30,14 @@ import (
 type Recover = change.Command[recovering]
 
 type recovering struct {
-	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
+	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time from which payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
 	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
-	DryRun bool            `help:"Say what there is to do, and change nothing."`
-	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
+	DryRun bool            `help:"Show the necessary steps, and change nothing."`
+	Resume bool            `help:"Resume the wallets, if every transfer belongs to a payment."`
 }
 
-// A recovered is the account of a recovery.
+// A recovered is the report of a recovery.
 type recovered struct {
 	Wallets int          `json:"wallets"`
 	Noops   int          `json:"nonces_used_up"`
@@ -78,7 +78,7 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 	}
 	done, err := r.Run(ctx, ids)
 	if err != nil {
-		return none, fmt.Errorf("%w (run remit recover again: it goes on)", err)
+		return none, fmt.Errorf("%w; run remit recover again, which continues", err)
 	}
 	report := recovered{len(ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
 	if c.Resume && !c.DryRun && len(done.Foreign)+len(done.Differ) == 0 {
@@ -88,7 +88,8 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 		report.Resumed = true
 	}
 	if len(done.Differ) > 0 && !c.DryRun {
-		err = errors.New("the tables know payments otherwise than the chain: the wallets stay paused")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then run " +
+			"remit wallet resume --all")
 	}
 	return change.Answer{JSON: report, Text: report.text(d)}, err
 }
@@ -112,7 +113,7 @@ func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	return err
 }
 
-// recovery puts the parts together as check-receipts has them.
+// recovery wires the parts as check-receipts does.
 func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}
 	since, err := c.Since.First(ctx, nodes, final)
 	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last block that every node calls final: name an earlier block", since, final)
+		err = fmt.Errorf("--since %d is beyond block %d, the last that every node calls final; name an earlier block", since, final)
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}, nil
 }
 
-// read reads the key of a wallet, which is read once.
+// read reads the key of a wallet, once.
 func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 	return func(a token.Address) keyring.Read {
 		var mu sync.Mutex

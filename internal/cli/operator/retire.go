@@ -29,7 +29,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		"No new payment will use wallet %s within minutes. Payments under way are finished; then run remit wallet retire.")
 }
 
-// become is the change of a wallet from a state to another.
+// become returns the change of a wallet from one state to another.
 func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State,
 	consequences string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
@@ -40,11 +40,11 @@ func become(ctx context.Context, d *deployed.Deployment, address token.Address, 
 	case !registered:
 		return none, errUnregistered(address)
 	case r.State == wallet.Retired:
-		return none, fmt.Errorf("wallet %s is retired, and stays so", address)
+		return none, fmt.Errorf("wallet %s is retired for good; use another", address)
 	case r.State == wallet.Funding && to != wallet.Active:
-		return none, fmt.Errorf("wallet %s is the funding wallet: remit wallet funding --undo %s first", address, address)
+		return none, fmt.Errorf("wallet %s is the funding wallet; run remit wallet funding --undo %s first", address, address)
 	case r.State != from && r.State != to:
-		return none, fmt.Errorf("wallet %s is %s, and must be %s", address, r.State, from)
+		return none, fmt.Errorf("wallet %s is %s; choose one that is %s", address, r.State, from)
 	}
 	return change.Change{Consequences: fmt.Sprintf(consequences, address), Apply: func(ctx context.Context) (change.Answer, error) {
 		err := d.Payments.SetState(ctx, d.WalletID(address), from, to, time.Now())
@@ -53,7 +53,7 @@ func become(ctx context.Context, d *deployed.Deployment, address token.Address, 
 }
 
 func errUnregistered(a token.Address) error {
-	return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", a)
+	return fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
 }
 
 type walletFunding struct {
@@ -72,7 +72,7 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 		return none, err
 	}
 	if other, more := wallets.Funding(); more && other.Address != c.Address {
-		return none, fmt.Errorf("%s is the funding wallet: remit wallet funding --undo %s first", other.Address, other.Address)
+		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %s first", other.Address, other.Address)
 	}
 	return become(ctx, d, c.Address, wallet.Active, wallet.Funding,
 		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
@@ -80,8 +80,8 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 
 type walletRetire struct {
 	Address token.Address `arg:"" help:"The wallet, which is draining."`
-	Unswept bool          `help:"The wallet may still hold tokens. Nothing moves them afterwards."`
-	Stolen  bool          `help:"Its key is in other hands, so that what it sends never ends: only payments have to be settled."`
+	Unswept bool          `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
+	Stolen  bool          `help:"The key is stolen: wait only for the stack's own payments, since a thief may never stop."`
 }
 
 // Change retires the wallet once all that it has signed has ended.
@@ -96,7 +96,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	holds := fmt.Sprintf("%s and %s ether", d.Coins(held.Balance), held.Gas.Tokens(18))
 	if !held.Balance.IsZero() && !c.Unswept {
-		return none, fmt.Errorf("wallet %s holds %s: move it first, or add --unswept to leave it there", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept to leave it there", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{
@@ -114,9 +114,9 @@ func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settle
 	case errors.Is(err, wallet.ErrUnknown):
 		return errUnregistered(c.Address)
 	case errors.Is(err, settlement.ErrNotDraining):
-		return fmt.Errorf("%w: remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
+		return fmt.Errorf("%w; run remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
 	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
-		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
+		return fmt.Errorf("%w (nothing was changed; run this again when it has ended)", err)
 	case err != nil:
 		return err
 	}

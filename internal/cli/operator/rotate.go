@@ -17,16 +17,16 @@ import (
 )
 
 type walletRotate struct {
-	Address token.Address `arg:"" help:"The wallet whose place a new one takes."`
+	Address token.Address `arg:"" help:"The wallet to replace."`
 	KMS     bool          `name:"kms" help:"Make the new key in AWS KMS."`
-	Wait    time.Duration `default:"30m" help:"How long to wait for what is under way. Given again, the command goes on from where it was."`
+	Wait    time.Duration `default:"30m" help:"How long to wait for payments under way. Run the command again to continue."`
 }
 
 // Change makes the successor, moves half of what the wallet can spend there, and once that
 // has arrived drains the wallet, sweeps it and retires it, each by the command of that
 // name. A wallet is rotated once in its life, so the keys of its transfers follow from
-// its address, and the successor's registration names it: the same command goes on
-// wherever one has stopped, and moves nothing twice.
+// its address, and the successor's registration names it: after a crash the same command
+// continues, and moves nothing twice.
 func (c walletRotate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	old, _, err := c.find(ctx, d)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c walletRotate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}}, nil
 }
 
-// do makes the change of another command, to which the operator has agreed already.
+// do makes the change of another command, without asking again.
 func do(ctx context.Context, d *deployed.Deployment, line change.Line) error {
 	step, err := line.Change(ctx, d)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c walletRotate) keyOf(d *deployed.Deployment, step string, coin token.Toke
 
 func (c walletRotate) key(step string) string { return "rotate/" + c.Address.String() + "/" + step }
 
-// rotate does what is left to do.
+// rotate runs the remaining steps.
 func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wallet.Registration) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
@@ -133,7 +133,7 @@ func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wa
 }
 
 // fund moves half of what the wallet can spend, and returns when the successor can
-// spend it. The halves are those of the first time.
+// spend it. A repeated run moves the same amounts.
 func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to moving) error {
 	w, err := d.Payments.Wallet(ctx, d.WalletID(c.Address))
 	if errors.Is(err, wallet.ErrUnknown) { // it has never paid, and all that it has can be spent
@@ -179,8 +179,8 @@ func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to movin
 			return err
 		}
 		if w.Balance.IsZero() && !coins.IsZero() || w.Gas.IsZero() && !gas.IsZero() {
-			return fmt.Errorf("%w: it has not arrived (if remit export --merchant operator shows that the transfer failed, remit wallet "+
-				"move does it)", settlement.ErrUnsettled)
+			return fmt.Errorf("%w: it has not arrived; if remit export --merchant operator shows that the transfer failed, run remit "+
+				"wallet move", settlement.ErrUnsettled)
 		}
 		return nil
 	})

@@ -27,20 +27,20 @@ func TestSettings(t *testing.T) {
 	a.Steps([][3]string{
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
-			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
-		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: add --yes"},
+			"!a live stack makes no payment without limits; set AmountMaximum, DailyLimit"},
+		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done; answer y"},
 		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
 		{"", "settings show --json", `"RecipientHoldSeconds": "86400"`},
-		{"a bad value", set + "AmountMinimum=1 NonceWindow=65", `!nothing was changed: NonceWindow: "65" is not a whole number from 0 to 64`},
+		{"a bad value", set + "AmountMinimum=1 NonceWindow=65", `!nothing was changed: NonceWindow: "65" is out of range; use a whole number from 0 to 64`},
 		{"a pair that cannot be", set + "AmountMinimum=101", "!AmountMaximum 100 is below AmountMinimum 101"},
 		{"a limit that is taken away", set + "DailyLimit=0", "!set DailyLimit"},
 		{"keys for strangers", set + "KeyCreation=public", "!a live stack does not hand keys to strangers"},
-		{"a name that is none", set + "Limit=1", `!there is no setting "Limit": they are AmountMinimum`},
+		{"a name that is none", set + "Limit=1", `!there is no setting "Limit"; use AmountMinimum`},
 		{"no value", set + "Memo", "!as NAME=VALUE"},
 		{"two values", set + "AmountMinimum=1 AmountMinimum=2", "!give each setting once"},
-		{"a reason that is apply's", set + "AmountMinimum=11 --reason=applied:by-hand", "!word it differently"},
+		{"a reason that is apply's", set + "AmountMinimum=11 --reason=applied:by-hand", "!change its first words"},
 		{"", set + "AmountMinimum=11", "settings of payments: version 2"},
 		{"what is so already", set + "AmountMinimum=11", "nothing changes"},
 		{"both tables", set + "AmountMinimum=12 RecipientHoldSeconds=86401", "settings of payments: version 3\nsettings of keys: version 2"},
@@ -74,7 +74,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	a.Steps([][3]string{
-		{"the second of two", set + "AmountMinimum=13", "!settings of payments: changed since it was read: look again with remit settings show"},
+		{"the second of two", set + "AmountMinimum=13", "!settings of payments: changed since it was read; read them with remit settings show"},
 		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})
 	if got := stored(); got.Version != 6 || got.FeeCapGwei != 7 || got.Minimum.String() != "12" {
@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 	}
 	const env, yaml = "%s=%s\n", "%s: %s\n"
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
-	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
+	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit; add every setting")
 	step("a file that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
 	step("a file that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
 	step("a bad value", apply(yaml, "", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
@@ -118,7 +118,7 @@ func TestApply(t *testing.T) {
 	step("the same in YAML", apply(yaml, "", nil), "nothing changes")
 	step("another", apply(yaml, "", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
 	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
-	step("is not undone", apply(env, "", nil), `!"theft"; take that into the file, or add --over payments=3`)
+	step("is not undone", apply(env, "", nil), `!"theft"; change the file to match, or add --over payments=3`)
 	step("by another version", apply(env, "", nil)+" --over payments=2 --over keys=1", "!add --over payments=3")
 	step("unless it is named", apply(env, "", nil)+" --over payments=3", "version 4")
 	step("then pipelines go on", apply(env, "", map[string]string{"NonceWindow": "3"}), "version 5")
@@ -173,10 +173,10 @@ func TestImport(t *testing.T) {
 	}
 	a.Parameters = maps.Clone(old)
 	a.Steps([][3]string{{"a newer template has none", "settings import --yes",
-		"!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
+		"!no parameter RecipientHoldSeconds: import before you deploy the new template"}})
 	a.Parameters["RecipientHoldSeconds"], a.Parameters["NonceWindow"] = "", "65"
 	a.Steps([][3]string{{"a window that recover does not cover", "settings import --yes",
-		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
+		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64; deploy the version that runs with NonceWindow=64"}})
 	a.Parameters["NonceWindow"] = "64"
 	a.Steps([][3]string{
 		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},

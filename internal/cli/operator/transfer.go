@@ -23,8 +23,8 @@ import (
 // A moving is the command line of a command that moves coins out of a wallet.
 type moving struct {
 	Address token.Address `arg:"" help:"The wallet that pays."`
-	To      token.Address `required:"" placeholder:"ADDRESS" help:"Who gets it: another wallet, a treasury, an exchange's deposit address."`
-	Key     string        `required:"" placeholder:"KEY" help:"A name for what this command moves. Given again with the same one it moves nothing more, and reports how far it is."`
+	To      token.Address `required:"" placeholder:"ADDRESS" help:"The receiver: another wallet, or an address outside the stack."`
+	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer. With the same name, the command moves nothing twice and reports the progress."`
 }
 
 type walletMove struct {
@@ -76,8 +76,8 @@ func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none c
 	return c.move(ctx, d, transfers)
 }
 
-// settled returns an error unless the wallet is drained, for so long that every process
-// knows, and has no payments under way but own.
+// settled returns an error unless every process knows that the wallet is draining, and it
+// has no payments under way except own.
 func settled(ctx context.Context, d *deployed.Deployment, address token.Address, own []payment.ID) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -85,11 +85,11 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 	}
 	r, _ := wallets.Find(address)
 	if r.State != wallet.Draining {
-		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address,
+		return fmt.Errorf("%s is not draining; run remit wallet drain %s first", address,
 			address)
 	}
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address,
+		return fmt.Errorf("%w: processes may pay from %s for %v more; run this again then", settlement.ErrUnsettled, address,
 			left.Round(time.Second))
 	}
 	id := d.WalletID(address)
@@ -113,7 +113,7 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 		}
 	}
 	if others > 0 {
-		return fmt.Errorf("%w: %s has %d payments under way: wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
+		return fmt.Errorf("%w: %s has %d payments under way; wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
 	}
 	return nil
 }
@@ -126,14 +126,13 @@ func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) d
 
 const (
 	// underWay is how long a command waits for check-receipts, which runs every minute,
-	// to sign what the command has reserved, and between is how long from one try to
-	// the next.
+	// to sign the reserved transfers, and between is the pause between two tries.
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// move is the change of transfers, each of which it brings to its commit. A sweep moves all of both
-// assets, and leaves out an asset that the wallet does not hold. A crash leaves reserved transfers,
-// which are made, and others, which are not; the same command carries them on.
+// move returns the change that makes transfers, up to their commits. A sweep moves both assets in
+// full, and skips an asset that the wallet lacks. After a crash, reserved transfers are made and
+// others are not; the same command continues.
 func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
 	if c.Key == "" {
 		return none, errors.New("--key is empty: give a name for what this command moves, such as sweep-2026-11")
@@ -174,7 +173,7 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 				continue
 			}
 			if err != nil {
-				return change.Answer{}, fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
+				return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
 			}
 			rows = append(rows, dossier.RowOf(p))
 			text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
@@ -183,8 +182,8 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 	}}, nil
 }
 
-// await gives a transfer until it is committed. Coins that have just arrived are
-// spendable after the next run of check-receipts.
+// await repeats a transfer until it is committed. Coins that have just arrived can be spent
+// after the next run of check-receipts.
 func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
 	for until := time.Now().Add(underWay); ; {
 		p, err := dispatcher.Move(ctx, t)
@@ -193,7 +192,8 @@ func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dis
 		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet", dispatch.ErrInProgress), err)
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same --key",
+				dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
 			return p, err
@@ -217,7 +217,7 @@ func wholes(text string, decimals int) (token.Amount, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	amount, err := token.ParseAmount(strings.TrimLeft(whole+fraction+strings.Repeat("0", max(0, decimals-len(fraction))), "0"))
 	if len(fraction) > decimals || err != nil || amount.IsZero() {
-		return amount, fmt.Errorf("%q is no amount of whole tokens above zero with at most %d digits behind the point, such as 12.5", text,
+		return amount, fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text,
 			decimals)
 	}
 	return amount, nil

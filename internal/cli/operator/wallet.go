@@ -24,16 +24,16 @@ import (
 type Wallet struct {
 	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
 	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
-	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
+	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, payments in flight, pauses."`
 	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain."`
 	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent."`
 	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again."`
 	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move all that a drained wallet has."`
-	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet, which refills the others and pays no merchant's payments."`
+	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move everything out of a drained wallet."`
+	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet: it refills the others and makes no payments."`
 	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished."`
-	Retire  change.Command[walletRetire]  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
-	Rotate  change.Command[walletRotate]  `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
+	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet for good; its key can be public afterwards."`
+	Rotate  change.Command[walletRotate]  `cmd:"" help:"Replace a wallet: make a new one, move everything there, retire the old one."`
 }
 
 type walletCreate struct {
@@ -43,9 +43,9 @@ type walletCreate struct {
 }
 
 // Change makes a key, stores it and registers the wallet, in this order. If it stops
-// between, the key is stored and nobody knows the address: the next command registers
-// that wallet too, and makes another only if the first was at work less than a minute
-// ago, since another operator's may be.
+// between, the key is stored without a registered wallet: the next command registers that
+// wallet too. It makes another key only if the stored key is less than a minute old, because
+// another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.KMS {
 		return addKMS(d, "", c.replaces)
@@ -72,7 +72,7 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 type walletImport struct {
-	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it you are asked, and what you type is not shown."`
+	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
 	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
 }
 
@@ -80,11 +80,11 @@ type walletImport struct {
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "" && c.File != "":
-		return none, errors.New("give --kms or --file: a wallet has one key")
+		return none, errors.New("a wallet has one key; give --kms or --file")
 	case c.KMS != "":
 		return addKMS(d, c.KMS, token.Address{})
 	case d.Account == nil && c.File == "":
-		return none, errors.New("add --file FILE: a stack on this machine cannot ask")
+		return none, errors.New("a stack on this machine cannot ask for the key; add --file FILE")
 	}
 	read := func() ([]byte, error) { return os.ReadFile(c.File) }
 	if c.File == "" {
@@ -121,10 +121,9 @@ func adds(d *deployed.Deployment, kind string) string {
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
 }
 
-// add stores a key, if there is one, and registers its wallet and others whose keys are
-// stored. A key that is not certainly stored is not registered; one whose registration
-// is unknown is registered by the next command. The last of the wallets takes the place
-// of replaces.
+// add stores a key, if there is one, and registers its wallet and all others with stored keys.
+// It registers no key that may not be stored; the next command repeats a registration with an
+// unknown outcome. The last of the wallets replaces the wallet replaces.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key, replaces token.Address,
 	kind string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
@@ -133,7 +132,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 	}
 	if key != nil {
 		if _, registered := wallets.Find(key.Address()); registered {
-			return none, fmt.Errorf("wallet %s is there already", key.Address())
+			return none, fmt.Errorf("wallet %s is registered already; find it with remit wallet list", key.Address())
 		}
 		addresses = append(addresses, key.Address())
 	}
@@ -158,13 +157,13 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 	}}, nil
 }
 
-// addKMS registers the wallet of a key in KMS, after it has made one if name is empty and
-// has let the functions sign with it. If it stops after the first, remit wallet import
-// --kms does the rest, also for a wallet that is registered. Whether a key was made in a
-// call without an answer is unknown: the error describes how to find it.
+// addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty,
+// and lets the functions sign with it. If it stops after the first, remit wallet import
+// --kms does the rest, also for a wallet that is registered. If a call to make a
+// key has no answer, the error describes how to find the key.
 func addKMS(d *deployed.Deployment, name string, replaces token.Address) (change.Change, error) {
 	if d.Account == nil {
-		return change.Change{}, errors.New("a stack on this machine has no KMS: leave --kms out")
+		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
 	}
 	kind := "the key " + name + " in KMS"
 	if name == "" {
@@ -205,9 +204,9 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	}
 	switch there, registered := wallets.Find(r.Address); {
 	case registered && there.Key != r.Key:
-		return fmt.Errorf("wallet %s is there already, and its key is in another place: %s", r.Address, there.Key)
+		return fmt.Errorf("wallet %s is registered with another key, %s; choose another wallet", r.Address, there.Key)
 	case there.State == wallet.Retired:
-		return fmt.Errorf("wallet %s is retired, and stays so", r.Address)
+		return fmt.Errorf("wallet %s is retired for good; use another", r.Address)
 	}
 	if err := grantSign(ctx, d.Account, string(r.Key)); err != nil {
 		return err
@@ -283,7 +282,7 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, b.String())
 }
 
-// read reads the parts of a row that the tables hold, none of a wallet that has not paid.
+// read reads the parts of a row from the tables, which have none for a wallet that has not paid.
 func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	id := d.WalletID(r.Address)
 	w, err := d.Payments.Wallet(ctx, id)

@@ -14,8 +14,8 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List the events that an endpoint never received in a window of time."`
-	Resend change.Command[webhookResend] `cmd:"" help:"Send all of that again."`
+	Failed webhookFailed                 `cmd:"" help:"List the events of a period that an endpoint never received."`
+	Resend change.Command[webhookResend] `cmd:"" help:"Resend the events that failed lists."`
 }
 
 // A window is a span of time of one endpoint's deliveries.
@@ -26,8 +26,8 @@ type window struct {
 	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
 }
 
-// failed returns the window's abandoned deliveries, and the window's ends. If there are none, text
-// counts the deliveries that are still tried.
+// failed returns the window's abandoned deliveries, and its ends. If there are none, text
+// counts the deliveries that Remit still retries.
 func (w window) failed(ctx context.Context, d *deployed.Deployment, log *webhook.Log) (failed []webhook.Delivery, from, to time.Time,
 	text string, err error) {
 	now := time.Now()

@@ -33,8 +33,8 @@ type Source interface {
 	// lines and arrivals has a number n of its own.
 	Update() any
 
-	// Timeline returns all that is known of the payment that a person looks for by its
-	// id, a hash or an Idempotency-Key. The text of an error is for that person.
+	// Timeline returns everything about the payment that a person searches by its
+	// id, a hash or an Idempotency-Key. The page shows the text of an error.
 	Timeline(ctx context.Context, find, merchant string) (Timeline, error)
 }
 
@@ -61,8 +61,8 @@ func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
 	})
 }
 
-// Guard returns next for the page that is served at the URL own, and for no other: it
-// refuses what another page of the web sends, and lets a browser load nothing else.
+// Guard returns next for requests of the page at the URL own only: it refuses requests of
+// other sites, and lets a browser load nothing else.
 func Guard(own string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -81,8 +81,8 @@ func Guard(own string, next http.Handler) http.Handler {
 	})
 }
 
-// Login returns next for the browser in which a person has opened the page with ?token=, and
-// for no other: every user of the machine reaches loopback. The token becomes a cookie.
+// Login returns next for the browser in which a person opened the page with ?token= only:
+// every user of the machine reaches loopback. The token becomes a cookie.
 func Login(own, token string, next http.Handler) http.Handler {
 	name := "remit-" + own[strings.LastIndex(own, ":")+1:] // ports share their cookies
 	is := func(sent string) bool { return subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1 }
@@ -108,7 +108,7 @@ func Loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// stranger returns why a request is none of the page's own, "" if it is. A page of the
+// stranger returns why a request does not come from the page, "" if it does. A page of the
 // web reaches loopback too: by a name of its own that it resolves to loopback (see Host), or
 // from another origin (see Origin and Sec-Fetch-Site).
 func stranger(own string, r *http.Request) string {

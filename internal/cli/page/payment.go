@@ -28,10 +28,10 @@ const (
 	Steps // how many there are
 )
 
-// Once stands for the time of a step that was reached, when nobody knows it.
+// Once stands for the unknown time of a step that was reached.
 const Once = -1
 
-// NotCounted stands for the transfers of a payment where nobody counts them on the chain.
+// NotCounted stands for a number of transfers that the page does not count.
 const NotCounted = -1
 
 // A Crash describes the state left when a process dies at a step, and who repairs it, in the
@@ -43,16 +43,16 @@ type Crash struct {
 }
 
 // Crashes are by the step that the payment has reached last. A process that dies once a
-// payment is mined or published leaves nothing that was not there before.
+// payment is mined or published leaves nothing new.
 var Crashes = [Steps][]Crash{
-	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay",
-		"the next request under its key, if that could begin it now, or nobody: no money can move"},
+	Prepared: {{"before the reservation", "a PREPARED payment, for which no money can move",
+		"the next request with its key, if it still passes every check; otherwise nobody"},
 		{"between reserve and commit", "a reservation",
 			"a request under the key, which takes it over, or check-receipts, which commits the payment"}},
 	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
 		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
 	Sent: {{"between a stored bump and its broadcast", "one more attempt",
-		"check-receipts sends it; receipts are asked for all attempts"}},
+		"check-receipts sends it, and reads the receipts of all attempts"}},
 	Mined: {},
 	Final: {{"between the end and its event", "a final payment with its pending transaction",
 		"the next run publishes the same event, then deletes the pending transaction"}},
@@ -81,7 +81,7 @@ type Row struct {
 	At      [Steps]int64  `json:"at"`    // when it reached each step, or Once; 0: not yet
 }
 
-// Learn takes over a stored payment but for its steps.
+// Learn copies a stored payment, except its steps.
 func (r *Row) Learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
 	if len(p.Entries) > 1 {
@@ -126,7 +126,7 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
-// A Line is one of the log of events.
+// A Line is one line of the log.
 type Line struct {
 	N    int    `json:"n"`
 	At   int64  `json:"at"`
@@ -134,7 +134,7 @@ type Line struct {
 	Text string `json:"text"`
 }
 
-// A Timeline is all that tables, nodes and the log of webhooks have of a payment.
+// A Timeline is everything that tables, nodes and the log of webhooks have of a payment.
 type Timeline struct {
 	Payment    Row         `json:"payment"`
 	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know

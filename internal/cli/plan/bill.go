@@ -59,7 +59,7 @@ const (
 	// StoreSeconds is a round trip to DynamoDB from Lambda in its region, as the benchmarks
 	// inject it.
 	StoreSeconds = 0.004
-	// WorkSeconds are a function's own, beside its round trips.
+	// WorkSeconds is a function's time, without its round trips.
 	WorkSeconds = 0.001
 
 	idleRun  = 0.1 // seconds of a scheduled run that finds nothing
@@ -69,8 +69,7 @@ const (
 	kept     = 3   // months that a delivery is kept (webhook.KeptFor)
 )
 
-// Consumption is what one payment consumes, wherever it is in the month: one POST,
-// one GET, one webhook.
+// Consumption is the consumption of one payment: one POST, one GET, one webhook.
 type Consumption struct {
 	Writes, Reads         float64 // units of send-payment, check-receipts, deliver-webhook and get-transaction together
 	HookWrites, HookReads float64 // units among these for the webhook, of its table, which is always on demand

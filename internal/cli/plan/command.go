@@ -10,22 +10,23 @@ import (
 	"strings"
 )
 
-// Traffic is who pays how much, beside how often.
+// Traffic is the merchants, amounts and refills of a load.
 type Traffic struct {
 	Merchants float64 `default:"1" help:"Merchants that share a rate evenly."`
 	Amount    float64 `default:"100" help:"Whole tokens of an average payment."`
-	Hours     float64 `default:"24" help:"How long the wallets pay before they are filled again."`
+	Hours     float64 `default:"24" help:"How long the wallets pay between refills."`
 }
 
-// Check returns an error that names the arguments that make no sense.
+// Check returns an error if an argument is out of range.
 func (t Traffic) Check(rate float64) error {
 	if !(rate > 0) || rate > 1e6 || !(t.Merchants >= 1) || !(t.Amount >= 0) || !(t.Hours > 0) {
-		return errors.New("--rate is above 0 and at most 1000000, --merchants at least 1, --amount not negative, --hours above 0")
+		return errors.New("a number is out of range; use --rate above 0 and at most 1000000, --merchants from 1, " +
+			"--amount from 0, --hours above 0")
 	}
 	return nil
 }
 
-// Funds returns what each wallet of a load holds until it is filled again, in whole tokens
+// Funds returns what each wallet of a load holds between refills, in whole tokens
 // and whole coins of the chain.
 func (t Traffic) Funds(l Load) (tokens, coins float64) {
 	paid := l.Rate * t.Hours * 3600 / l.Wallets
@@ -33,20 +34,20 @@ func (t Traffic) Funds(l Load) (tokens, coins float64) {
 	return paid * t.Amount, burnt + tied
 }
 
-// Command is `remit plan`. It asks no stack: it is arithmetic.
+// Command is `remit plan`. It only computes, and needs no stack.
 type Command struct {
-	Rate  float64 `required:"" help:"Payments a second, at the busiest."`
+	Rate  float64 `required:"" help:"Payments per second in the busiest minutes."`
 	Chain string  `required:"" help:"ethereum, base or polygon."`
 	Traffic
 	KMS bool `name:"kms" help:"The wallets' keys are in KMS."`
 }
 
-// Run prints the plan. An error names the argument that is wrong, and what it may be.
+// Run prints the plan. An error names the wrong argument and its range.
 func (c *Command) Run(out io.Writer) error {
 	chain, known := Chains[strings.ToLower(c.Chain)]
 	names := slices.Sorted(maps.Keys(Chains))
 	if !known {
-		return fmt.Errorf("--chain=%s: there are numbers for %s; of another chain docs/scale.md says how to find them", c.Chain,
+		return fmt.Errorf("--chain=%s: use %s; for another chain, find its numbers as docs/scale.md shows", c.Chain,
 			strings.Join(names, ", "))
 	}
 	if err := c.Check(c.Rate); err != nil {
@@ -64,10 +65,10 @@ func (c *Command) Run(out io.Writer) error {
 	}
 	fmt.Fprintf(out, `%s payments a second on %s, all day: %s a month
 
-wallets            %s, each good for %.1f payments a second, with NonceWindow=%d
-  each holds       %s tokens and %s %s, filled every %s h
+wallets            %s, each for %.1f payments a second, with NonceWindow=%d
+  each holds       %s tokens and %s %s, refilled every %s h
 calls to each node %s a second, in rounds %s s apart
-post at once       %s functions of send-payment
+concurrency        %s of send-payment
 capacity           %s
 AWS                $%s a month, $%.2f a million payments
 gas                $%s a month, at %v gwei and $%v a coin
@@ -85,7 +86,7 @@ gas                $%s a month, at %v gwei and $%v a coin
 	return nil
 }
 
-// capacity names the mode of capacity costs less for a steady load.
+// capacity names the cheaper mode of capacity for a steady load.
 func capacity(n float64, s Deployment) string {
 	other := s
 	other.Provisioned = true
@@ -95,8 +96,8 @@ func capacity(n float64, s Deployment) string {
 	return "PaymentsCapacity=on-demand"
 }
 
-// Human writes a number with three digits, or all of those before the point, in groups
-// of three.
+// Human writes a number with three significant digits, or with all digits before the point,
+// in groups of three.
 func Human(v float64) string {
 	if v < 100 {
 		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(max(v, 1e-9))))), v), "0"), ".")

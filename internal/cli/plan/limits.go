@@ -1,12 +1,12 @@
-// Package plan computes what a rate of payments takes: wallets, quotas, capacity,
-// requests to nodes and dollars, and the walls at which it ends. It is arithmetic over
-// counted calls, list prices and published limits. It asks no service.
+// Package plan computes the wallets, quotas, capacity, requests to nodes and dollars that a
+// rate of payments needs, and the limits that it meets. It computes from counted calls, list
+// prices and published limits, and queries no service.
 package plan
 
 // Limits that AWS sets, in the regions with its usual defaults.
 const (
 	// PartitionWrites is the write units a second that one partition of a table or of an
-	// index takes; its 3,000 read units are no wall, since the 8,000 pending
+	// index takes; its 3,000 read units are no limit, since the 8,000 pending
 	// payments of a wallet take 600 (DynamoDB developer guide, "Best practices for designing and using partition keys effectively").
 	// A transaction takes each unit twice ("Capacity management for transactions").
 	PartitionWrites = 1000
@@ -45,7 +45,7 @@ const (
 	// EndpointWrites are those of a webhook in its endpoint's log: stored, and recorded.
 	EndpointWrites = 2
 	// SettleSeconds is the time of a whole core that check-receipts takes to end one
-	// payment: an assumption, half of what the whole of a payment takes a process on one
+	// payment: an assumption, half of the processor time of a whole payment on one
 	// machine (docs/performance.md, "remit local under load").
 	SettleSeconds = 0.0007
 	// PendingSeconds is the time of a core that it takes to read one payment that is not
@@ -75,7 +75,7 @@ const (
 	WebhookBatch = 10
 )
 
-// A Chain is what a chain takes, beside its profile in package chains.
+// A Chain has a chain's limits and prices, beside its profile in package chains.
 type Chain struct {
 	ID           uint64
 	BlockGas     float64 // gas limit of a block

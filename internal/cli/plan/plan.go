@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/stack"
 )
 
-// A Load is a rate of payments, and who makes them on which chain.
+// A Load is a rate of payments by some merchants and wallets on a chain.
 type Load struct {
 	Rate      float64 // payments a second
 	Merchants float64 // that share them evenly; zero: one
@@ -20,7 +20,7 @@ type Load struct {
 	Stack     Deployment
 }
 
-// A Wall is a limit, and how much of it a payment a second takes.
+// A Wall is a limit, and how much of it one payment per second uses.
 type Wall struct {
 	Name  string
 	Limit float64
@@ -29,11 +29,11 @@ type Wall struct {
 	Most  float64 // to which it can be raised; zero: any
 }
 
-// At returns the payments a second at which the wall stands.
+// At returns the payments per second that reach the limit.
 func (w Wall) At() float64 { return w.Limit / w.Each }
 
-// Holds reports whether the wall stands behind a rate, with room for a burst. One that
-// cannot be moved, or no further, needs none.
+// Holds reports whether a rate stays below the limit, with room for a burst. A limit that
+// cannot be raised further needs no room.
 func (w Wall) Holds(rate float64) bool {
 	if w.Raise == "" {
 		return rate <= w.At()
@@ -41,8 +41,7 @@ func (w Wall) Holds(rate float64) bool {
 	return w.Needed(rate) <= w.Limit
 }
 
-// Needed returns what the limit must be for a rate, with room for a burst: as it is, if
-// that does.
+// Needed returns the limit for a rate, with room for a burst, and at least the present one.
 func (w Wall) Needed(rate float64) float64 {
 	if rate*w.Each/usable <= w.Limit {
 		return w.Limit
@@ -111,7 +110,7 @@ const (
 	windows  = "the wallets' window"
 )
 
-// Walls returns every limit that the load can meet, the nearest first.
+// Walls returns every limit of the load, the nearest first.
 func (l Load) Walls() []Wall {
 	m, merchants, memory := Measured, cmp.Or(l.Merchants, 1), l.Stack.SettleGB*1024
 	pause, block := l.times()
@@ -120,16 +119,16 @@ func (l Load) Walls() []Wall {
 	all := []Wall{
 		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
 		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
-		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
-		{"the API's own rate", Small["Api"], requests, "parameter Size, its Api", 0},
+		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "setting MerchantShare", 100},
+		{"the API's own rate", Small["Api"], requests, "parameter Size (Api)", 0},
 		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
 		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch,
 			`quota "Concurrent executions" of Lambda`, 0},
-		{"the concurrency reserved for send-payment", Small["SendPayment"], m.Post, "parameter Size, its SendPayment", 0},
-		{"the concurrency reserved for the authorizer", Small["Authorizer"], requests * m.Auth, "parameter Size, its Authorizer", 0},
+		{"the concurrency reserved for send-payment", Small["SendPayment"], m.Post, "parameter Size (SendPayment)", 0},
+		{"the concurrency reserved for the authorizer", Small["Authorizer"], requests * m.Auth, "parameter Size (Authorizer)", 0},
 		{"the processor and the memory of check-receipts, in MB", memory, max((SettleSeconds+l.looks()*PendingSeconds)*CoreGB*1024, holds),
 			settling, mostGB * 1024},
-		{"batches of webhooks at once", Small["WebhookBatches"], m.Hook / WebhookBatch, "parameter Size, its WebhookBatches", 0},
+		{"batches of webhooks at once", Small["WebhookBatches"], m.Hook / WebhookBatch, "parameter Size (WebhookBatches)", 0},
 		{"write units of a table that is new", NewTableWrites, own, "the table's warm throughput; it doubles by itself each half hour", 0},
 		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
 		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
@@ -144,8 +143,7 @@ func (l Load) Walls() []Wall {
 	return all
 }
 
-// Short returns the walls that do not hold the load's rate, with the memory and the wallets
-// of the plan for it where those are not what is short.
+// Short returns the limits that the load exceeds, assuming planned memory and wallets.
 func (l Load) Short() []Wall {
 	planned := l.Planned()
 	least := planned.Wallets
@@ -164,7 +162,7 @@ func (l Load) Short() []Wall {
 	})
 }
 
-// Advice returns what raises the limit, from what to what, for a rate.
+// Advice returns how to raise the limit for a rate, with the old and new values.
 func (w Wall) Advice(rate float64) string {
 	if w.Raise == "" {
 		return "nothing moves it"

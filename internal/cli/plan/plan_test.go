@@ -25,7 +25,7 @@ func TestArguments(t *testing.T) {
 	good := plan.Command{Rate: 1, Chain: "Base", Traffic: plan.Traffic{Merchants: 1, Amount: 1, Hours: 1}}
 	for want, change := range map[string]func(*plan.Command){
 		"ethereum, polygon": func(c *plan.Command) { c.Chain = "solana" },
-		"--rate is above 0": func(c *plan.Command) { c.Rate = math.NaN() },
+		"--rate above 0":    func(c *plan.Command) { c.Rate = math.NaN() },
 		"at most 1000000":   func(c *plan.Command) { c.Rate = math.Inf(1) },
 		"--merchants":       func(c *plan.Command) { c.Merchants = 0.5 },
 		"--amount":          func(c *plan.Command) { c.Amount = -1 },
@@ -80,7 +80,7 @@ func TestAStackAgainstThePlan(t *testing.T) {
 		{"one too few", 500, func(l *plan.Load) { l.Wallets-- }, "from 106 to 107"},
 		{"the template's memory", 500, func(l *plan.Load) { l.Stack.SettleGB = 0.5 }, "CheckReceiptsMemory, from 512 to 5,658"},
 		{"a new table", 500, func(*plan.Load) {}, "warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
-		{"a rate of the API", 500, func(*plan.Load) {}, "Size, its Api, from 500 to 1,429"},
+		{"a rate of the API", 500, func(*plan.Load) {}, "Size (Api), from 500 to 1,429"},
 		{"half of the windows for one merchant", 20, func(l *plan.Load) { l.Merchants = 1 }, "MerchantShare, from 50 to 82"},
 		{"what nothing moves", 5000, func(l *plan.Load) { l.Chain.BlockGas /= 10 }, "nothing moves it"},
 	} {

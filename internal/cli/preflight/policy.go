@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A policy is the document of a resource's policy. It keeps what it does not know.
+// A policy is the document of a resource's policy. It keeps unknown fields.
 type policy map[string]any
 
 func parsePolicy(text string) (p policy, err error) {
@@ -83,7 +83,7 @@ func (p policy) undenied(c caller, actions []string) policy {
 	return policy{"Version": "2012-10-17", "Statement": kept}
 }
 
-// meets reports whether a statement is about what c does, and by which condition it is unclear.
+// meets reports whether a statement covers c's action, and which condition is unclear.
 func (c caller) meets(s map[string]any, action string) (v verdict, condition string) {
 	v = c.named(s)
 	if s["NotAction"] != nil && matches(s["NotAction"], action) || s["Action"] != nil && !matches(s["Action"], action) ||

@@ -1,6 +1,6 @@
-// Package preflight finds out before a deployment what CloudFormation would find
-// out halfway through it: a missing log role, too small a quota, policies that let
-// nobody publish. It only reads, and prints the commands that mend each finding.
+// Package preflight finds problems that would fail a deployment halfway: a missing log role,
+// too small a quota, topics without a policy. It only reads, and prints the commands that fix
+// each finding.
 package preflight
 
 import (
@@ -19,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // ErrNotReady reports findings that would fail the deployment, or leave it without
@@ -54,13 +56,13 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := deployed.LoadAWS(ctx, options...)
 	if err != nil {
-		return fmt.Errorf("loading the AWS configuration: %w", err)
+		return err
 	}
 	who, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("asking AWS who you are (set AWS_PROFILE, or run aws configure): %w", err)
+		return fmt.Errorf("asking AWS who you are: %w", err)
 	}
 	you, err := arn.Parse(aws.ToString(who.Arn))
 	if err != nil {
@@ -104,7 +106,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// A warning is a finding that preflight cannot judge, or that may be mended afterwards.
+// A warning is a finding that preflight cannot judge, or that can be fixed afterwards.
 type warning string
 
 func (w warning) Error() string { return string(w) }
@@ -120,7 +122,7 @@ func indented(commands string) string {
 	return b.String()
 }
 
-// logRole looks for the role by which API Gateway writes access logs. It belongs to the
+// logRole checks the role with which API Gateway writes access logs. It belongs to the
 // account and region, and a stage with access logs is refused without it.
 func (f *flight) logRole(ctx context.Context) (string, error) {
 	found, err := apigateway.NewFromConfig(f.aws).GetAccount(ctx, nil)

@@ -16,8 +16,8 @@ import (
 )
 
 // settings finds tables by which the functions of this template would refuse payments: those
-// of another coin, and a live stack's without settings. A first deployment has no tables to
-// look into, unless it is of a stack that is made again with those of another.
+// of another coin, and a live stack's without settings. A first deployment has no tables
+// to check, unless it reuses the tables of another stack.
 func (f *flight) settings(ctx context.Context) (string, error) {
 	s, err := f.deployed(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	snstypes "github.com/aws/aws-sdk-go-v2/service/sns/types"
 )
 
-// publishers are the services that publish alarms, and what in their ARNs says which.
+// publishers are the services that publish alarms, with the part of their ARNs that names them.
 func (f *flight) publishers() []caller {
 	of := func(service, kind string) caller {
 		return f.caller(service+".amazonaws.com", "aws:sourcearn",

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
 )
 
-// trail looks for a trail of management events, reads included: only CloudTrail reports
+// trail checks for a trail of management events, reads included: only CloudTrail reports
 // reads to the alarm of a read signing key.
 func (f *flight) trail(ctx context.Context) (string, error) {
 	if cmp.Or(f.parameters["AlarmTopicArn"], f.parameters["UrgentTopicArn"]) == "" {

@@ -37,7 +37,7 @@ func (d Deployment) Open() (open []error) {
 		what   string
 	}{
 		{d.Mode == "live", "A main network and Environment=prod move real money; set Mode to live, or another ChainId and Environment."},
-		{d.AlarmTopic != "", "Alarms of a live stack wake somebody; set AlarmTopicArn to an SNS topic."},
+		{d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."},
 	} {
 		if !p.closed {
 			open = append(open, errors.New(p.what))

@@ -89,7 +89,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"geth takes hundreds of consecutive nonces of a sender (16 are guaranteed when the pool is full) and 64 behind a gap", gethPool},
 		cell{"from the fork Amsterdam on a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. " +
 			"Remit asks for both", amsterdam},
-		cell{"200 gwei is Remit's choice: what it always was", ""},
+		cell{"200 gwei is Remit's choice", ""},
 		unverified,
 		callGas("ethereum/go-ethereum", "v1.17.10"),
 	},

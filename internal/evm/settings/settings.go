@@ -101,7 +101,7 @@ func ParseRefill(text string) (r Refill, err error) {
 	}
 	parts := strings.Split(text, ",")
 	if len(parts) != 3 {
-		return r, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: three whole numbers in the smallest unit", text)
+		return r, fmt.Errorf("%q is not LOW,AMOUNT,DAILY; use three whole numbers in the smallest unit", text)
 	}
 	for i, part := range []*token.Amount{&r.Low, &r.Amount, &r.Daily} {
 		if *part, err = token.ParseAmount(parts[i]); err != nil {
@@ -109,7 +109,7 @@ func ParseRefill(text string) (r Refill, err error) {
 		}
 	}
 	if r.Amount.IsZero() {
-		return Refill{}, fmt.Errorf("%q refills nothing; AMOUNT must not be 0, and no refills are an empty text", text)
+		return Refill{}, fmt.Errorf("%q refills nothing; use an AMOUNT above 0, or an empty text for no refills", text)
 	}
 	return r, nil
 }

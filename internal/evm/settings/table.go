@@ -63,7 +63,7 @@ var Payments = Table[Settings]{
 	},
 	func(s Settings) error {
 		if !s.Maximum.IsZero() && s.Maximum.Less(s.Minimum) {
-			return fmt.Errorf("AmountMaximum %s is below AmountMinimum %s", s.Maximum, s.Minimum)
+			return fmt.Errorf("AmountMaximum %s is below AmountMinimum %s; raise it", s.Maximum, s.Minimum)
 		}
 		return nil
 	},
@@ -116,7 +116,7 @@ func (t Table[T]) Set(v T, name, value string) (T, error) {
 			return v, nil
 		}
 	}
-	return v, fmt.Errorf("there is no setting %q", name)
+	return v, fmt.Errorf("there is no setting %q; find its name with remit settings show", name)
 }
 
 // Diff returns the settings in which two versions differ.
@@ -135,7 +135,7 @@ func (t Table[T]) Stamp(v *T) *Stamp { return t.stamp(v) }
 // Validate returns why v cannot be stored, nil if it can.
 func (t Table[T]) Validate(v T) error {
 	if s := t.stamp(&v); len(s.Who) > maxText || len(s.Why) > maxText {
-		return fmt.Errorf("who and why have at most %d bytes each", maxText)
+		return fmt.Errorf("the reason is too long; shorten it to %d bytes", maxText)
 	}
 	for _, r := range t.rows {
 		if _, err := t.Set(v, r.name, r.text(v)); err != nil {
@@ -237,7 +237,7 @@ func count(name, about string, least, most uint64, field func(*Settings) *uint64
 func between(text string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%q is not a whole number from %d to %d", text, least, most)
+		return 0, fmt.Errorf("%q is out of range; use a whole number from %d to %d", text, least, most)
 	}
 	return n, nil
 }
@@ -254,7 +254,7 @@ func flag[T any](name, about, yes, no string, field func(*T) *bool, tight bool) 
 		},
 		func(v *T, text string) error {
 			if *field(v) = text == yes; text != yes && text != no {
-				return fmt.Errorf("%q is neither %s nor %s", text, yes, no)
+				return fmt.Errorf("%q is not known; use %s or %s", text, yes, no)
 			}
 			return nil
 		},

@@ -49,7 +49,7 @@ func (c Config) Refused(s settings.Settings) error {
 	case !c.Live:
 		return nil
 	case len(unset) > 0:
-		return fmt.Errorf("a live stack is closed until its limits are set: %s", strings.Join(unset, ", "))
+		return fmt.Errorf("a live stack pays only with limits; set %s", strings.Join(unset, ", "))
 	case !s.Confirmed:
 		return errors.New("the settings are not confirmed for this table; compare them and run remit settings confirm")
 	}
@@ -109,5 +109,5 @@ func ParseQuorum(text, mode string) (time.Duration, error) {
 	case text == "answering", text == "":
 		return silentAfter, nil
 	}
-	return 0, fmt.Errorf("%q is neither strict nor answering", text)
+	return 0, fmt.Errorf("%q is not known; use strict or answering", text)
 }

@@ -1,6 +1,5 @@
-// Package apikey knows the keys merchants authenticate with: how a key is
-// minted and read, which merchant it belongs to, and how it is rotated and
-// revoked. It never stores, logs or prints a key: it keeps the key's SHA-256
+// Package apikey has the API keys of merchants: how a key is minted, parsed,
+// rotated and revoked, and which merchant it belongs to. It never stores, logs or prints a key: it keeps the key's SHA-256
 // and the parts that lists show. It knows neither HTTP nor any database.
 package apikey
 
@@ -54,8 +53,8 @@ func (k Key) Valid(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// A Minted key holds its text as well as its record. Only the answer that hands
-// the key to its merchant is made of one.
+// A Minted key holds its text as well as its record. Use it only for the answer
+// that gives the key to its merchant.
 type Minted struct {
 	Key    Key
 	Secret Secret
@@ -69,14 +68,13 @@ var ErrInvalid = errors.New("invalid API key")
 // merchant.
 var ErrNotFound = errors.New("no such API key")
 
-// ErrNotPermitted reports an act beyond what the asking key may do.
+// ErrNotPermitted reports a request beyond the rights of its key.
 var ErrNotPermitted = errors.New("the API key does not permit that")
 
 // ErrLimit reports a merchant that has MaxLive keys.
 var ErrLimit = errors.New("too many live API keys")
 
-// MaxLive is how many keys of a merchant may be neither revoked nor expired for
-// another to be created.
+// MaxLive is the most keys of a merchant that are neither revoked nor expired.
 const MaxLive = 25
 
 // ErrExists reports that another key is stored under the same hash.
@@ -118,8 +116,8 @@ type Store interface {
 	// stored terms are neither from nor to.
 	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
 
-	// All returns every key of every merchant, in no order. It reads the whole
-	// table, which no function may do: it is for operators.
+	// All returns every key of every merchant, unordered. It reads the whole
+	// table, so it is for operators: no function has that right.
 	All(ctx context.Context) ([]Key, error)
 
 	// Create stores a new key. Creating the very same key again changes
@@ -141,8 +139,8 @@ type Store interface {
 	List(ctx context.Context, merchantID string) ([]Key, error)
 
 	// Replace stores successor and lets the key under hash expire at at, in
-	// one step, so that a crash leaves neither without the other. A key whose
-	// expiry is earlier keeps it. With ErrNotFound (the key is not
+	// one step, so that a crash leaves neither without the other. An earlier
+	// expiry stays. With ErrNotFound (the key is not
 	// merchantID's) and ErrExists (the successor's hash is taken) nothing has
 	// changed.
 	Replace(ctx context.Context, merchantID string, hash Hash, at time.Time, successor Key) error

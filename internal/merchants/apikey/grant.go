@@ -27,8 +27,8 @@ func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks,
 // Scopes is empty.
 type Scopes uint8
 
-// ScopesOf returns the set of the given scopes. Words that are no scope are left
-// out: a key that a later version made may do less here, never more.
+// ScopesOf returns the set of the given scopes. It skips unknown
+// words: a key of a later version may do less here, never more.
 func ScopesOf(scopes ...Scope) (set Scopes) {
 	for i, s := range AllScopes() {
 		if slices.Contains(scopes, s) {

@@ -9,10 +9,10 @@ import (
 )
 
 // ErrKeysScope reports limits of a key with the scope Keys.
-var ErrKeysScope = errors.New("a key with the scope keys has no limits: leave out the scope or the limits")
+var ErrKeysScope = errors.New("a key with the scope keys has no limits; remove the scope or the limits")
 
 // ErrNoScope reports a key that could do nothing.
-var ErrNoScope = errors.New("the key would have no scope: name one")
+var ErrNoScope = errors.New("the key would have no scope; name one")
 
 // A KeyRequest describes a key to be made. The zero KeyRequest asks for the scopes and
 // the expiry of the asking key, without limits.

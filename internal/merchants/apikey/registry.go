@@ -64,8 +64,8 @@ func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	return keys, nil
 }
 
-// An Announce notifies the merchant of a key that is about to be stored. An error of
-// it stops that.
+// An Announce notifies the merchant of a key that is about to be stored. If it fails, the
+// key is not stored.
 type Announce func(ctx context.Context, k Key) error
 
 // Asking returns the key that p was authenticated with, as it is now: API Gateway
@@ -85,10 +85,10 @@ func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
 // ErrMerchant reports an id that no merchant can have.
 var ErrMerchant = errors.New("a merchant's id is mer_ and 16 letters or digits")
 
-// Operator returns a key that is nobody's, to ask in the place of a key of the
-// merchant: it may do everything. The store may have lost every key of the merchant:
-// then name is the merchant's, and the errors are ErrMerchant and those of CheckName.
-// Without a name it returns ErrNotFound for a merchant without keys.
+// Operator returns an unstored key with all rights, for requests of an operator in the
+// merchant's place. If the store has lost every key of the merchant, name must be the
+// merchant's name, and the errors are ErrMerchant and those of CheckName. Without a name it
+// returns ErrNotFound for a merchant without keys.
 func (r *Registry) Operator(ctx context.Context, merchantID, name string) (Key, error) {
 	keys, err := r.List(ctx, merchantID)
 	id, ok := strings.CutPrefix(merchantID, "mer_")

@@ -7,8 +7,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Terms are what operators have decided about a merchant. The zero Terms are those of
-// a merchant about which none has: it is active, under the stack's limits. Amounts
+// Terms are an operator's decisions about a merchant. With the zero Terms the merchant is
+// active, under the stack's limits. Amounts
 // are in the token's smallest unit.
 type Terms struct {
 	Suspended string       `json:"suspended,omitempty"`   // why every request is refused; empty: the merchant is active
@@ -19,8 +19,8 @@ type Terms struct {
 // ErrSuspended reports a request of a merchant that is suspended.
 var ErrSuspended = errors.New("the merchant is suspended")
 
-// ErrTerms reports terms that are not as they were read.
-var ErrTerms = errors.New("another operator has changed the merchant's terms: look at them again")
+// ErrTerms reports terms that have changed since they were read.
+var ErrTerms = errors.New("another operator has changed the merchant's terms; read them with remit merchants show")
 
 // Text writes t as one line of JSON, for stores and for the authorizer's context.
 // The zero Terms are "".

@@ -171,7 +171,7 @@ const (
 func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
 		since := d.pool.Rest(id, blockedReason, d.Now())
-		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
+		d.Log.WarnContext(ctx, "wallet in cooldown: the token pays nobody from it", "wallet", id.Address, "since", since)
 		if d.Now().Sub(since) >= blockedFor {
 			d.warn(ctx, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)
 		}

@@ -36,7 +36,7 @@ var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 // keyless lets a wallet rest whose key is out of reach: another wallet's key may be at hand.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	d.pool.Rest(id, "no key", d.Now())
-	d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", id.Address, "err", err)
+	d.Log.WarnContext(ctx, "wallet in cooldown: its key is out of reach", "wallet", id.Address, "err", err)
 	return errors.Join(errNoKey, err)
 }
 

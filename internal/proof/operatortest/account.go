@@ -64,7 +64,7 @@ func (a *Account) Remit(line string) (string, error) {
 	parser, err := kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
 	must.OK(a, err)
 	parsed := must.Get(parser.Parse(args))(a)
-	err = parsed.Run()
+	err = operator.Advised(parsed.Run())
 	a.Printed += fmt.Sprintln(out.String(), err)
 	return out.String(), err
 }

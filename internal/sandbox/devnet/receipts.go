@@ -17,7 +17,7 @@ type blockReceipts interface {
 	GetBlockReceipts(ctx context.Context, block rpc.BlockNumberOrHash) ([]map[string]any, error)
 }
 
-// receipts answers eth_getTransactionReceipt in the node's stead, with the node's
+// receipts answers eth_getTransactionReceipt instead of the node, with the node's
 // receipts of the whole block. The node finds a transaction by hashing its block's
 // transactions one after the other, which in blocks of hundreds costs more than
 // the rest of a payment. And only receipts can report falsely that a stuck
@@ -52,7 +52,7 @@ func (r *receipts) learn(block *types.Block) error {
 	return nil
 }
 
-// pretend makes a mined transaction stuck for ever: its receipt moves to the
+// pretend makes a mined transaction stuck forever: its receipt moves to the
 // latest block.
 func (r *receipts) pretend(tx common.Hash) {
 	r.mu.Lock()

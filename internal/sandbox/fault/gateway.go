@@ -265,9 +265,9 @@ func holdGap(g *Gateway, c rpcCall) rpcAnswer {
 	}
 }
 
-// A Gateway stands before a node and speaks JSON-RPC with a habit. It can also forget
-// every so many-th transaction when it comes first, as a node does whose pool is
-// full: it answers with the hash and hands nothing on.
+// A Gateway stands before a node and speaks JSON-RPC with a habit. It can also lose every
+// n-th new transaction, as a node with a full pool does: it answers with the hash and
+// forwards nothing.
 type Gateway struct {
 	Node   string                // its URL
 	Habit  atomic.Pointer[Habit] // nil: none
@@ -366,7 +366,7 @@ func (g *Gateway) forgets(tx common.Hash) bool {
 // nodeClient carries calls to nodes, with connections for many at once.
 var nodeClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// ask hands one call on to the node.
+// ask forwards one call to the node.
 func (g *Gateway) ask(c rpcCall) rpcAnswer {
 	body, _ := json.Marshal(c)
 	response, err := nodeClient.Post(g.Node, "application/json", bytes.NewReader(body))

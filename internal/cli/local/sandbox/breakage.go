@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
-// A breakage is one thing that a person can break.
+// A breakage is one fault that a person can cause.
 type breakage struct {
 	ID    string `json:"id"`
 	Group string `json:"group"`
@@ -43,7 +43,7 @@ func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Ha
 // receiver returns a breakage of the built-in receiver of webhooks.
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
-		Does:  "The delivery is stored and tried again, five seconds later and then ever more rarely. Other endpoints do not wait for it.",
+		Does:  "Remit stores the delivery and retries after five seconds, then less and less often. Other endpoints do not wait.",
 		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
 		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
 }
@@ -53,56 +53,56 @@ func named(name string) func(*Sandbox) *fault.Habit {
 	return func(*Sandbox) *fault.Habit { return fault.HabitNamed(name) }
 }
 
-// dear is the base fee, in wei, below which a fifty-fold would be noticed by no
+// dear is the base fee, in wei, below which fifty times as much would not delay a
 // payment: the embedded chain's own falls to nothing when it is idle.
 const dear = 1_000_000_000
 
 // breakages are in the page's order.
 var breakages = []breakage{
-	cutAt("create", "after create", "a payment that is prepared, which nobody can pay", "The next request under the key carries it on.",
+	cutAt("create", "after create", "a PREPARED payment, for which no money can move", "The next request with the key continues it.",
 		fault.Cut{Op: "Create"}),
 	cutAt("reserve", "after reserve", "a reservation",
-		"A request under the key takes the nonce over, or check-receipts commits the payment.",
+		"A request with the key takes over the nonce, or check-receipts commits the payment.",
 		fault.Cut{Op: "Reserve"}),
 	cutAt("commit", "after commit", "the signed bytes, which no node has, and a reservation",
-		"check-receipts releases the reservation and sends the stored bytes; a request under the key is answered with their hash.",
+		"check-receipts releases the reservation and sends the stored bytes; a request with the key gets their hash.",
 		fault.Cut{Op: "Commit"}),
 	cutAt("before-broadcast", "before broadcast", "a pending transaction that no node has", "check-receipts sends it.",
 		fault.Cut{Op: "Send", Before: true}),
 	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client without an answer",
-		"A request under the key is answered with the same hash.", fault.Cut{Op: "Send"}),
+		"A request with the key gets the same hash.", fault.Cut{Op: "Send"}),
 
 	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
-		Text:  "The next write is carried out, and its answer gets lost.",
-		Does:  "Unknown is not taken for not done: the payment is read again.",
+		Text:  "The next write takes effect, and its answer gets lost.",
+		Does:  "Remit never takes unknown for not done: it reads the payment again.",
 		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
 	{ID: "clock", Group: "Store and clock", Label: "clock ten minutes fast",
 		Text:  "send-payment and check-receipts read a clock that is ten minutes ahead.",
-		Does:  "Nothing relies on a clock to be safe: early is as safe as late.",
+		Does:  "No promise depends on a clock: early is as safe as late.",
 		begin: func(s *Sandbox, _ int) error { s.offset.Store(600e9); return nil },
 		end:   func(s *Sandbox) error { s.offset.Store(0); return nil }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
-		"The next node is asked, and two of three are enough to confirm. failed waits for all.",
+		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
 		0, func(*Sandbox) *fault.Habit { return fault.Down() }),
 	habit("node-hangs", "first node hangs", "The first node takes requests and never answers.",
-		"Another is asked after half a second; after three misses the node is left alone for a while.",
+		"Remit queries another after half a second, and after three misses stops querying the node for a while.",
 		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
 	habit("node-lies", "first node lies about receipts", "The first node reports every transaction as reverted.",
-		"Receipts are held against each other: nothing ends while nodes differ.", 0, named("receipts with a wrong status")),
+		"Remit compares receipts: no payment ends while nodes differ.", 0, named("receipts with a wrong status")),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
-		"The batch is split until the node takes it.", 0, named("3 calls a batch")),
+		"Remit splits the batch until the node takes it.", 0, named("3 calls a batch")),
 	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
-		"No payment ends on a block in whose place a node has another.", 1,
+		"No payment ends on a block that a node contradicts.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
-		Text:  "Every transaction that is not mined is gone from the nodes, as after a restart.",
+		Text:  "The nodes drop every transaction that is not mined, as after a restart.",
 		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.DropPending(); return nil }},
 
 	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
-			"promises nothing about re-organisations deeper than the confirmation rule; here the pools still have the bytes.",
+			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
 	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
 		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
@@ -131,11 +131,11 @@ var breakages = []breakage{
 			return nil
 		}},
 	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
-		Does:  "Payments are committed and sent as ever, and wait.",
+		Does:  "Payments are committed and sent as usual, and wait.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },
 		end:   func(s *Sandbox) error { s.Chain.Freeze(false); return nil }},
 
-	receiver("hook-500", "receiver answers 500", "The receiver of webhooks is there and broken.", fault.Fail),
+	receiver("hook-500", "receiver answers 500", "The receiver of webhooks answers 500.", fault.Fail),
 	receiver("hook-hangs", "receiver hangs", "The receiver of webhooks takes requests and never answers.", fault.Stall),
 	receiver("hook-gone", "receiver is gone", "The receiver of webhooks resets every connection.", fault.Reset),
 }
@@ -145,9 +145,9 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	i := slices.IndexFunc(breakages, func(b breakage) bool { return b.ID == id })
 	switch {
 	case i < 0:
-		return fmt.Errorf("nothing to break is called %q: GET /sandbox/facts lists what is", id)
+		return fmt.Errorf("no fault is called %q; GET /page/facts lists them", id)
 	case id == "reorg" && (depth < 1 || depth > 5):
-		return fmt.Errorf("depth %d: a re-organisation is of 1 to 5 blocks", depth)
+		return fmt.Errorf("depth %d: replace 1 to 5 blocks", depth)
 	}
 	b := &breakages[i]
 	s.acting.Lock()
@@ -204,7 +204,7 @@ func (s *Sandbox) armed(cut fault.Cut) error {
 	return nil
 }
 
-// over notes that a breakage has struck, and is over.
+// over notes that a breakage has happened and ended.
 func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

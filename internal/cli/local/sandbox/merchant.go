@@ -71,22 +71,22 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
-		s.logf("bad", "A webhook arrived whose signature is not the endpoint's.")
+		s.logf("bad", "A webhook arrived with a wrong signature.")
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// An order is what the page asks for.
+// An order is a payment that the page requests.
 type order struct {
 	To     string `json:"to"`
 	Amount string `json:"amount"` // in the token's smallest unit
 	Key    string `json:"key"`
 }
 
-// pay asks for a payment so many times at once, and returns its id at once. An order
-// whose key was used before has to be the same as then: the API refuses another.
+// pay sends several requests for a payment at once, and returns its id without waiting. An
+// order with a used key must be the same as before: the API refuses another.
 func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	amount, err := token.ParseAmount(o.Amount)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	s.mu.Lock()
 	r := s.rowOf(id)
 	r.Asked += times
-	if s.logf("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
+	if s.logf("ask", "%d × POST /send-payment with Idempotency-Key %s", times, o.Key); !r.Ours {
 		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
 	}
 	s.mu.Unlock()
@@ -109,13 +109,13 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	return id, nil
 }
 
-// again asks for a payment that the page asked for before.
+// again repeats the request for a payment of the page.
 func (s *Sandbox) again(id payment.ID, times int) error {
 	s.mu.Lock()
 	r := s.rows[id]
 	if r == nil || !r.Ours {
 		s.mu.Unlock()
-		return fmt.Errorf("the page did not ask for payment %q: only its merchant has the key to ask again", id)
+		return fmt.Errorf("the page did not send payment %q: only its merchant can send it again", id)
 	}
 	o := order{r.To, r.Amount, r.Key}
 	s.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Sandbox) again(id payment.ID, times int) error {
 	return err
 }
 
-// ask makes one request, and reports whether it was answered for good. Without an
-// answer the outcome is unknown.
+// ask makes one request, and reports whether its answer is final. Without an answer the
+// outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	p, err := s.api.Send(ctx, client.Order{To: o.To, Amount: json.Number(o.Amount)}, o.Key)
 	refusal, answered := errors.AsType[*client.Problem](err)
@@ -135,28 +135,28 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	case err == nil:
 		r.Answers++
 		if r.Hash != "" && r.Hash != p.Hash {
-			s.logf("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+			s.logf("bad", "%s got two hashes, %s and %s", o.Key, r.Hash, p.Hash)
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
 		s.byHash[p.Hash] = id
 		return true
 	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
-		s.logf("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
+		s.logf("ask", "%s got %d %s", o.Key, refusal.Status, refusal.Body)
 		if r.Hash == "" {
 			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
 		}
 		return true
 	case answered:
 		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
-		s.logf("ask", "%s was answered %s: ask again", o.Key, r.Answer)
+		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
+		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and retries with the same key", o.Key)
 	}
 	return false
 }
 
-// pursue asks until the answer is for good, as every client should.
+// pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
 		sleep(ctx, pause)
@@ -173,8 +173,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// heal ends every breakage, asks again for every payment of the page that has no
-// answer, and starts check-receipts, which finishes the others.
+// heal ends every breakage, retries every unanswered request of the page, and starts
+// check-receipts, which finishes the other payments.
 func (s *Sandbox) heal() (err error) {
 	s.acting.Lock()
 	for i := range breakages {
@@ -185,7 +185,7 @@ func (s *Sandbox) heal() (err error) {
 	s.acting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.logf("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
+	s.logf("fault", "Everything works again. Clients retry unanswered requests, and check-receipts runs.")
 	for _, r := range s.order {
 		if r.Ours && r.Answers == 0 && !r.Refused {
 			o, id := order{r.To, r.Amount, r.Key}, r.ID
@@ -196,8 +196,8 @@ func (s *Sandbox) heal() (err error) {
 	return errors.Join(err, s.Hint(s.ctx))
 }
 
-// serve has the API answer a request for a payment, in a process that may end on the
-// way. A request that does not come to the place of the cut leaves it to the next one.
+// serve lets the API answer a request for a payment, in a process that may die on the way. If
+// the request does not reach the cut, the next one does.
 func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	cut := s.cut

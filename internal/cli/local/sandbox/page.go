@@ -68,7 +68,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case times < 1 || times > 50:
-		err = fmt.Errorf("times %d: ask 1 to 50 times at once", times)
+		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
 		id, err = s.pay(asked.order, times)
 	case asked.Do == "again":
@@ -80,7 +80,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
 	default:
-		err = fmt.Errorf("do %q: want pay, again, break, mend or settle", asked.Do)
+		err = fmt.Errorf("do %q: use pay, again, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
@@ -89,7 +89,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	page.Write(w, map[string]any{"id": id})
 }
 
-// errUnknown is for a person who looks for a payment that is none.
+// errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
 // Timeline implements page.Source.

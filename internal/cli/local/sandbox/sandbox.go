@@ -29,11 +29,11 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
-// nodeCount is how many nodes the stack asks: of three, one may be gone or lie, and
-// the other two still are most of them.
+// nodeCount is how many nodes the stack queries: of three, one may be down or lie, and the
+// other two are still a majority.
 const nodeCount = 3
 
-// Parts are the parts of the stack that the page looks at and acts on.
+// Parts are the parts of the stack that the page reads and changes.
 type Parts struct {
 	URL   string // of the API
 	Chain *devnet.Chain
@@ -44,8 +44,8 @@ type Parts struct {
 	Join  func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
 }
 
-// A Sandbox is the page and all that it knows. Nothing is noted until a browser asks
-// for the page for the first time.
+// A Sandbox is the page and its state. It records nothing until a browser first opens the
+// page.
 type Sandbox struct {
 	Parts
 	log   *slog.Logger
@@ -133,8 +133,8 @@ func (s *Sandbox) Close() (err error) {
 	return err
 }
 
-// A door is one node: the chain behind a gateway. A gateway without a habit is left
-// out of the way.
+// A door is one node: the chain behind a gateway. Without a habit, requests bypass the
+// gateway.
 type door struct {
 	gateway fault.Gateway
 	next    http.RoundTripper

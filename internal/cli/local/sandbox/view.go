@@ -116,10 +116,10 @@ func (s *Sandbox) rowOf(id payment.ID) *page.Row {
 // stepWords describe each step.
 var stepWords = [page.Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
-	"is committed: its signed bytes are stored at a nonce. These bytes pay it, or a fee bump of them, or nothing does",
+	"is committed: its signed bytes are stored at a nonce. Only these bytes, or a fee bump of them, can pay it",
 	"is sent: a node holds its bytes",
 	"is mined in block %d",
-	"is final: %s, and that does not change",
+	"is final: %s, which never changes",
 	"is published: its event is stored for every endpoint",
 }
 

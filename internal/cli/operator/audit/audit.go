@@ -24,9 +24,9 @@ import (
 // Command is `remit audit`.
 type Command struct {
 	deployed.Target
-	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or the time from which on blocks count: 2026-01-31T00:00:00Z."`
-	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last block that every node calls final."`
-	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
+	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or a time such as 2026-01-31T00:00:00Z."`
+	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or a time after it. 0 is the last block that every node calls final."`
+	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent yourself with a wallet's key; not reported. May be repeated."`
 	NoEther bool            `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	CSV     bool            `name:"csv" help:"Write the sums as CSV."`
 }
@@ -55,7 +55,7 @@ type daySum struct {
 	Fees    token.Amount  `json:"fees_wei"`
 }
 
-// A difference is a fact on which the tables and the chain are not of one mind.
+// A difference is a fact on which the tables and the chain disagree.
 type difference struct {
 	Kind    string        `json:"kind"`
 	Wallet  token.Address `json:"wallet"`
@@ -89,8 +89,7 @@ type auditor struct {
 	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
 }
 
-// An entry is a payment in the tables, and those of its transfers that were not found
-// on the chain so far.
+// An entry is a payment in the tables, with the transfers not yet found on the chain.
 type entry struct {
 	payment.Payment
 	left []chain.Transfer
@@ -123,7 +122,7 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	slices.SortFunc(a.wallets, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
 	if len(a.wallets) == 0 {
-		return errors.New("the stack has no wallet yet: there is nothing to audit")
+		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
 	nodes, _, err := a.Deployment.Nodes(ctx)
 	if err != nil {
@@ -145,9 +144,9 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch timed := !a.line.To.At.IsZero(); {
 	case timed && a.report.To == 0:
-		return errors.New("--to is before the chain's first block: name a later time")
+		return errors.New("--to is before the chain's first block; name a later time")
 	case timed && a.report.To > final:
-		return fmt.Errorf("--to is later than block %d, the last block that every node calls final: wait, or leave --to out", final)
+		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
 	case timed:
 		a.report.To--
 	default:
@@ -155,15 +154,14 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to %d is beyond block %d, the last block that every node calls final: wait, or leave --to out", last, final)
+		return fmt.Errorf("--to %d is beyond block %d, the last that every node calls final; wait, or leave --to out", last, final)
 	case first > last:
-		return fmt.Errorf("--from %d is beyond block %d, the last one of this audit", first, last)
+		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}
 	return nil
 }
 
-// chunk is how many blocks one request covers. A node that takes fewer is asked for
-// fewer.
+// chunk is how many blocks one request covers; smaller for a node that takes fewer.
 const chunk = 10_000
 
 // readChain reads the transfers out of the wallets and sources.
@@ -338,7 +336,7 @@ func (a *auditor) sum(kind string, wallet token.Address, at time.Time) *daySum {
 	return a.sums[key]
 }
 
-// plus adds amounts that are on one chain, and so never above all there is.
+// plus adds amounts of one chain, whose sum cannot overflow.
 func plus(a token.Amount, more ...token.Amount) token.Amount {
 	for _, b := range more {
 		sum, err := a.Add(b)
@@ -369,7 +367,8 @@ func (a *auditor) answer() error {
 		err = a.Show(a.report, a.text())
 	}
 	if n := len(a.Differences); n > 0 && err == nil {
-		err = fmt.Errorf("%d differences between the tables and the chain:\n%s", n, strings.Join(a.lines(), "\n"))
+		err = fmt.Errorf("%d differences between the tables and the chain; find their meaning in "+
+			"docs/operate.md#audit-and-export:\n%s", n, strings.Join(a.lines(), "\n"))
 	}
 	return err
 }

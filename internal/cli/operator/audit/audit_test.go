@@ -208,16 +208,16 @@ func TestMoments(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"audit --from noon":                          `"noon" is neither the number of a block nor a time such as 2026-01-31T18:30:00Z`,
-		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
+		"audit --from noon":                          `"noon" is not a block or a time; use a number, or a time such as 2026-01-31T18:30:00Z`,
+		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is in the future",
 		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
 		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
 		"recover --since 0":                          "up to 128 transactions that move nothing",
 		"recover --since 0 --window 127":             "up to 128 transactions",
 		"recover --since 0 --window 129":             "up to 129 transactions",
-		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
+		"recover --yes --since 2026-01-03":           "is not a block or a time",
 		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
-		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
+		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is in the future",
 	} {
 		if out, err := l.Run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
@@ -318,7 +318,7 @@ func TestAuditNeedsNodesThatAgree(t *testing.T) {
 		!strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
 		t.Errorf("one lies: %v\n%s", err, out)
 	}
-	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final: wait"}} {
+	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final; wait"}} {
 		if _, err := l.Run(nil, "audit", row[0], "1000000"); err == nil || !strings.Contains(err.Error(), row[1]) {
 			t.Errorf("%s in the future: %v", row[0], err)
 		}

@@ -53,7 +53,7 @@ func (a *auditor) weigh(ctx context.Context) error {
 	}
 	for _, w := range a.wallets {
 		if err := a.weighWallet(ctx, w); err != nil {
-			return fmt.Errorf("%w (--no-ether leaves the ether out)", err)
+			return fmt.Errorf("%w; add --no-ether to leave the ether out", err)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (a *auditor) receive(sum *etherSum, opening token.Amount) {
 }
 
 // ofWallet returns the transactions of a wallet in the audit's blocks, in nonce order. Nonces
-// that neither a transfer nor the tables name are looked for on the chain.
+// named by no transfer and no table are searched on the chain.
 func (a *auditor) ofWallet(ctx context.Context, w token.Address) ([]chain.MinedTx, error) {
 	var first uint64
 	var err error

@@ -1,5 +1,5 @@
 // Package auditcopy copies the audit log to CloudWatch Logs. Operators may add to the
-// copy, and neither change nor delete what is there.
+// copy, but not change or delete its entries.
 package auditcopy
 
 import (
@@ -38,7 +38,7 @@ type entry struct {
 }
 
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (do you have the right logs:PutLogEvents of " +
+var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (check that you have the right logs:PutLogEvents of " +
 	"remit policies?)")
 
 // both is an audit log with a copy.
@@ -64,7 +64,7 @@ func (l both) Append(ctx context.Context, e store.Act) error {
 		LogEvents: []types.InputLogEvent{{Timestamp: aws.Int64(e.At.UnixMilli()), Message: aws.String(string(text))}},
 	})
 	if err == nil && out.RejectedLogEventsInfo != nil {
-		err = errors.New("it takes no entry of this time: set the clock of this machine")
+		err = errors.New("it takes no entry of this time; set the clock of this machine")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUncopied, err)
@@ -94,8 +94,8 @@ func (c *Copy) entries(ctx context.Context) (all []entry, err error) {
 // delay is how old an entry of the table is that CloudWatch Logs must show.
 const delay = 5 * time.Minute
 
-// unlike names the entries that the table and its copy do not share. The copy holds
-// nothing of before its first entry, and of other tables what a restored one may lack.
+// unlike names the entries that only one of table and copy has. The copy has nothing from
+// before its first entry; it also has entries of other tables, which a restored table may lack.
 func unlike(table string, entries []store.Act, copies []entry, now time.Time) (inTable, inCopy []string) {
 	id := func(e store.Act) string {
 		e.At = e.At.UTC()
@@ -126,8 +126,8 @@ func unlike(table string, entries []store.Act, copies []entry, now time.Time) (i
 	return inTable, inCopy
 }
 
-// Compare finds the entries that the log in the table and its copy do not share. It reads
-// the copy first: the table has every entry before.
+// Compare finds the entries that only the table or only its copy has. It reads the copy
+// first, because an entry reaches the table first.
 func (c *Copy) Compare(ctx context.Context, table store.AuditLog) (found string, err error) {
 	copies, err := c.entries(ctx)
 	if err != nil {
@@ -139,10 +139,10 @@ func (c *Copy) Compare(ctx context.Context, table store.AuditLog) (found string,
 	}
 	inTable, inCopy := unlike(c.table, entries, copies, time.Now())
 	if len(inTable) > 0 {
-		err = fmt.Errorf("only the table has %s", strings.Join(inTable, ", "))
+		err = fmt.Errorf("only the table has %s; find in CloudTrail who deleted the copy", strings.Join(inTable, ", "))
 	}
 	if len(inCopy) > 0 {
-		err = errors.Join(err, fmt.Errorf("only %s has %s", c.group, strings.Join(inCopy, ", ")))
+		err = errors.Join(err, fmt.Errorf("only %s has %s; find in CloudTrail who changed the table", c.group, strings.Join(inCopy, ", ")))
 	}
 	return fmt.Sprintf("%d entries, %d of them copied", len(entries), len(copies)), err
 }

@@ -29,8 +29,7 @@ type Command[C Line] struct {
 	Yes  bool `help:"Do not ask."`
 }
 
-// A Line is the command line of a Command. Change reads, and refuses what cannot be; it
-// changes nothing.
+// A Line is the command line of a Command. Change reads and checks; it changes nothing.
 type Line interface {
 	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
 }
@@ -76,7 +75,7 @@ func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 	return errors.Join(d.Show(answer.JSON, answer.Text), err)
 }
 
-// A record is how a command is known to the audit log, and how it asks.
+// A record has a command's line for the audit log, and how it asks for consent.
 type record struct {
 	command string
 	ask     func(yes bool, consequences string) error
@@ -91,10 +90,10 @@ func Recorded(ctx context.Context, args []string, ask func(yes bool, consequence
 }
 
 // errUnrecorded reports a command whose context is not Recorded's.
-var errUnrecorded = errors.New("nothing was changed: the audit log does not know the command")
+var errUnrecorded = errors.New("nothing was changed: the command has no entry in the audit log; report this bug")
 
-// recorded makes a change between two entries of the audit log. One that cannot be logged
-// changes nothing. A crash leaves the command as begun.
+// recorded makes a change between two entries of the audit log. If it cannot write the first
+// entry, it changes nothing. A crash leaves the entry "begun".
 func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) (answer Answer, err error) {
 	r, ok := ctx.Value(recordKey{}).(record)
 	if !ok {
@@ -121,12 +120,12 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	return answer, ended(ctx, d.AuditLog, entry, err)
 }
 
-// refusals are the errors with which a store has changed nothing. A change of several
-// things wraps none once it has changed one.
+// refusals are errors after which a store has changed nothing. A change of several things
+// wraps none of them once it has changed one.
 var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
 	apikey.ErrNotPermitted, apikey.ErrTerms, auditcopy.ErrUncopied}
 
-// ended notes how the command of an entry ended that returned err, and returns err.
+// ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
 	entry.At, entry.Effect, entry.Outcome = time.Now().UTC(), "", store.Done
 	if err != nil {
@@ -145,7 +144,7 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 }
 
 // ErrDeclined reports that the operator did not consent.
-var ErrDeclined = errors.New("nothing was done")
+var ErrDeclined = errors.New("nothing was done; answer y to go on, or add --yes")
 
 // Ask shows the consequences of a command and asks for consent. Without a
 // terminal to ask on, consent is --yes.
@@ -155,7 +154,7 @@ func Ask(yes bool, consequences string) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return fmt.Errorf("%w: add --yes to do it without being asked", ErrDeclined)
+		return ErrDeclined
 	}
 	fmt.Fprint(os.Stderr, "Go on? [y/N] ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

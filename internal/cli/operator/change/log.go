@@ -15,8 +15,8 @@ type Log struct {
 	Since time.Duration `default:"720h" help:"How far back."`
 }
 
-// Run shows the commands of a time, oldest first, each with its end. One whose end is
-// not there is unknown: it was cut off, or is still at work.
+// Run lists the commands since a time, oldest first, each with its outcome. Without an end
+// it is unknown: the command was cut off, or is still running.
 func (c *Log) Run(ctx context.Context, d *deployed.Deployment) error {
 	entries, err := d.AuditLog.Acts(ctx, time.Now().Add(-c.Since))
 	if err != nil {

@@ -25,7 +25,7 @@ type budget struct {
 	made []time.Time // the calls of the last minute, oldest first
 }
 
-// An errSpent reports a call that was not made, since it would exceed the budget.
+// An errSpent reports a call that would exceed the budget, and was not made.
 type errSpent struct {
 	most int
 	wait time.Duration
@@ -60,8 +60,8 @@ func (b *budget) take() error {
 	return errSpent{b.most, wait}
 }
 
-// room waits until n calls may be made and a quarter of the budget is left for what a
-// person asks for meanwhile. It counts none.
+// room waits until the budget has n calls and a quarter of itself left, the quarter for a
+// person's searches. It counts no call.
 func (b *budget) room(ctx context.Context, n int) error {
 	for {
 		b.mu.Lock()
@@ -83,10 +83,9 @@ var reads = []string{
 }
 
 // errNoRead reports a call of AWS that was not made, since it is none of reads.
-var errNoRead = errors.New("the console only reads")
+var errNoRead = errors.New("the console only reads; report this bug")
 
-// reading returns cfg for clients whose every attempt of a call is counted, and who can
-// make no call but reads.
+// reading returns cfg for clients that can only read, with every attempt of a call counted.
 func (b *budget) reading(cfg aws.Config) aws.Config {
 	cfg = cfg.Copy()
 	cfg.APIOptions = append(slices.Clone(cfg.APIOptions), b.onlyReads)

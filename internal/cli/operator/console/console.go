@@ -28,11 +28,11 @@ import (
 // Command is `remit console`.
 type Command struct {
 	deployed.Target
-	Listen string `default:"127.0.0.1:8430" help:"Where the page is served: on loopback, and nowhere else."`
-	Calls  int    `default:"60" help:"The most calls of AWS and of nodes in any minute. Retries count."`
+	Listen string `default:"127.0.0.1:8430" help:"Loopback address of the page."`
+	Calls  int    `default:"60" help:"Most calls to AWS and nodes in any minute, retries included."`
 }
 
-// Bounds of a console. One that may not make the calls of a single timeline is of no use.
+// Bounds of a console, which must at least afford one timeline.
 const (
 	leastCalls = 20
 	findWithin = 15 * time.Second // how long it looks into a payment
@@ -46,11 +46,11 @@ func (c *Command) Run(ctx context.Context, out io.Writer, d *deployed.Deployment
 	host, _, err := net.SplitHostPort(c.Listen)
 	switch {
 	case d.Account == nil:
-		return fmt.Errorf("remit local has a page of its own: open %s", d.Stack)
+		return fmt.Errorf("remit local has its own page; open %s", d.Stack)
 	case err != nil || !page.Loopback(host):
-		return fmt.Errorf("--listen %s: the console is served on loopback only, such as 127.0.0.1:8430", c.Listen)
+		return fmt.Errorf("--listen %s is not a loopback address; use one such as 127.0.0.1:8430", c.Listen)
 	case c.Calls < leastCalls:
-		return fmt.Errorf("--calls %d: a payment's timeline alone may take %d", c.Calls, leastCalls)
+		return fmt.Errorf("--calls %d is too few; use %d or more, the calls of one payment's timeline", c.Calls, leastCalls)
 	}
 	calls := &budget{most: c.Calls}
 	if err := calls.take(); err != nil { // which has found the stack

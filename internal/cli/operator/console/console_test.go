@@ -255,7 +255,7 @@ func TestConsole(t *testing.T) {
 		{"by its merchant's key", failed.IdempotencyKey + "&merchant=mer_1", 200, []string{string(failed.ID)}},
 		{"by a key of nobody", failed.IdempotencyKey, 404, []string{"an Idempotency-Key belongs to a merchant"}},
 		{"by a key of another", failed.IdempotencyKey + "&merchant=mer_2", 404, []string{"payment not found"}},
-		{"by half a hash", "0x1111", 404, []string{"is no transaction hash"}},
+		{"by half a hash", "0x1111", 404, []string{"is not a transaction hash"}},
 	} {
 		status, body := d.get("GET", "/page/payment?find="+c.find)
 		for end := time.Now().Add(20 * time.Second); strings.Contains(body, "deadline exceeded") && time.Now().Before(end); {
@@ -365,17 +365,17 @@ func TestConsoleCannotWrite(t *testing.T) {
 func TestConsoleIsServedOnLoopback(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	for line, want := range map[string]string{
-		"--listen 0.0.0.0:0":               "--listen 0.0.0.0:0: the console is served on loopback only",
-		"--listen example.com:80":          "served on loopback only",
-		"--listen 127.0.0.1:0 --calls=19":  "--calls 19: a payment's timeline alone may take 20",
-		"--listen 127.0.0.1:0 --table x=y": "a table is one of keys, payments and webhooks",
+		"--listen 0.0.0.0:0":               "--listen 0.0.0.0:0 is not a loopback address",
+		"--listen example.com:80":          "not a loopback address",
+		"--listen 127.0.0.1:0 --calls=19":  "--calls 19 is too few; use 20 or more",
+		"--listen 127.0.0.1:0 --table x=y": "use keys, payments or webhooks",
 	} {
 		if _, err := a.Remit("console " + line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("remit console %s: %v, want %q", line, err, want)
 		}
 	}
 	if _, err := operatortest.Local(t.Context(), operatortest.Empty(t, stack.Config{}), "console"); err == nil ||
-		!strings.Contains(err.Error(), "remit local has a page of its own") {
+		!strings.Contains(err.Error(), "remit local has its own page") {
 		t.Errorf("for a stack on this machine: %v", err)
 	}
 }

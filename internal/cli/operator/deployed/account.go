@@ -47,7 +47,7 @@ func (a *Account) Output(name string) (string, error) {
 	if v := a.Outputs[name]; v != "" {
 		return v, nil
 	}
-	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", a.Stack, name)
+	return "", fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
 }
 
 // tables opens the tables that the outputs name, and the audit log with its copy.
@@ -226,7 +226,7 @@ func (a *Account) Signers(all []Resource) (arns []string, err error) {
 		}
 	}
 	if len(arns) != len(kms.SigningRoles()) {
-		return nil, fmt.Errorf("stack %s has %d of the roles %v: deploy this version's template first", a.Stack, len(arns), kms.SigningRoles())
+		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), kms.SigningRoles())
 	}
 	slices.Sort(arns)
 	return arns, nil

@@ -29,8 +29,8 @@ func (d *Deployment) Coins(amount token.Amount) string {
 	return amount.Tokens(d.Asset.Decimals) + " " + d.Asset.Symbol
 }
 
-// Tame returns a writer that escapes control characters but line ends and tabs, as JSON does: the words of
-// a merchant must not steer a terminal. Characters must come whole.
+// Tame returns a writer that escapes control characters but line ends and tabs, as JSON does: a
+// merchant's text must not control a terminal. Characters must come whole.
 func Tame(out io.Writer) io.Writer { return tame{out} }
 
 type tame struct{ io.Writer }

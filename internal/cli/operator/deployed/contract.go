@@ -15,7 +15,7 @@ import (
 var ErrNoCode = errors.New("there is no contract")
 
 // EveryNodeHas returns nil if each configured node has the code at an address. A missing answer is
-// an error, since that node may know better. It returns ErrNoCode if no node has a contract there.
+// an error, since that node may differ. It returns ErrNoCode if no node has a contract there.
 func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func HasCode(ctx context.Context, node chain.Node, at token.Address, code []byte
 	case len(got) == 0:
 		return fmt.Errorf("%s: %w at %s", node, ErrNoCode, at)
 	case !bytes.Equal(got, code):
-		return fmt.Errorf("%s: the contract at %s is another one: its code differs", node, at)
+		return fmt.Errorf("%s has other code at %s; do not pay through it", node, at)
 	}
 	return nil
 }

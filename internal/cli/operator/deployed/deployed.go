@@ -1,6 +1,6 @@
 // Package deployed has what a stack is and how to reach it: its tables, secrets, queues,
-// nodes, settings and resources, on AWS or in this process. It asks nobody and decides
-// nothing: the commands above it do.
+// nodes, settings and resources, on AWS or in this process. It makes no decisions; the
+// commands do.
 package deployed
 
 import (
@@ -37,7 +37,7 @@ type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 
-	Table map[string]string `placeholder:"KIND=NAME" help:"Take this table in place of the stack's own, which a restore has made; KIND is keys, payments or webhooks."`
+	Table map[string]string `placeholder:"KIND=NAME" help:"Use this restored table instead of the stack's own; KIND is keys, payments or webhooks."`
 }
 
 // A Deployment is a stack as a command sees it.
@@ -55,7 +55,7 @@ type Deployment struct {
 	Transport http.RoundTripper // carries requests to nodes; nil: a transport that repeats and keeps connections
 }
 
-// Tables are where a stack keeps what it knows.
+// Tables are the stores of a stack.
 type Tables struct {
 	Payments store.Store
 	AuditLog store.AuditLog
@@ -87,8 +87,7 @@ var ErrNoValue = errors.New("the secret has no value yet")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// LoadAWS returns the configuration that the AWS CLI would use, with credentials that were
-// there a moment ago. The SDK's warnings are not printed.
+// LoadAWS returns the configuration that the AWS CLI would use, after it has found credentials. The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
 	if err != nil {
@@ -108,12 +107,12 @@ func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (a
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind := range t.Table {
 		if tableOutputs[kind] == "" {
-			return nil, fmt.Errorf("--table %s=…: a table is one of keys, payments and webhooks", kind)
+			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
 		}
 	}
 	if here, ok := ctx.Value(localKey{}).(*Local); ok {
 		if len(t.Table) > 0 {
-			return nil, errors.New("--table is for a stack on AWS: remit local chooses its tables itself")
+			return nil, errors.New("--table is for a stack on AWS; remove it")
 		}
 		return here.deployment(t, out), nil
 	}
@@ -126,7 +125,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
 	}
 	if len(found.Stacks) != 1 {
-		return nil, fmt.Errorf("there is no stack %s", t.Stack)
+		return nil, fmt.Errorf("there is no stack %s; choose one with --stack", t.Stack)
 	}
 	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
 		Outputs: map[string]string{}, Parameters: map[string]string{}}
@@ -186,8 +185,8 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is how old a key without a registration is that no command is about to
-// register any more.
+// interrupted is the age from which a key without a registration was left by an interrupted
+// command.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys are stored and that are not registered,
@@ -210,7 +209,7 @@ func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, ol
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	value, err := d.RPC(ctx)
 	if errors.Is(err, ErrNoValue) {
-		err = fmt.Errorf(`%w: put {"urls":["https://…"]} into it (docs/deploy.md)`, err)
+		err = fmt.Errorf(`%w; put {"urls":["https://…"]} into it (docs/deploy.md#nodes)`, err)
 	}
 	if err != nil {
 		return nil, nil, err

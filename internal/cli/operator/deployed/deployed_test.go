@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
-// TestWithoutCredentials: a command for a stack on AWS names in one line what is missing.
+// TestWithoutCredentials: commands for a stack on AWS, and preflight, name in one line what is missing.
 func TestWithoutCredentials(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_WEB_IDENTITY_TOKEN_FILE",
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
@@ -23,6 +24,10 @@ func TestWithoutCredentials(t *testing.T) {
 		t.Setenv("AWS_REGION", region)
 		if _, err := (deployed.Target{Stack: "remit"}).ProvideDeployment(t.Context(), io.Discard); err == nil || err.Error() != want {
 			t.Errorf("region %q: %v, want %s", region, err, want)
+		}
+		before := &preflight.Command{Stack: "remit", Template: "../../../../template.yaml"}
+		if err := before.Run(t.Context(), io.Discard); err == nil || err.Error() != want {
+			t.Errorf("preflight in region %q: %v, want %s", region, err, want)
 		}
 	}
 }

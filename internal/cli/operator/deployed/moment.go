@@ -22,19 +22,19 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 		return nil
 	}
 	if m.At, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return fmt.Errorf("%q is neither the number of a block nor a time such as 2026-01-31T18:30:00Z", text)
+		return fmt.Errorf("%q is not a block or a time; use a number, or a time such as 2026-01-31T18:30:00Z", text)
 	}
 	return nil
 }
 
 // First returns the first block of the Moment and later: by its time, one up to the
-// block behind last. A time that is yet to come is an error.
+// block after last. A time in the future is an error.
 func (m Moment) First(ctx context.Context, nodes chain.Nodes, last uint64) (uint64, error) {
 	switch {
 	case m.At.IsZero():
 		return m.Block, nil
 	case m.At.After(time.Now()):
-		return 0, fmt.Errorf("%s is yet to come: is that the time zone that you mean?", m.At.Format(time.RFC3339))
+		return 0, fmt.Errorf("%s is in the future; check the time zone", m.At.Format(time.RFC3339))
 	}
 	return nodes.FirstSince(ctx, m.At, last)
 }

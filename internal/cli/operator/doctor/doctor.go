@@ -1,5 +1,4 @@
-// Package doctor examines a stack and reports what is wrong with it, each finding with
-// what to do. It changes nothing.
+// Package doctor checks a stack and reports each problem with its fix. It changes nothing.
 package doctor
 
 import (
@@ -32,14 +31,14 @@ const (
 	apartTime = 20 * time.Second
 )
 
-// calls is how many calls of one request a node is asked to take, as many as a
-// round of settling puts into one.
+// calls is how many calls a node must take in one request: as many as a round of settling
+// sends.
 const calls = 100
 
 // Command is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
 type Command struct {
 	deployed.Target
-	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
+	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
 }
 
 type finding struct {
@@ -233,8 +232,8 @@ func (e *examination) everyNode(examine func(ctx context.Context, node chain.Nod
 	}
 }
 
-// providersDiffer takes hosts of one domain for nodes of one provider. Addresses
-// that are numbers have no domain: only equal ones are of one provider.
+// providersDiffer treats hosts of one domain as nodes of one provider. IP addresses have no
+// domain: only equal ones count as one provider.
 func (e *examination) providersDiffer(ctx context.Context) (string, error) {
 	nodes, _, err := e.Nodes(ctx)
 	of := map[string]string{}
@@ -383,7 +382,7 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 	}
 }
 
-// settingsHold finds settings that payments or keys are not made by.
+// settingsHold finds settings that stop payments or keys.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	tables, err := setting.Read(ctx, e.Deployment)
 	var result []string

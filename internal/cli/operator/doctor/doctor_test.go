@@ -56,7 +56,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 			"!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
 		{"a node that answers no batch", operatortest.Node{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
 		{"decimals that differ", operatortest.Node{"eth_call 0x313ce567": operatortest.Word(18)}, "token", "!has 18 decimals"},
-		{"the contract of batches", operatortest.Node{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!is another one"},
+		{"the contract of batches", operatortest.Node{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!has other code at"},
 		{"another chain", operatortest.Node{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
 	} {
 		good, bad := httptest.NewServer(operatortest.WellNode(nil)), httptest.NewServer(operatortest.WellNode(c.faults))

@@ -30,8 +30,8 @@ func (e *examination) keysAreWhole(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d keys", len(keys)), nil
 }
 
-// reissue describes why a key lost its scopes, and the commands that put another in its
-// place: one with these scopes and limits, but not with limits beside the scope keys.
+// reissue describes why a key lost its scopes, and the commands that replace it with a key of
+// the same scopes and limits, but without limits beside the scope keys.
 func (e *examination) reissue(k apikey.Key) string {
 	why, want, keys := "limits of other keys", k.Grant, apikey.ScopesOf(apikey.Keys)
 	want.Scopes = k.Former

@@ -110,7 +110,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// configured returns what the template and the parameters say of a function.
+// configured returns a function's configuration by template and parameters.
 func (p processed) configured(id string) map[string]string {
 	properties, want := any(p.Resources[id].Properties), map[string]string{}
 	variables, _ := at(properties, "Environment", "Variables").(map[string]any)
@@ -138,7 +138,7 @@ const atOnce = 8
 // unknown stands for a value that only AWS knows.
 const unknown = "\x00"
 
-// running returns what a version of a function is configured with.
+// running returns the configuration of a function's version.
 func running(f *lambda.GetFunctionConfigurationOutput) map[string]string {
 	got := map[string]string{
 		"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "timeout": fmt.Sprint(aws.ToInt32(f.Timeout)), "KMS key": aws.ToString(f.KMSKeyArn),
@@ -152,8 +152,8 @@ func running(f *lambda.GetFunctionConfigurationOutput) map[string]string {
 	return got
 }
 
-// differences names what runs otherwise than in the template, with both values. Of a
-// variable that the template does not have it names no value: nobody knows what is in it.
+// differences names each value that differs from the template, with both values. It hides the
+// value of a variable that the template lacks, since it may be a secret.
 func differences(want, got map[string]string) (all []string) {
 	names := maps.Clone(want)
 	maps.Copy(names, got)
@@ -215,7 +215,7 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d functions run what the template says, with%s", functions, p.parameters()), nil
 }
 
-// parameters lists those that functions are configured with.
+// parameters lists the parameters that configure functions.
 func (p processed) parameters() (all string) {
 	names, _ := at(p.Resources["Configuration"].Properties, "Description", "Fn::Sub").(string)
 	for _, name := range substituted.FindAllStringSubmatch(names, -1) {

@@ -41,7 +41,7 @@ func (e *examination) isReserved(context.Context) (string, error) {
 	}
 }
 
-// tablesAreKept looks for what a restored table lacks.
+// tablesAreKept finds tables without backups or protection, as after a restore.
 func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
 	t := dynamo.Tables{APIKeys: e.Account.Outputs["ApiKeysTableName"], Payments: e.Account.Outputs["PaymentsTableName"],
 		Webhooks: e.Account.Outputs["WebhooksTableName"]}
@@ -52,7 +52,7 @@ func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
 	return strings.Join([]string{t.APIKeys, t.Payments, t.Webhooks}, ", "), err
 }
 
-// secretsAreReplicated looks for the copies of the secrets in the second region.
+// secretsAreReplicated checks the copies of the secrets in the second region.
 func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) {
 	region := e.Account.Parameters["ReplicaRegion"]
 	rpc, err := e.Account.Output("RpcSecretArn")

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Dossier is all that the tables and the nodes have about one payment.
+// A Dossier is everything that tables and nodes have about one payment.
 type Dossier struct {
 	ID         payment.ID     `json:"id"`
 	State      payment.State  `json:"state"`
@@ -66,10 +66,10 @@ func Find(ctx context.Context, d *deployed.Deployment, name, merchant string) (p
 		return d.Payments.PaymentByHash(ctx, hash)
 	}
 	if merchant == "" && strings.HasPrefix(name, "0x") {
-		return payment.Payment{}, fmt.Errorf("%s is no transaction hash: that is 0x and 64 hex digits", name)
+		return payment.Payment{}, fmt.Errorf("%s is not a transaction hash; use 0x and 64 hex digits", name)
 	}
 	if merchant == "" {
-		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant: add --merchant mer_…")
+		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant; add --merchant mer_…")
 	}
 	return d.Payments.Payment(ctx, payment.KeyID(merchant, d.Mode, name))
 }
@@ -165,8 +165,8 @@ func (dos Dossier) Text(p payment.Payment) string {
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)
-		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and announced",
-			false: "gone: settled and announced"}[dos.PendingTx])
+		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and published",
+			false: "gone: settled and published"}[dos.PendingTx])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
 		what := map[bool]string{true: ", pays nothing"}[a.Noop]

@@ -22,14 +22,14 @@ import (
 // Command is `remit policies`.
 type Command struct {
 	deployed.Target
-	Role string `arg:"" optional:"" help:"Print the policy of this role alone."`
+	Role string `arg:"" optional:"" help:"Print only the policy of this role."`
 }
 
 // Run prints the policies of the roles of docs/operate.md, which name the stack's own
-// resources. Every role is given beside RemitReader.
+// resources. Every role also needs RemitReader.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment, out io.Writer) error {
 	if d.Account == nil {
-		return errors.New("a stack of remit local has no roles: whoever started it may do all")
+		return errors.New("a stack of remit local has no roles; run this with the --stack of a stack on AWS")
 	}
 	list, err := d.Account.Resources(ctx)
 	if err != nil {
@@ -142,8 +142,8 @@ func named(a *deployed.Account, list []deployed.Resource) (r resources, err erro
 	return r, errors.Join(append(errs, err)...)
 }
 
-// Of returns the policy of every role. Allow alone is narrowed, so that a person may
-// have several; none may change what the audit log has.
+// Of returns the policy of every role. Policies only allow and never deny, so that a person
+// may have several; none may change entries of the audit log.
 func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[string]Policy, error) {
 	r, err := named(a, list)
 	if err != nil {

@@ -151,7 +151,7 @@ func (r *rollback) back(ctx context.Context, m *move) (err error) {
 	return fmt.Errorf("%s is %s: %w", m.Function, m.State, err)
 }
 
-// at looks where an alias is.
+// at reads which versions an alias has.
 func (r *rollback) at(ctx context.Context, m *move) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()

@@ -49,7 +49,7 @@ func (r *rollback) release(ctx context.Context, stack string) (operation, error)
 	}
 	if last < 0 {
 		return operation{}, errors.New("the events of the stack, which CloudFormation keeps for 90 days, have no deployment that " +
-			"changed a function")
+			"changed a function; deploy the earlier commit")
 	}
 	release := ops[last]
 	fill(ops, last)
@@ -159,8 +159,8 @@ func (r *rollback) compare(ctx context.Context, release operation) error {
 				return nil // CloudFormation puts it back
 			case m.To == "":
 				return fmt.Errorf("%w: no record has a version of %s before %s (CloudFormation keeps events for 90 days); "+
-					"aws lambda update-alias --function-name %[2]s --name live --function-version N --routing-config {} puts one back", errNoOlder,
-					name, runs)
+					"choose one: aws lambda update-alias --function-name %[2]s --name live --function-version N --routing-config {}",
+					errNoOlder, name, runs)
 			}
 			moves[i] = m
 			return nil

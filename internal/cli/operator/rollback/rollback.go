@@ -38,7 +38,7 @@ const (
 // live is the alias that callers of a function use.
 var live = "live"
 
-// errNoOlder reports a release that cannot be put back.
+// errNoOlder reports a release that cannot be rolled back.
 var errNoOlder = errors.New("nothing was changed")
 
 // A rollback is the way back from a release: the last deployment, whether it has ended or not.
@@ -60,7 +60,7 @@ type rollback struct {
 func (line) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	a := d.Account
 	if a == nil {
-		return none, errors.New("a stack of remit local has one version: stop it and start the other")
+		return none, errors.New("a stack of remit local has one version; stop it and start the other")
 	}
 	r := &rollback{Deployment: d, cloud: cloudformation.NewFromConfig(a.AWS), functions: lambda.NewFromConfig(a.AWS),
 		deploys: codedeploy.NewFromConfig(a.AWS)}
@@ -101,7 +101,7 @@ func (r *rollback) plan(ctx context.Context) error {
 	}
 	r.status = found.Stacks[0].StackStatus
 	if !slices.Contains(goesBack, r.status) {
-		return fmt.Errorf("%w: stack %s is %s, and has no older version to go back to", errNoOlder, r.Stack, r.status)
+		return fmt.Errorf("%w: stack %s is %s, without an older version; deploy the earlier commit", errNoOlder, r.Stack, r.status)
 	}
 	work, inTime := errgroup.WithContext(ctx)
 	var release operation
@@ -123,7 +123,8 @@ func (r *rollback) plan(ctx context.Context) error {
 		return err
 	}
 	if len(r.moves) == 0 && r.status != stacks.StackStatusUpdateInProgress {
-		return fmt.Errorf("%w: no function runs a version of the deployment of %s", errNoOlder, r.began.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: no function runs a version of the deployment of %s; check with remit doctor what runs",
+			errNoOlder, r.began.UTC().Format(time.RFC3339))
 	}
 	return r.permitted(ctx, tables)
 }

@@ -62,7 +62,7 @@ func TestRollback(t *testing.T) {
 		{"put back already", "create a1; update a2; rollback; rollback", none, "a1", "", "no function runs a version of the deployment"},
 		{"a function of the release is new", "create a1; update a2; create b3; rollback", none, "a2 b3", "",
 			"no record has a version of b before 3"},
-		{"a first deployment that has not ended", "create a1; rollback", status("CREATE_IN_PROGRESS"), "a1", "", "has no older version"},
+		{"a first deployment that has not ended", "create a1; rollback", status("CREATE_IN_PROGRESS"), "a1", "", "without an older version"},
 		{"one alias cannot be moved", release + "rollback", faults("Updatealiases a", "fails"), "a2 b1 c1", "b 1", "a is not put back"},
 		{"an answer gets lost", release + "rollback", faults("Updatealiases a", "lost"), "a1 b1 c1", "a 1,b 1", ""},
 		{"an alias never answers", release + "rollback", faults("Updatealiases a", "hangs"), "a2 b1 c1", "a 1,b 1", "run remit rollback again"},

@@ -15,8 +15,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 )
 
-// readsVariable is the variable of a function's environment that says which settings its
-// code understands (settings.Code). Code of before there was one obeys its environment.
+// readsVariable is the variable with the settings that a function's code understands
+// (settings.Code). Older code lacks it and obeys its environment.
 const readsVariable = "READS"
 
 // permitted returns why the older versions must not run on the stored settings: one does not
@@ -32,7 +32,8 @@ func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error 
 				return fmt.Errorf("%w: asking for version %s of %s: %w", errNoOlder, m.To, m.Function, err)
 			}
 			if v.Environment != nil && v.Environment.Error != nil {
-				return fmt.Errorf("%w: reading the environment of version %s of %s (the right kms:Decrypt?): %s", errNoOlder, m.To, m.Function,
+				return fmt.Errorf("%w: reading the environment of version %s of %s (check that you have the right kms:Decrypt): %s",
+					errNoOlder, m.To, m.Function,
 					aws.ToString(v.Environment.Error.Message))
 			}
 			if environments[i] = map[string]string{}; v.Environment != nil {
@@ -55,7 +56,8 @@ func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error 
 	for i, m := range r.moves {
 		reads, knows := environments[i][readsVariable]
 		if understands, _ := strconv.ParseUint(reads, 10, 64); knows && understands < needs {
-			return fmt.Errorf("%w: version %s of %s does not understand the stored settings, which need %d", errNoOlder, m.To, m.Function, needs)
+			return fmt.Errorf("%w: version %s of %s does not understand the stored settings, which need %d; deploy a fix instead",
+				errNoOlder, m.To, m.Function, needs)
 		}
 		if knows {
 			continue

@@ -38,7 +38,7 @@ type importing struct{}
 // Change stores the first version of each table that has none, from the deployed parameters.
 func (importing) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if d.Account == nil {
-		return none, errors.New("remit local has its first settings from its flags")
+		return none, errors.New("remit local takes its first settings from its flags; change them with remit settings set")
 	}
 	tables, err := Read(ctx, d)
 	if err != nil {
@@ -54,12 +54,12 @@ func (importing) Change(ctx context.Context, d *deployed.Deployment) (none chang
 			n, _ := strconv.Atoi(value)
 			switch {
 			case !there:
-				return none, fmt.Errorf("stack %s has no parameter %s: import before the new template is deployed, or write all of them (remit "+
+				return none, fmt.Errorf("stack %s has no parameter %s: import before you deploy the new template, or write all of them (remit "+
 					"settings apply)", d.Stack, s.Name)
 			case s.Name == "RecipientHoldSeconds" && value == "":
 				value = s.Value // the default of the mode, as the older version has it
 			case s.Name == "NonceWindow" && n > settings.MaxWindow:
-				return none, fmt.Errorf("nothing was changed: NonceWindow is %d, and remit recover covers windows up to %d: deploy the version "+
+				return none, fmt.Errorf("nothing was changed: NonceWindow is %d, and remit recover covers windows up to %d; deploy the version "+
 					"that runs with NonceWindow=%[2]d, "+
 					"wait until no wallet has more in flight (remit wallet list), and import again", n, settings.MaxWindow)
 			}
@@ -70,7 +70,7 @@ func (importing) Change(ctx context.Context, d *deployed.Deployment) (none chang
 		first = append(first, t)
 	}
 	if len(first) == 0 {
-		return none, errors.New("nothing was changed: the settings are stored already (remit settings show)")
+		return none, errors.New("nothing was changed: the settings are stored already; read them with remit settings show")
 	}
 	return write(d, first, true, "imported from the stack's parameters")
 }

@@ -25,13 +25,13 @@ import (
 
 // Commands is `remit settings`.
 type Commands struct {
-	Show    show                      `cmd:"" help:"Show every setting, as lines that apply reads."`
-	Set     change.Command[set]       `cmd:"" help:"Change settings. Requests that come 30 seconds later are judged by them."`
+	Show    show                      `cmd:"" help:"Show every setting, in lines that apply reads."`
+	Set     change.Command[set]       `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on."`
 	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
-	Apply   change.Command[apply]     `cmd:"" help:"Make the settings those of a file, which names every one."`
+	Apply   change.Command[apply]     `cmd:"" help:"Replace all settings by the values in a file."`
 	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
 	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
-	Export  export                    `cmd:"" help:"Print the parameters of an older template that equal the settings, for going back."`
+	Export  export                    `cmd:"" help:"Print the settings as parameters of an older template, to go back."`
 }
 
 // applied begins the reason of every version that apply has written.
@@ -125,7 +125,7 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 			case other != nil:
 				return other
 			case live && len(unset) > 0:
-				return fmt.Errorf("a live stack makes no payment without limits: set %s", strings.Join(unset, ", "))
+				return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
 			}
 			return nil
 		},
@@ -135,7 +135,7 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 		settings.APIKeys, "keys", ofKeys, ofKeys, unusable,
 		func(s settings.Keys) error {
 			if live && s.Public {
-				return errors.New("a live stack does not hand keys to strangers: set KeyCreation=operator")
+				return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")
 			}
 			return nil
 		},
@@ -161,16 +161,16 @@ func assign(tables []Table, name, value string) error {
 			names = append(names, s.Name)
 		}
 	}
-	return fmt.Errorf("there is no setting %q: they are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("there is no setting %q; use %s", name, strings.Join(names, ", "))
 }
 
 // usable returns why the settings of a table cannot be changed one by one.
 func usable(t Table) error {
 	switch err := t.Unusable(); {
 	case errors.Is(err, settings.ErrNewer):
-		return fmt.Errorf("settings of %s: %w: use the version of remit that wrote them", t.Kind(), err)
+		return fmt.Errorf("settings of %s: %w; use the version of remit that wrote them", t.Kind(), err)
 	case errors.Is(err, settings.ErrDamaged):
-		return fmt.Errorf("settings of %s: %w; write all of them: remit settings apply FILE --over %s=%d (remit settings history "+
+		return fmt.Errorf("settings of %s: %w; write all of them with remit settings apply FILE --over %s=%d (remit settings history "+
 			"--json has the versions before)",
 			t.Kind(), err, t.Kind(), t.Stamp().Version)
 	}
@@ -218,9 +218,9 @@ type writing struct {
 	loosened map[Table]string // what allows more than before
 }
 
-// apply stores the next version of each table, one after the other, each if nobody has
-// stored another since it was read. Between two the first alone is stored; the command
-// is then given again. Afterwards it publishes what allows more than before.
+// apply stores the next version of each table, one after the other, each only if no other was
+// stored since it was read. A crash between them leaves only the first stored: run the command
+// again. Then it publishes the settings that allow more than before.
 func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	who, err := w.Who(ctx)
 	if err != nil {
@@ -250,9 +250,8 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	return change.Answer{JSON: done, Text: text}, w.announce(ctx, stored, by)
 }
 
-// writeOne stores the next version of a table. Of a write whose answer is lost the store
-// may say that somebody else has stored another: the version is read again and known by
-// its author and time.
+// writeOne stores the next version of a table. After a lost answer, the store may report a
+// conflict with this very write: it reads the version again and compares author and time.
 func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error {
 	err := t.write(ctx, by)
 	if !errors.Is(err, store.ErrChanged) {
@@ -266,10 +265,10 @@ func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("settings of %s: whether they were stored is not known; look with remit settings show: %v", t.Kind(),
+		return fmt.Errorf("settings of %s: whether they were stored is unknown; read them with remit settings show: %v", t.Kind(),
 			failed) //nolint:errorlint // no refusal
 	}
-	return fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.Kind(), err)
+	return fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind(), err)
 }
 
 func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
@@ -323,7 +322,7 @@ func row(s settings.Stamp, of map[string]any) map[string]any {
 }
 
 type set struct {
-	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"What to change. Without any, a new stack gets the defaults."`
+	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change. Without any, a new stack gets the defaults."`
 	Reason string   `help:"Why, for the history."`
 }
 
@@ -334,7 +333,7 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	if strings.HasPrefix(c.Reason, applied) {
-		return none, fmt.Errorf("a --reason that begins with %q is of remit settings apply: word it differently", applied)
+		return none, fmt.Errorf("a --reason that begins with %q is reserved for remit settings apply; change its first words", applied)
 	}
 	given := map[string]bool{}
 	for _, pair := range c.Values {
@@ -391,10 +390,10 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 
 type apply struct {
 	File string            `arg:"" help:"Every setting: lines NAME=VALUE (# begins a comment), or an object of YAML or JSON."`
-	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys although the last apply did not write its values."`
+	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys, although the last apply did not write it."`
 }
 
-// Change replaces the settings, unless somebody has changed them by hand since the last apply.
+// Change replaces the settings, unless an operator has changed them by hand since the last apply.
 func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	values, err := settingsFile(c.File)
 	if err != nil {
@@ -408,7 +407,7 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 		t.Renew()
 		for _, s := range t.Values() {
 			if _, named := values[s.Name]; !named {
-				err = errors.Join(err, fmt.Errorf("%s lacks %s: a file names every setting (remit settings show prints them)", c.File, s.Name))
+				err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting that remit settings show prints", c.File, s.Name))
 			}
 		}
 	}
@@ -455,8 +454,8 @@ func (c apply) over(ctx context.Context, t Table) (bool, error) {
 	case equal, ours, given && named == current:
 		return !equal || !ours, nil
 	}
-	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
-		"file, or add --over %s=%d",
+	return false, fmt.Errorf("nothing was changed: the settings of %s have changed since the last apply: %s; change the "+
+		"file to match, or add --over %s=%d",
 		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
 }
 
@@ -481,7 +480,7 @@ func settingsFile(path string) (values map[string]string, err error) {
 			continue
 		}
 		if _, twice := values[name]; twice {
-			return nil, fmt.Errorf("%s has %s twice", path, name)
+			return nil, fmt.Errorf("%s has %s twice; remove one", path, name)
 		}
 		values[name] = value
 	}

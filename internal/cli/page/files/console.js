@@ -29,12 +29,12 @@ export function drawStates(s, open) {
 export function drawNodes(nodes) {
   const highest = Math.max(0, ...nodes.map((n) => n.head));
   list("nodes", nodes.map((n) => make("li", "", [make("b", "", n.name), " ", n.error ? make("span", "wrong", `no answer: ${n.error}`)
-    : make("span", highest - n.head > 10 ? "warned" : "ok", `head ${n.head}${highest > n.head ? `, ${highest - n.head} behind` : ""}, final ${n.final}, answered in ${n.ms} ms`)])), "Not asked yet.");
+    : make("span", highest - n.head > 10 ? "warned" : "ok", `head ${n.head}${highest > n.head ? `, ${highest - n.head} behind` : ""}, final ${n.final}, answered in ${n.ms} ms`)])), "Not read yet.");
 }
 
 const kinds = { ALARM: "wrong", INSUFFICIENT_DATA: "warned", OK: "ok" };
 export function drawAlarms(a) {
   const loud = a.all.filter((x) => x.state !== "OK");
   list("alarms", [...loud.map((x) => make("li", "", [make("span", kinds[x.state] ?? "", x.state), ` ${x.name}, since ${since(x.since)}`, make("br"), make("small", "", x.why)])),
-    ...(a.all.length ? [make("li", "small", `${a.all.length - loud.length} of ${a.all.length} are OK, asked at ${clock(a.at)}.`)] : [])], a.at ? "The stack has no alarms." : "Not asked yet.");
+    ...(a.all.length ? [make("li", "small", `${a.all.length - loud.length} of ${a.all.length} are OK, read at ${clock(a.at)}.`)] : [])], a.at ? "The stack has no alarms." : "Not read yet.");
 }

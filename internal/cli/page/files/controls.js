@@ -31,7 +31,7 @@ export function wire(facts) {
   }
 
   const ordinary = "0x2222222222222222222222222222222222222222";
-  const behaviours = { revert: "fails: the token reverts", stuck: "stays pending for ever", reorg: "is re-organised away once" };
+  const behaviours = { revert: "fails: the token reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
   $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
   $("to").value = ordinary;
   put($("amount-label"), `Amount, ${facts.symbol}`);
@@ -46,13 +46,13 @@ export function wire(facts) {
     const told = await act({ do: "pay", to: $("to").value, amount, key: $("key").value });
     if (!told) return;
     last = told.id;
-    said(`Asked for ${$("key").value}.`);
+    said(`Sent ${$("key").value}.`);
     $("do-again").disabled = $("do-fifty").disabled = false;
     $("key").value = $("key").value.replace(/\d*$/, (n) => (n ? String(BigInt(n) + 1n) : "-2"));
     curl();
   });
   async function again(times) {
-    if (await act({ do: "again", id: last, times })) said(`Asked again, ${times === 1 ? "once" : `${times} times at once`}, under the same key.`);
+    if (await act({ do: "again", id: last, times })) said(`Sent again, ${times === 1 ? "once" : `${times} times at once`}, with the same key.`);
   }
   $("do-again").addEventListener("click", () => again(1));
   $("do-fifty").addEventListener("click", () => again(50));
@@ -61,7 +61,7 @@ export function wire(facts) {
   for (const id of ["mend", "mend-now"]) $(id).addEventListener("click", () => act({ do: "mend" }));
   $("settle").addEventListener("click", () => act({ do: "settle" }));
 
-  const notes = { "Cut the next request off": "The process of the next request ends there, as by SIGKILL: no answer, and not one more line of it runs." };
+  const notes = { "Cut the next request off": "The process of the next request stops there, as after SIGKILL, without an answer." };
   const wide = matchMedia("(min-width: 901px)").matches;
   for (const [i, group] of [...new Set(facts.breakages.map((b) => b.group))].entries()) {
     const box = make("details", "", [make("summary", "", group), ...(notes[group] ? [make("p", "small", notes[group])] : [])]);

@@ -40,12 +40,12 @@ export function drawCount(c) {
   for (const name of ["asked", "once", "twice", "unpaid"]) put($(name), c[name].toLocaleString("en"));
   $("twice-box").className = c.twice ? "bad" : "quiet";
   $("unpaid-box").className = c.unpaid ? "warn" : "quiet";
-  let verdict = "Ask for a payment, break something, and ask again.";
-  if (c.twice || c.unasked) verdict = "This must not happen: the chain has a transfer too many. Please report it.";
-  else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, but ${c.failed} that failed and moved nothing.` : "Every payment that was asked for was made, each once.";
+  let verdict = "Make a payment, break something, and send it again.";
+  if (c.twice || c.unasked) verdict = "This must not happen: the chain has an extra transfer. Please report it.";
+  else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, except ${c.failed} that failed and moved nothing.` : "Every requested payment was made exactly once.";
   else if (c.asked) verdict = `${c.unpaid - c.failed} on the way. None twice.`;
   put($("verdict"), verdict);
-  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs, those of a batch as one, in blocks 0 to ${c.block.toLocaleString("en")}, by the payment’s id in the call data of each. The tables are not asked.`);
+  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs (a batch counts as one) in blocks 0 to ${c.block.toLocaleString("en")}, by the payment id in each call data, without the tables.`);
 }
 
 export function drawChain(chain, blocks) {
@@ -111,7 +111,7 @@ export function drawPayments(payments, facts, open) {
     }
     const [name, what, end, track] = row.button.children;
     put(name, p.key || p.id);
-    put(what, `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${short(p.to)}${p.asked > 1 ? `, asked ${p.asked} ×` : ""}`);
+    put(what, `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${short(p.to)}${p.asked > 1 ? `, sent ${p.asked} ×` : ""}`);
     const [kind, text] = ending(p);
     put(end, text);
     end.className = `end ${kind}`;

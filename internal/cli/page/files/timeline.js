@@ -18,18 +18,18 @@ export async function show(find, merchant, facts, refuse) {
   $("timeline-body").replaceChildren(
     make("p", "", `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
     make("p", "mono", p.id),
-    ...(t.entries ? part("Entries: all are paid by one transaction, or none is", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
-    ...part("Steps, and what a process that dies there leaves", table(["step", "at", "had the process died here", "finished by"], steps.flatMap((name, i) => {
+    ...(t.entries ? part("Entries: one transaction pays all or none", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
+    ...part("Steps, and what a crash at each leaves", table(["step", "at", "a crash here", "finished by"], steps.flatMap((name, i) => {
       const at = p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet";
-      const crashes = facts.crashes?.[i].length ? facts.crashes[i] : [{ when: "nothing new is left", finished: "the next run of check-receipts, which looks again" }];
+      const crashes = facts.crashes?.[i].length ? facts.crashes[i] : [{ when: "leaves nothing new", finished: "the next run of check-receipts" }];
       return crashes.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
     }))),
     ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
-    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client asked for it.")) : []),
+    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")) : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
-      ? table(["hash", "signed", "at most, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
+      ? table(["hash", "signed", "fee cap, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
       : none("No bytes are signed yet.")),
-    ...part("Receipts and logs, as each node has them", t.receipts.length ? table(["node", "receipts"], t.receipts.map((r) => [r.node, r.lines.join("; ") || "no receipt"])) : none("No node is asked before the commit.")),
+    ...part("Receipts and logs, as each node has them", t.receipts.length ? table(["node", "receipts"], t.receipts.map((r) => [r.node, r.lines.join("; ") || "no receipt"])) : none("Nodes are queried after the commit.")),
     ...part("Deliveries of its event", t.deliveries.length
       ? table(["delivery", "status", "attempts"], t.deliveries.map((d) => [d.id, d.status, (d.attempts ?? []).map((a) => a.status_code || a.error).join(", ")]))
       : none("None yet.")),
