@@ -329,6 +329,9 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			continue
 		}
 		name, advice := "wallet "+r.Address.String()[:10], "send "+symbol+" and ether for gas to "+r.Address.String()
+		if e.Config.GasUnit > 0 {
+			advice = "send " + symbol + " to " + r.Address.String()
+		}
 		w, unread := e.Payments.Wallet(ctx, r.ID)
 		if unread != nil && !errors.Is(unread, wallet.ErrUnknown) {
 			e.found(name, "", unread, "check your rights on the payments table")
@@ -339,7 +342,6 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			e.found(name, "", err, "see nodes")
 			continue
 		}
-		gas := v.Gas.Tokens(18) + " ether"
 		switch {
 		case w.Paused != "":
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
@@ -349,10 +351,10 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 				"pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.State == wallet.Active && v.Balance.IsZero():
 			err = errors.New("holds no " + symbol)
-		case r.State == wallet.Active && v.Gas.Less(least):
-			err = errors.New("holds " + gas)
+		case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
+			err = errors.New("holds " + e.Gas(v.Gas))
 		}
-		e.found(name, v.Balance.Tokens(e.Asset.Decimals)+" "+symbol+", "+gas, err, advice)
+		e.found(name, e.Holds(v.Account), err, advice)
 	}
 }
 
