@@ -198,11 +198,10 @@ func (a *auditor) asPromised(tx chain.MinedTx, p *entry) bool {
 // charge adds the fee of a transaction, and the ether that it moved, to the sums.
 func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 	p, kind := a.known[tx.Hash], a.counted[tx.Hash]
-	paid := fee // as the tables have it
-	fee = a.taken(fee)
-	spent := fee
+	taken := a.taken(fee)
+	spent := taken
 	if tx.To != tx.From {
-		spent = plus(fee, tx.Value)
+		spent = plus(taken, tx.Value)
 	}
 	switch {
 	case slices.Contains(a.line.Own, tx.Hash):
@@ -216,16 +215,16 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 		if p.State == payment.Confirmed && p.Ether() {
 			kind, sum.Moved = kindMoved, plus(sum.Moved, tx.Value)
 		}
-		sum.Payments = plus(sum.Payments, fee)
-		if *p.Fee != paid {
+		sum.Payments = plus(sum.Payments, taken)
+		if *p.Fee != fee {
 			a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
-				What: fmt.Sprintf("it cost %s wei; the tables say %s", paid, p.Fee)})
+				What: fmt.Sprintf("it cost %s wei; the tables say %s", fee, p.Fee)})
 		}
 	case p != nil:
 		sum.Moved = plus(sum.Moved, tx.Value)
-		sum.Unrecorded = plus(sum.Unrecorded, fee)
+		sum.Unrecorded = plus(sum.Unrecorded, taken)
 	case tx.Noop():
-		kind, sum.Noops = kindNoop, plus(sum.Noops, fee)
+		kind, sum.Noops = kindNoop, plus(sum.Noops, taken)
 	default:
 		sum.Unknown = plus(sum.Unknown, spent)
 		if kind == "" {
