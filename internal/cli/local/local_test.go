@@ -333,3 +333,27 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 		t.Errorf("version %d has the maximum %s: a flag undid a change by hand", got.Version, got.Maximum)
 	}
 }
+
+// TestGasInTheToken: on the chain whose gas is the token, a payment is final as soon as it is mined, and a wallet pays
+// amounts and fees from one balance.
+func TestGasInTheToken(t *testing.T) {
+	api, _ := localtest.Stack(t, "--chain=arc", "--wallets=1")
+	order := client.Order{To: "0xA100000000000000000000000000000000000000", Amount: "5"}
+	began := time.Now()
+	p := must.Get(api.Send(t.Context(), order, "k"))(t)
+	batch := must.Get(api.SendBatch(t.Context(), client.Batch{Payments: []client.Order{order, order}}, "b"))(t)
+	for _, hash := range []string{p.Hash, batch.Hash} {
+		for p.Status = "pending"; p.Status == "pending"; p = must.Get(api.Transaction(t.Context(), hash))(t) {
+			if time.Since(began) > time.Minute {
+				t.Fatal("the payment is still pending")
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if t.Logf("%s after %s", p.Status, time.Since(began)); p.Status != "confirmed" {
+			t.Errorf("%+v", p)
+		}
+	}
+	if has := must.Get(api.Balance(t.Context(), order.To))(t); has != "15" {
+		t.Errorf("the recipient has %s", has)
+	}
+}

@@ -33,6 +33,9 @@ type Config struct {
 	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
 
+	// TokenGas makes the token the gas, as on Arc (see oneBalance), and every block final at once.
+	TokenGas bool
+
 	Amsterdam bool                     // the rules are those of the fork Amsterdam, not of Osaka
 	Contracts map[token.Address][]byte // code of contracts that are there from the start
 
