@@ -77,7 +77,7 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 	}
 	own, _ := chains.Of(a.chainID)
 	if a.embedded != nil && s.Chain == arc {
-		own.Gas = devnet.GasRule(a.asset.Contract)
+		own.Gas = devnet.GasRule(a.asset.Contract, false)
 	}
 	if a.embedded != nil && s.servesPage() {
 		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, own.Gas, time.Now, log); err != nil {

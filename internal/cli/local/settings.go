@@ -90,7 +90,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 			ByCall: own.ByCall}
 	}
 	if len(s.RPC) == 0 && s.Chain == arc {
-		own.Gas, own.ConfirmationRule = devnet.GasRule(config.Token.Contract), chain.ConfirmationRule{Tag: "finalized"}
+		own.Gas, own.ConfirmationRule = devnet.GasRule(config.Token.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
 	}
 	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)

@@ -121,7 +121,7 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
 	c.Own = stack.Own{Window: p.Window, FeeLimit: Gwei(p.FeeLimit)}
 	c.ByCall = p.ByCall
-	c.GasUnit, c.GasAccount = p.Gas.Unit(c.Token), p.Gas.Account
+	c.Gas, c.GasUnit = p.Gas, p.Gas.Unit(c.Token)
 	return c
 }
 

@@ -66,8 +66,8 @@ type Config struct {
 	// place of estimates (docs/chains.md).
 	ByCall bool
 
-	GasUnit    chain.GasUnit // how gas is paid: from the balance of Token, or in ether
-	GasAccount token.Address // to which Token's logs move fees, so that nobody can be paid there; zero: none
+	Gas     chain.GasRule // how the chain's gas is paid
+	GasUnit chain.GasUnit // and so out of the balance of Token, or in ether
 
 	// Ephemeral reports that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.

@@ -173,7 +173,7 @@ func TestRefill(t *testing.T) {
 // TestGasAccount: nobody is paid where the token's logs move fees, since receipts would not show it.
 func TestGasAccount(t *testing.T) {
 	p := newProcess(t, script{})
-	p.d.GasAccount = asked.To
+	p.d.Gas.Account = asked.To
 	_, err := p.d.Send(t.Context(), asked)
 	_, moved := p.d.Move(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(5)})
 	if !errors.Is(err, dispatch.ErrRecipient) || !errors.Is(moved, dispatch.ErrRecipient) || p.nonces() != 0 {

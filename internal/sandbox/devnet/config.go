@@ -35,6 +35,8 @@ type Config struct {
 
 	// TokenGas makes the token the gas, as on Arc (see oneBalance), and every block final at once.
 	TokenGas bool
+	// WholeFees takes fees in whole units of the token, rounded up, and shows no other balance, as on Tempo.
+	WholeFees bool
 
 	Amsterdam bool                     // the rules are those of the fork Amsterdam, not of Osaka
 	Contracts map[token.Address][]byte // code of contracts that are there from the start

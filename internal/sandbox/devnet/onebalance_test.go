@@ -17,12 +17,16 @@ import (
 func TestOneBalance(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, TokenGas: true, Now: time.Now}))(t)
 	defer func() { must.OK(t, c.Close()) }()
-	rule := devnet.GasRule(c.Token().Contract)
+	rule := devnet.GasRule(c.Token().Contract, false)
 	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: rule}))(t)
 	w := c.Wallets()[0]
 	key := must.Get(keyring.ParseKey(w.PrivateKey()))(t)
-	head := func() chain.Head { return must.Get(node.Head(t.Context(), chain.ConfirmationRule{Tag: "finalized"}))(t) }
-	account := func() chain.Account { return must.Get(node.Account(t.Context(), w.Address, c.Token().Contract, head()))(t) }
+	head := func() chain.Head {
+		return must.Get(node.Head(t.Context(), chain.ConfirmationRule{Tag: "finalized"}))(t)
+	}
+	account := func() chain.Account {
+		return must.Get(node.Account(t.Context(), w.Address, c.Token().Contract, head()))(t)
+	}
 	unit := uint64(rule.Unit(c.Token()))
 	first := account()
 	if wei, _ := first.Balance.Times(unit); first.Gas != wei {

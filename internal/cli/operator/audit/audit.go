@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -80,7 +79,6 @@ type auditor struct {
 	line *Command
 	report
 	nodes     chain.Nodes
-	rule      chain.GasRule
 	wallets   []token.Address
 	sources   []token.Address // whose coins payments took by an allowance (payment.Source)
 	transfers []chain.LoggedTransfer
@@ -100,9 +98,8 @@ type entry struct {
 // Run finds the last final block, then reads the tables: a payment of a block up to that
 // is in the tables by then. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
-	own, _ := chains.Of(d.ChainID)
 	a := &auditor{
-		Deployment: d, line: c, rule: own.Gas, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
+		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
 		sums: map[daySum]*daySum{}, counted: map[chain.Hash]string{},
 		report: report{Sums: []daySum{}, Ether: []etherSum{}, Differences: []difference{}},
 	}

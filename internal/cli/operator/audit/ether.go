@@ -107,7 +107,7 @@ func (a *auditor) weighWallet(ctx context.Context, w token.Address) error {
 
 // wei returns the balance that pays gas, as exactly as the chain shows it.
 func (a *auditor) wei(account chain.Account) token.Amount {
-	if a.rule.NoEther && a.Config.GasUnit > 0 {
+	if a.Config.Gas.NoEther && a.Config.GasUnit > 0 {
 		return a.Config.GasUnit.Pays(account.Balance, token.Amount{})
 	}
 	return account.Gas
@@ -115,7 +115,7 @@ func (a *auditor) wei(account chain.Account) token.Amount {
 
 // taken returns what a chain takes for a fee: whole units of the token, rounded up, where it keeps no fractions.
 func (a *auditor) taken(fee token.Amount) token.Amount {
-	if a.rule.NoEther && a.Config.GasUnit > 0 {
+	if a.Config.Gas.NoEther && a.Config.GasUnit > 0 {
 		coins, _ := a.Config.GasUnit.Takes(token.Amount{}, fee)
 		return a.Config.GasUnit.Pays(coins, token.Amount{})
 	}

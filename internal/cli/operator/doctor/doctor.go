@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -73,6 +74,7 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.check(ctx, "batches", e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate")
 	e.check(ctx, "token", e.everyNode(e.tokenIsRight),
 		"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
+	e.check(ctx, "memo", e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
@@ -312,6 +314,35 @@ func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string
 		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, e.Asset.Decimals)
 	}
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
+}
+
+// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments. It takes a wallet with
+// a unit of the token to try one from.
+func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
+	rules, unusable := e.Rules(ctx)
+	wallets, walletsErr := e.Wallets(ctx)
+	nodes, _, nodesErr := e.Nodes(ctx)
+	if err := errors.Join(unusable, walletsErr, nodesErr); err != nil {
+		return "", err
+	}
+	if rules.MemoOff {
+		return "off", nil
+	}
+	for _, from := range wallets.Active() {
+		if v, err := e.View(ctx, nodes, from); err != nil || v.Balance.IsZero() {
+			continue
+		}
+		call := chain.Call{From: from, To: e.Asset.Contract, Data: chain.TransferData(from, token.Units(1))}
+		if _, err := nodes.Estimate(ctx, call); err != nil {
+			return "not tried: the token moves nothing from " + from.String(), nil // payments report why
+		}
+		call.Data = append(call.Data, make([]byte, len(payment.KeyID("", "", "k").Memo()))...)
+		if _, err := nodes.Estimate(ctx, call); err != nil {
+			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
+		}
+		return "the token takes a payment's id after the arguments of a transfer", nil
+	}
+	return "not tried: no wallet has a unit of the token", nil
 }
 
 // walletsAreFunded makes a finding of each wallet, and one if it cannot.
