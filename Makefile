@@ -6,7 +6,7 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 # The packages of every module (go.work), those of `make test`, and further arguments of the
 # command a target runs.
 # e2e is first, since it takes longest and the others run beside it.
-MODULES := ./e2e/... ./bench/... ./...
+MODULES := ./e2e/... ./bench/... ./sdk/go/... ./...
 PKG ?= $(MODULES)
 ARGS ?=
 
@@ -57,7 +57,7 @@ run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-t
 	@exec .cache/bin/remit local $(ARGS)
 
 # The tools that every test together needs, beside gotestsum.
-TEST_TOOLS := race dynamodb aws webhooks browser
+TEST_TOOLS := race dynamodb aws webhooks browser sdk
 
 .PHONY: test
 test: ## Every test that this machine can run, with the race detector (PKG=./internal/evm/token/... for some; CI=true leaves none out)
@@ -104,10 +104,18 @@ explore: ## Every operation of the API with good and bad input, by schemathesis 
 	@tools/install schemathesis
 	tools/explore $(ARGS)
 
-.PHONY: clients
-clients: ## Generate clients from openapi.json (Python, TypeScript) and complete a payment with each
-	@tools/install clients
-	tools/clients/run
+.PHONY: sdk
+sdk: ## Write the generated parts of the SDKs from openapi.yaml
+	@tools/install sdk
+	.cache/sdk/bin/python sdk/generate
+
+# The payments of each language that `make conformance` makes.
+INTENTS ?= 2000
+
+.PHONY: conformance
+conformance: ## Pay through faults and killed processes with the SDK of every language, and count on the chain (INTENTS=2000 ARGS=-seed=7)
+	@tools/install dynamodb sdk
+	go test ./sdk -count=1 -v -timeout=60m -run '^TestConformance$$' -intents=$(INTENTS) $(ARGS)
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)

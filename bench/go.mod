@@ -4,7 +4,10 @@ go 1.26.0
 
 require github.com/remit-payouts/remit v0.0.0
 
-replace github.com/remit-payouts/remit => ../
+replace (
+	github.com/remit-payouts/remit => ../
+	github.com/remit-payouts/remit/sdk/go => ../sdk/go
+)
 
 require (
 	github.com/aws/aws-lambda-go v1.55.1
@@ -15,6 +18,7 @@ require (
 	github.com/aws/smithy-go v1.28.8
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/google/go-cmp v0.7.0
+	github.com/remit-payouts/remit/sdk/go v0.0.0-00010101000000-000000000000
 	golang.org/x/sync v0.24.0
 	gopkg.in/yaml.v3 v3.0.1
 )

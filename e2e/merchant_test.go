@@ -18,8 +18,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A merchant uses the API over HTTP, with a key or without.
@@ -58,8 +58,8 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 }
 
 // api is the client that the merchant's requests go through.
-func (m merchant) api() *client.Client {
-	return &client.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP}
+func (m merchant) api() *sdk.Client {
+	return &sdk.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP}
 }
 
 // contract is openapi.yaml, which every answer is held against.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,11 +26,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // from is the version that TestUpgrade begins with.
@@ -94,8 +93,8 @@ func TestUpgrade(t *testing.T) {
 		if source == root {
 			next.call("GET", "/transaction/"+trade.hash(0), nil).want(t, 200)
 			trade.listed(t)
-		} else if p, err := next.api().Transaction(ctx, trade.hash(0)); err != nil ||
-			p.Hash != trade.hash(0) { // openapi.yaml describes this version alone
+		} else if p, err := next.api().Get(ctx, trade.hash(0)); err != nil ||
+			p.TxHash != trade.hash(0) { // openapi.yaml describes this version alone
 			t.Errorf("after the roll-back payment 0 is %+v, %v", p, err)
 		}
 	}
@@ -201,7 +200,7 @@ func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...str
 // its idempotency key until it is taken. Payment i is of base+i units.
 type trade struct {
 	mu     sync.Mutex
-	api    *client.Client
+	api    *sdk.Client
 	hashes map[int]string
 	events map[string]string // ids by the payments' hashes
 	wrong  []string
@@ -218,7 +217,7 @@ const base = 1_000_000
 func (r *trade) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
 	var event struct {
 		ID, Type string
-		Data     client.Payment
+		Data     sdk.Payment
 	}
 	err := json.NewDecoder(q.Body).Decode(&event)
 	r.mu.Lock()
@@ -226,10 +225,10 @@ func (r *trade) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
 	if err == nil && !strings.HasPrefix(event.Type, "payment.") {
 		return // of a rotated key
 	}
-	if known := r.events[event.Data.Hash]; err != nil || event.Data.Status != "confirmed" || known != "" && known != event.ID {
+	if known := r.events[event.Data.TxHash]; err != nil || event.Data.Status != "confirmed" || known != "" && known != event.ID {
 		r.wrong = append(r.wrong, fmt.Sprintf("the event %+v came after %q: %v", event, known, err))
 	}
-	r.events[event.Data.Hash] = event.ID
+	r.events[event.Data.TxHash] = event.ID
 }
 
 // begin pays until stop is called and the last payment is taken.
@@ -243,14 +242,14 @@ func (r *trade) begin() (stop func()) {
 			last = err == nil && stopped.Load()
 			r.limits(i)
 			r.mu.Lock()
-			if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status < 500 && !nowhere(refused) {
+			if refused, ok := errors.AsType[*sdk.Refused](err); ok && !nowhere(refused) {
 				r.wrong = append(r.wrong, fmt.Sprintf("payment %d: %v", i, err))
 			} else if err != nil {
 				r.failed++
 				r.last = err
 			}
 			if err == nil {
-				r.hashes[i] = p.Hash
+				r.hashes[i] = p.TxHash
 				i++
 			}
 			r.mu.Unlock()
@@ -261,48 +260,48 @@ func (r *trade) begin() (stop func()) {
 
 // nowhere reports whether a request found no API: the address that it went to is of an
 // API that the local AWS has just made anew. Remit's own refusals have a code.
-func nowhere(p *client.Problem) bool {
+func nowhere(p *sdk.Refused) bool {
 	return p.Code == "" && (p.Status == http.StatusForbidden || p.Status == http.StatusNotFound)
 }
 
 // follow goes to the API's new address.
-func (r *trade) follow(api *client.Client) {
+func (r *trade) follow(api *sdk.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.api = api
 }
 
-func (r *trade) at() *client.Client {
+func (r *trade) at() *sdk.Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.api
 }
 
-func (r *trade) pay(i int) (client.Payment, error) {
+func (r *trade) pay(i int) (sdk.Payment, error) {
 	return r.send("", base+i, fmt.Sprintf("upgrade-%d", i))
 }
 
 // send pays with a key, or with the trade's own.
-func (r *trade) send(key string, amount int, id string) (client.Payment, error) {
+func (r *trade) send(key string, amount int, id string) (sdk.Payment, error) {
 	api := *r.at()
 	api.Key = cmp.Or(key, api.Key)
-	return api.Send(context.Background(), client.Order{To: recipient, Amount: json.Number(fmt.Sprint(amount))}, id)
+	return api.Attempt(context.Background(), id, sdk.Order{To: recipient, Amount: sdk.Amount(fmt.Sprint(amount))})
 }
 
 // limits tries payments just beyond each limit, which no version may take.
 func (r *trade) limits(i int) {
-	for want, send := range map[string]func(id string) (client.Payment, error){
-		"amount_below_minimum": func(id string) (client.Payment, error) { return r.send("", least-1, id) },
-		"amount_above_maximum": func(id string) (client.Payment, error) { return r.send("", most+1, id) },
-		"daily_limit_exceeded": func(id string) (client.Payment, error) { return r.send(r.full, least, id) },
+	for want, send := range map[string]func(id string) (sdk.Payment, error){
+		"amount_below_minimum": func(id string) (sdk.Payment, error) { return r.send("", least-1, id) },
+		"amount_above_maximum": func(id string) (sdk.Payment, error) { return r.send("", most+1, id) },
+		"daily_limit_exceeded": func(id string) (sdk.Payment, error) { return r.send(r.full, least, id) },
 	} {
 		p, err := send(fmt.Sprintf("%s-%d", want, i))
-		refused, ok := errors.AsType[*client.Problem](err)
+		refused, ok := errors.AsType[*sdk.Refused](err)
 		r.mu.Lock()
 		switch {
 		case ok && refused.Code == want:
 			r.refused[want]++
-		case err == nil, ok && refused.Status < 500 && !nowhere(refused):
+		case err == nil, ok && !nowhere(refused):
 			r.wrong = append(r.wrong, fmt.Sprintf("beyond the limit of %s: %+v, %v", want, p, err))
 		default:
 			r.failed++
@@ -341,15 +340,9 @@ func (r *trade) await(t *testing.T, s *stack, n int) {
 func (r *trade) listed(t *testing.T) {
 	t.Helper()
 	taken, times := r.count(), map[string]int{}
-	for filters := (url.Values{}); filters != nil; {
-		page, next, err := r.at().Payments(t.Context(), filters)
+	for p, err := range r.at().List(t.Context(), nil) {
 		must.OK(t, err)
-		for _, p := range page {
-			times[p.Hash]++
-		}
-		if filters = nil; next != "" {
-			filters = url.Values{"cursor": {next}}
-		}
+		times[p.TxHash]++
 	}
 	for i := range taken {
 		if n := times[r.hash(i)]; n != 1 {
@@ -379,7 +372,7 @@ func (r *trade) audit(t *testing.T, s *stack) {
 		t.Error(w)
 	}
 	for i, hash := range r.hashes {
-		if again, err := r.pay(i); err != nil || again.Hash != hash || again.Status != "confirmed" {
+		if again, err := r.pay(i); err != nil || again.TxHash != hash || again.Status != "confirmed" {
 			t.Errorf("payment %d was %s and is answered %+v, %v", i, hash, again, err)
 		}
 		if n := paid[fmt.Sprint(base+i)]; n != 1 || r.events[hash] == "" {

@@ -18,12 +18,12 @@ import (
 )
 
 // everyTool lists the names that tools/install takes.
-const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis clients nodes"
+const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis sdk nodes"
 
 // machine is a machine on which `tools/install check` finds everything: each
 // command with the shell script that pretends to be it.
 var machine = map[string]string{
-	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "npm": "", "node": "", "curl": "",
+	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "npm": "", "node": "",
 	"cc": "", "go": "echo cc", "uname": "echo Linux x86_64",
 }
 
@@ -34,7 +34,7 @@ const missing = "-"
 func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 	tooltest.Shell(t)
 	unsaid := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\|\| echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
+	for _, m := range regexp.MustCompile(`\|\|\s+echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
 		unsaid[m[1]] = true
 	}
 	for _, row := range []struct {
@@ -46,7 +46,8 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 		{name: "neither Java nor Node.js", with: map[string]string{"java": missing, "mvn": missing, "node": missing, "npm": missing}},
 		{name: "no Python", with: map[string]string{"python3": missing}, want: []string{"Python 3.10"}},
 		{name: "Python that is too old or has no venv", with: map[string]string{"python3": "exit 1"}, want: []string{"Python 3.10"}},
-		{name: "no curl", with: map[string]string{"curl": missing}, want: []string{"curl"}},
+		{name: "Python that is too old for the SDK", with: map[string]string{"python3": `case $2 in *"(3, 11)"*) exit 1 ;; esac; echo python3`},
+			want: []string{"Python 3.11"}},
 		{name: "no C compiler", with: map[string]string{"cc": missing}, want: []string{"a C compiler"}},
 		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium", "Linux on"}},
 		{name: "a Mac with a browser", with: map[string]string{"uname": "echo Darwin arm64", "google-chrome": ""}, want: []string{"Linux on"}},

@@ -26,13 +26,13 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 var (
@@ -77,7 +77,7 @@ type victim struct {
 	payments *dynamo.Payments
 	proxies  []*proxy // before the database and the node
 	hooks    *receiver
-	merchant *client.Client
+	merchant *sdk.Client
 	pace     *time.Ticker  // one order each
 	within   time.Duration // of drain
 	batches  bool          // every tenth payment is a batch
@@ -205,8 +205,8 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 		}
 		return http.StatusOK
 	})
-	v.merchant = another(t, &client.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
-	must.Get(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
+	v.merchant = another(t, &sdk.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
+	must.Get(v.merchant.CreateWebhook(t.Context(), sdk.CreateWebhookRequest{URL: v.hooks.URL}))(t)
 	return nil
 }
 
@@ -332,16 +332,16 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	defer cancel()
 	v.requests.Add(1)
 	p, err := askBatch(ctx, v.merchant, n, v.size(n))
-	refusal, isRefusal := errors.AsType[*client.Problem](err)
+	refusal, isRefusal := errors.AsType[*sdk.Refused](err)
 	switch {
 	case err == nil:
 		v.mu.Lock()
-		v.orders[n] = append(v.orders[n], p.Hash)
+		v.orders[n] = append(v.orders[n], p.TxHash)
 		v.mu.Unlock()
-		if first := v.answer(n); p.Hash != first {
-			v.breaks("payments answered with two hashes", "order-%d: %s and %s", n, first, p.Hash)
+		if first := v.answer(n); p.TxHash != first {
+			v.breaks("payments answered with two hashes", "order-%d: %s and %s", n, first, p.TxHash)
 		}
-	case isRefusal && refusal.Status < 500 && refusal.Status != http.StatusConflict:
+	case isRefusal:
 		v.breaks("answers that refuse what must not be refused", "%v", refusal)
 	default:
 		v.failures.Add(1)
@@ -474,7 +474,7 @@ func (v *victim) auditAPI(ctx context.Context) int {
 		if hash == "" {
 			return nil
 		}
-		p, err := v.merchant.Transaction(ctx, hash)
+		p, err := v.merchant.Get(ctx, hash)
 		e := v.hooks.of(hash)
 		if arrived.Add(int64(e.times)); err != nil || p.Status != "confirmed" {
 			v.breaks("payments answered 201 and not confirmed", "order-%d: %s %v", n, p.Status, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // floodRate is how many requests a second the flooding merchant makes, answered or not,
@@ -31,7 +32,7 @@ func BenchmarkFair(b *testing.B) {
 	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-share=50")
 	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
-	hook := must.Get(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
+	hook := must.Get(flooding.CreateWebhook(b.Context(), sdk.CreateWebhookRequest{URL: hang.URL}))(b)
 	var spare struct{ ID string }
 	must.OK(b, json.Unmarshal(must.Get(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
 	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}",

@@ -32,10 +32,10 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 const (
@@ -161,41 +161,39 @@ func build(b testing.TB, env []string, pkg string) string {
 
 // startLocal starts `remit local` with a chain of its own and flags, and returns it with a
 // merchant of it.
-func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
+func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *sdk.Client) {
 	b.Helper()
 	return startLocalTo(b, b.Output(), remit, wallets, flags...)
 }
 
 // startLocalTo is startLocal with a place for the log.
-func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
+func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *sdk.Client) {
 	b.Helper()
 	return localtest.Local(b, log, remit,
 		append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 }
 
 // another returns a client of m's stack with the key of a new merchant.
-func another(b testing.TB, m *client.Client) *client.Client {
+func another(b testing.TB, m *sdk.Client) *sdk.Client {
 	b.Helper()
-	c := &client.Client{URL: m.URL, HTTP: m.HTTP}
-	c.Key = must.Get(c.CreateKey(b.Context(), "Bench"))(b)
-	return c
+	return localtest.Join(b, &sdk.Client{URL: m.URL, HTTP: m.HTTP, Once: true}, "Bench")
 }
 
 // ask asks the API for payment n.
-func ask(ctx context.Context, m *client.Client, n int) (client.Payment, error) {
-	return m.Send(ctx, client.Order{To: payee, Amount: json.Number(strconv.Itoa(base + n))}, fmt.Sprint("order-", n))
+func ask(ctx context.Context, m *sdk.Client, n int) (sdk.Payment, error) {
+	return m.Attempt(ctx, fmt.Sprint("order-", n), sdk.Order{To: payee, Amount: sdk.Amount(strconv.Itoa(base + n))})
 }
 
 // askBatch asks the API for payment n as a batch of so many entries, of one as itself.
-func askBatch(ctx context.Context, m *client.Client, n, size int) (client.Payment, error) {
+func askBatch(ctx context.Context, m *sdk.Client, n, size int) (sdk.Payment, error) {
 	if size == 1 {
 		return ask(ctx, m, n)
 	}
-	var batch client.Batch
+	var batch sdk.Batch
 	for j := range size {
-		batch.Payments = append(batch.Payments, client.Order{To: payee, Amount: json.Number(strconv.Itoa(base + n + j*stride))})
+		batch.Payments = append(batch.Payments, sdk.Entry{To: payee, Amount: sdk.Amount(strconv.Itoa(base + n + j*stride))})
 	}
-	return m.SendBatch(ctx, batch, fmt.Sprint("order-", n))
+	return m.Attempt(ctx, fmt.Sprint("order-", n), batch)
 }
 
 // transfers reads every transfer of the token to payee from the chain's own logs,
@@ -213,7 +211,7 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 }
 
 // sandboxTransfers reads those of the embedded chain of m's stack.
-func sandboxTransfers(b *testing.B, m *client.Client) map[int][]common.Hash {
+func sandboxTransfers(b *testing.B, m *sdk.Client) map[int][]common.Hash {
 	b.Helper()
 	var chain devnet.Facts
 	must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
@@ -223,10 +221,10 @@ func sandboxTransfers(b *testing.B, m *client.Client) map[int][]common.Hash {
 
 // An event is one event as a receiver got it.
 type event struct {
-	ID        string         `json:"id"`
-	Type      string         `json:"type"`
-	Timestamp time.Time      `json:"timestamp"`
-	Data      client.Payment `json:"data"`
+	ID        string      `json:"id"`
+	Type      string      `json:"type"`
+	Timestamp time.Time   `json:"timestamp"`
+	Data      sdk.Payment `json:"data"`
 
 	at    time.Time // of the first arrival
 	times int       // arrivals
@@ -269,12 +267,12 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (r *receiver) take(header string, e event) event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first, seen := r.events[e.Data.Hash]
+	first, seen := r.events[e.Data.TxHash]
 	switch {
 	case header != e.ID:
 		r.bad = append(r.bad, fmt.Sprintf("webhook-id %s carries event %s", header, e.ID))
 	case seen && first.ID != e.ID:
-		r.bad = append(r.bad, fmt.Sprintf("payment %s has events %s and %s", e.Data.Hash, first.ID, e.ID))
+		r.bad = append(r.bad, fmt.Sprintf("payment %s has events %s and %s", e.Data.TxHash, first.ID, e.ID))
 	case seen && first.body != e.body:
 		r.bad = append(r.bad, fmt.Sprintf("event %s came with two bodies", e.ID))
 	}
@@ -282,7 +280,7 @@ func (r *receiver) take(header string, e event) event {
 		e = first
 		e.times++
 	}
-	r.events[e.Data.Hash] = e
+	r.events[e.Data.TxHash] = e
 	return e
 }
 
@@ -296,7 +294,7 @@ func (r *receiver) of(hash string) event {
 func TestReceiverTellsAForgedEvent(t *testing.T) {
 	r := newReceiver(t, nil)
 	take := func(header, id, hash, body string) int {
-		r.take(header, event{ID: id, times: 1, body: sha256.Sum256([]byte(body)), Data: client.Payment{Hash: hash}})
+		r.take(header, event{ID: id, times: 1, body: sha256.Sum256([]byte(body)), Data: sdk.Payment{TxHash: hash}})
 		return len(r.bad)
 	}
 	if bad := take("evt_1", "evt_1", "0xa", "1") + take("evt_1", "evt_1", "0xa", "1"); bad != 0 || r.of("0xa").times != 2 {

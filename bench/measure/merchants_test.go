@@ -1,6 +1,7 @@
 package measure_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // BenchmarkMerchants has 500 merchants pay for five minutes on DynamoDB Local, from one
@@ -25,7 +26,7 @@ func BenchmarkMerchants(b *testing.B) {
 			log := &strings.Builder{}
 			server, first := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
 				"--window", "64", "--merchant-share", "50")
-			all, hashes, answers := make([]*client.Client, 500), make([][]string, 500), map[string]int{}
+			all, hashes, answers := make([]*sdk.Client, 500), make([][]string, 500), map[string]int{}
 			for i := range all {
 				all[i] = another(b, first)
 			}
@@ -39,13 +40,15 @@ func BenchmarkMerchants(b *testing.B) {
 					p, err := ask(b.Context(), all[by], payment)
 					mu.Lock()
 					defer mu.Unlock()
-					if problem, ok := errors.AsType[*client.Problem](err); ok {
-						answers[fmt.Sprint(problem.Status, " ", problem.Code)]++
+					if open, ok := errors.AsType[*sdk.OutcomeUnknown](err); ok {
+						var problem struct{ Code string }
+						_ = json.Unmarshal(open.Last.Body, &problem) // without an answer there is no code
+						answers[fmt.Sprint(open.Last.Status, " ", problem.Code)]++
 					} else if err != nil {
 						answers[err.Error()]++
 					} else {
 						answers["201"]++
-						hashes[by] = append(hashes[by], p.Hash)
+						hashes[by] = append(hashes[by], p.TxHash)
 					}
 				})
 			}

@@ -265,7 +265,7 @@ func (v *victim) sufferLies(ctx context.Context) {
 	}
 	sleep(ctx, 5*time.Second) // ten blocks
 	for i := range v.orders {
-		if p, err := v.merchant.Transaction(ctx, v.answer(i)); err != nil || p.Status == "failed" ||
+		if p, err := v.merchant.Get(ctx, v.answer(i)); err != nil || p.Status == "failed" ||
 			v.hooks.of(v.answer(i)).Type == "payment.failed" {
 			v.breaks("payments that a lie ended", "order-%d: %+v %v", i, p, err)
 		}

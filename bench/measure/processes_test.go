@@ -13,8 +13,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // BenchmarkLoad measures `remit local` as a process, under clients that each make
@@ -41,7 +41,7 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 		begin := time.Now()
 		load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
 			p, err := askBatch(ctx, m, i, size)
-			hashes[i] = p.Hash
+			hashes[i] = p.TxHash
 			return err
 		})
 		last, payments := time.Now(), n*size
@@ -63,10 +63,10 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 }
 
 // allConfirmed waits until payments are confirmed.
-func allConfirmed(b *testing.B, m *client.Client, hashes []string) {
+func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 	b.Helper()
 	for _, hash := range hashes {
-		for p := must.Get(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must.Get(m.Transaction(b.Context(), hash))(b) {
+		for p := must.Get(m.Get(b.Context(), hash))(b); p.Status != "confirmed"; p = must.Get(m.Get(b.Context(), hash))(b) {
 			if p.Status != "pending" {
 				b.Fatalf("payment %s is %s", hash, p.Status)
 			}
@@ -97,7 +97,7 @@ func BenchmarkAnvil(b *testing.B) {
 				begin = time.Now()
 				latency := load(b, part.clients, part.n, time.Hour, func(ctx context.Context, i int) error {
 					p, err := ask(ctx, m, part.first+i)
-					hashes[part.first+i] = p.Hash
+					hashes[part.first+i] = p.TxHash
 					return err
 				})
 				if part.first == 0 {

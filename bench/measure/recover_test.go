@@ -67,7 +67,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 			for ctx.Err() == nil {
 				if p, err := ask(ctx, v.merchant, i); err == nil {
 					v.mu.Lock()
-					v.orders[i] = append(v.orders[i], p.Hash)
+					v.orders[i] = append(v.orders[i], p.TxHash)
 					v.mu.Unlock()
 					break
 				}
@@ -115,7 +115,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	_ = each(ctx, 16, payments, func(ctx context.Context, i int) error {
 		for again[i] == "" && ctx.Err() == nil {
 			if p, err := ask(ctx, v.merchant, i); err == nil {
-				again[i] = p.Hash
+				again[i] = p.TxHash
 			} else {
 				sleep(ctx, 100*time.Millisecond)
 			}
@@ -130,7 +130,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 		v.breaks("payments that the chain has", "%d, want %d", len(found), payments)
 	}
 	for i := range again {
-		p, err := v.merchant.Transaction(ctx, again[i])
+		p, err := v.merchant.Get(ctx, again[i])
 		switch made := found[i]; {
 		case len(made) != 1:
 			v.breaks("payments that are not made once", "order-%d: %v", i, made)

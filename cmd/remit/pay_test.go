@@ -33,7 +33,7 @@ func TestPayAListOfThePage(t *testing.T) {
 			t.Errorf("it printed\n%s", printed)
 		}
 	}
-	if held, err := m.Balance(t.Context(), payee); err != nil || held.String() != "2501000000" {
-		t.Errorf("Ada has %s, and not two salaries: %v", held, err)
+	if held, err := m.Balance(t.Context(), payee); err != nil || held.Balance.String() != "2501000000" {
+		t.Errorf("Ada has %s, and not two salaries: %v", held.Balance, err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // binary is the command under test, built once.
@@ -27,7 +27,7 @@ func local(t *testing.T, args ...string) (*localtest.Process, merchant) {
 
 // A merchant talks to a running stack.
 type merchant struct {
-	*client.Client
+	*remit.Client
 	t *testing.T
 }
 
@@ -52,7 +52,7 @@ func (m merchant) awaitConfirmed(hashes []string) {
 	defer stop()
 	for _, hash := range hashes {
 		for hash != "" {
-			p, err := m.Transaction(ctx, hash)
+			p, err := m.Get(ctx, hash)
 			if err != nil {
 				m.t.Fatalf("%s is not confirmed: %v", hash, err)
 			}

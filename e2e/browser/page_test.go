@@ -24,13 +24,13 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	pages "github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // remit is the command that serves the page, built once.
@@ -142,7 +142,7 @@ func (s sandbox) settled(least int) {
 func (s sandbox) paid() int {
 	s.Helper()
 	var facts devnet.Facts
-	answer, err := (&client.Client{URL: s.url}).Call(s.Context(), "GET", "/sandbox", "")
+	answer, err := (&sdk.Client{URL: s.url}).Call(s.Context(), "GET", "/sandbox", "")
 	if err == nil {
 		err = json.Unmarshal(answer.Body, &facts)
 	}

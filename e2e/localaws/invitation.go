@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // variables is the file that a shell reads to address the stack, below the root
@@ -18,10 +18,12 @@ const variables = ".cache/stage.env"
 // Invite explains how to use the stack from a shell, where remit is in the directory
 // bin. It makes a merchant's key, and a file with variables that leave removes.
 func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave func() error, err error) {
-	merchant := &client.Client{URL: s.URL(""), HTTP: s.HTTP}
-	if merchant.Key, err = merchant.CreateKey(ctx, "Acme"); err != nil {
+	merchant := &remit.Client{URL: s.URL(""), HTTP: s.HTTP}
+	made, err := merchant.CreateMerchant(ctx, remit.CreateAPIKeyRequest{MerchantName: "Acme"})
+	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
 	}
+	merchant.Key = made.APIKey
 	exports := append(s.Environment(), "SSL_CERT_FILE="+s.Bundle, "CURL_CA_BUNDLE="+s.Bundle, "REMIT_STACK="+StackName,
 		"REMIT_CHAIN="+s.Chain.URL(), "REMIT_URL="+merchant.URL, "API="+merchant.URL, "KEY="+merchant.Key, "PATH="+bin+":$PATH")
 	var text strings.Builder

@@ -65,8 +65,10 @@ var mayImport = map[string]string{
 	"queue":         "webhook",
 	"secrets":       "",
 
-	// A merchant's view of the API, which knows none of the server's types.
-	"client": "",
+	// A merchant's view of the API: a module that merchants import, which knows nothing of the rest. The rooms
+	// that stand where a merchant stands use it, and so do tests.
+	"sdk/go":                      "",
+	"sdk/go/internal/conformance": "sdk/go",
 
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
@@ -79,7 +81,7 @@ var mayImport = map[string]string{
 	// preflight how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
-	"merchant":  "client token",
+	"merchant":  "sdk/go token",
 	"preflight": "chains dynamo kms operator/deployed settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
 		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
@@ -106,7 +108,7 @@ var mayImport = map[string]string{
 
 	// The page's view of the stack on one machine, and the faults around it.
 	"fault":         "interpose",
-	"local/sandbox": "disburser chain client devnet ethrpc interpose fault page payment store token wallet webhook",
+	"local/sandbox": "disburser chain sdk/go devnet ethrpc interpose fault page payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -114,7 +116,7 @@ var mayImport = map[string]string{
 	"guidetest":           "must tooltest",
 	"house":               "",
 	"httpapi/httpapitest": "httpapi",
-	"local/localtest":     "client local",
+	"local/localtest":     "local sdk/go",
 	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory must operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
 	"must":     "",
@@ -142,8 +144,8 @@ var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/console operator/deployed operator/doctor " +
 		"operator/rollback preflight queue secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring fault",
-	"net/http": "boot client devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
-		"operator/deployed page " +
+	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
+		"operator/deployed page sdk/go " +
 		"webhook webhook/guard",
 	"os/exec":                "tools/mutate tools/words",
 	"github.com/alecthomas/": "operator",
@@ -174,7 +176,7 @@ var mayLink = map[string]string{
 
 func TestImportsPointDown(t *testing.T) {
 	unseen := maps.Clone(mayImport)
-	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./internal/...", "./tools/...") {
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./internal/...", "./tools/...", "./sdk/go/...") {
 		name := short(pkg[0])
 		if _, isGroup := mayUse[name]; isGroup && name != "house" {
 			continue // TestGroups

@@ -22,7 +22,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -31,10 +30,11 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // raw sends bytes on a connection of their own and reads one answer.
-func raw(t *testing.T, api *client.Client, request string) (answer *http.Response, body string) {
+func raw(t *testing.T, api *remit.Client, request string) (answer *http.Response, body string) {
 	t.Helper()
 	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(api.URL, "http://")))(t)
 	defer func() { _ = conn.Close() }()
@@ -97,12 +97,12 @@ func TestRealMoneyIsClosed(t *testing.T) {
 	served := func(flags []string) (shown string, made error) {
 		out, stop := localtest.Start(t, &local.Command{}, flags...)
 		defer stop()
-		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
+		api := &remit.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
 		shown = out.Await(t, "KEY=")
 		if answer, err := api.Call(t.Context(), "GET", "/sandbox", ""); err != nil || bytes.Contains(answer.Body, []byte("secret")) {
 			t.Errorf("/sandbox shows a provider's key: %s, %v", answer.Body, err)
 		}
-		_, made = api.CreateKey(t.Context(), "Acme")
+		_, made = api.CreateMerchant(t.Context(), remit.CreateAPIKeyRequest{MerchantName: "Acme"})
 		return shown, made
 	}
 	test, base := flagsFor(84532), flagsFor(8453)
@@ -110,7 +110,7 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 	for _, flags := range [][]string{test, append(base, limits...)} {
 		shown, made := served(flags)
-		if told, ok := errors.AsType[*client.Problem](made); !ok || told.Code != "key_creation_closed" ||
+		if told, ok := errors.AsType[*remit.Refused](made); !ok || told.Code != "key_creation_closed" ||
 			!strings.Contains(shown, "keys create") {
 			t.Errorf("%v: a stranger's key: %v; shown: %s", flags, made, shown)
 		}
@@ -278,7 +278,7 @@ func TestReadyKey(t *testing.T) {
 		"--key-creation=public": 201, "--key-creation=operator": 401, "--dynamodb=" + dynamotest.Start(t): 401,
 	} {
 		out, stop := localtest.Start(t, &local.Command{}, flag, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")
-		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1], Key: local.ReadyKey}
+		api := &remit.Client{URL: strings.Fields(out.Await(t, "API"))[1], Key: local.ReadyKey}
 		answer, err := api.Call(t.Context(), "POST", "/send-payment", `{"to":"0x2222222222222222222222222222222222222222","amount":1}`)
 		if err != nil || answer.Status != want {
 			t.Errorf("%s: answered %d %s %v, want %d", flag, answer.Status, answer.Body, err, want)
@@ -297,7 +297,7 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	dynamodb := dynamotest.Start(t)
 	pay := func(t *testing.T, flags ...string) {
 		api, _ := localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...)
-		_, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, "")
+		_, err := api.Attempt(t.Context(), "", remit.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"})
 		must.OK(t, err)
 	}
 	t.Run("first", func(t *testing.T) { pay(t) })
@@ -338,22 +338,16 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 // amounts and fees from one balance.
 func TestGasInTheToken(t *testing.T) {
 	api, _ := localtest.Stack(t, "--chain=arc", "--wallets=1")
-	order := client.Order{To: "0xA100000000000000000000000000000000000000", Amount: "5"}
-	began := time.Now()
-	p := must.Get(api.Send(t.Context(), order, "k"))(t)
-	batch := must.Get(api.SendBatch(t.Context(), client.Batch{Payments: []client.Order{order, order}}, "b"))(t)
-	for _, hash := range []string{p.Hash, batch.Hash} {
-		for p.Status = "pending"; p.Status == "pending"; p = must.Get(api.Transaction(t.Context(), hash))(t) {
-			if time.Since(began) > time.Minute {
-				t.Fatal("the payment is still pending")
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		if t.Logf("%s after %s", p.Status, time.Since(began)); p.Status != "confirmed" {
+	const to = "0xA100000000000000000000000000000000000000"
+	p := must.Get(api.Pay(t.Context(), "one", remit.Order{To: to, Amount: "5"}))(t)
+	entry := remit.Entry{To: to, Amount: "5"}
+	batch := must.Get(api.PayMany(t.Context(), "two", remit.Batch{Payments: []remit.Entry{entry, entry}}))(t)
+	for _, hash := range []string{p.TxHash, batch.TxHash} {
+		if p := must.Get(api.Wait(t.Context(), hash))(t); p.Status != remit.PaymentStatusConfirmed {
 			t.Errorf("%+v", p)
 		}
 	}
-	if has := must.Get(api.Balance(t.Context(), order.To))(t); has != "15" {
-		t.Errorf("the recipient has %s", has)
+	if has := must.Get(api.Balance(t.Context(), to))(t); has.Balance != "15" {
+		t.Errorf("the recipient has %s", has.Balance)
 	}
 }

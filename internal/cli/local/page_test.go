@@ -3,16 +3,15 @@ package local_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read
@@ -97,8 +96,8 @@ func TestStepsOfThePage(t *testing.T) {
 // the page was opened, and a cut meets its request as well.
 func TestThePageShowsOthersToo(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	order := client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}
-	must.Get(api.Send(t.Context(), order, "before"))(t)
+	order := remit.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}
+	must.Get(api.Attempt(t.Context(), "before", order))(t)
 	do := func(body string) {
 		t.Helper()
 		if answer, err := api.Call(t.Context(), "POST", "/page/do", body); err != nil || answer.Status != 200 {
@@ -106,8 +105,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 		}
 	}
 	do(`{"do":"break","fault":"cut-commit"}`)
-	once := &client.Client{URL: api.URL, Key: api.Key, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	if p, err := once.Send(t.Context(), order, "after"); err == nil {
+	if p, err := api.Attempt(t.Context(), "after", order); err == nil {
 		t.Errorf("a request that was cut off is answered %+v", p)
 	}
 	do(`{"do":"settle"}`)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Listen is `remit listen`.
@@ -53,18 +53,18 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, api.DeleteWebhook(stopping, id), server.Shutdown(stopping))
+	return errors.Join(err, forget(stopping, api, id), server.Shutdown(stopping))
 }
 
 // register makes an endpoint for url and returns its id.
-func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (id string, err error) {
+func (c *Listen) register(ctx context.Context, api *remit.Client, url string, r *receiver) (id string, err error) {
 	if err := join(ctx, api, "remit listen"); err != nil {
 		return "", err
 	}
 	if c.Key == "" {
 		invite(r.out, api.URL, api.Key, failing(ctx, api))
 	}
-	w, err := api.CreateWebhook(ctx, url, "remit listen")
+	w, err := subscribe(ctx, api, url, "remit listen")
 	if err != nil {
 		return "", fmt.Errorf("registering %s: %w", url, err)
 	}
@@ -73,7 +73,7 @@ func (c *Listen) register(ctx context.Context, api *client.Client, url string, r
 
 // failing returns a recipient whose payments fail on the embedded chain, "" if
 // the stack has none.
-func failing(ctx context.Context, api *client.Client) string {
+func failing(ctx context.Context, api *remit.Client) string {
 	answer, err := api.Call(ctx, "GET", "/sandbox", "")
 	if err != nil {
 		return ""

@@ -10,23 +10,23 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// connect returns a client of the stack at that URL. An empty key is no key.
-func connect(url, key string) *client.Client {
-	return &client.Client{URL: strings.TrimSuffix(url, "/"), Key: key}
+// connect returns a client of the stack at that URL, which repeats nothing. An empty key is no key.
+func connect(url, key string) *remit.Client {
+	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
 }
 
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack
 // where only operators make keys.
-func join(ctx context.Context, c *client.Client, name string) error {
+func join(ctx context.Context, c *remit.Client, name string) error {
 	if c.Key != "" {
 		return nil
 	}
-	var err error
-	c.Key, err = c.CreateKey(ctx, name)
-	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status == http.StatusForbidden {
+	made, err := c.CreateMerchant(ctx, remit.CreateAPIKeyRequest{MerchantName: name})
+	c.Key = made.APIKey
+	if p, ok := errors.AsType[*remit.Refused](err); ok && p.Status == http.StatusForbidden {
 		return fmt.Errorf("creating a merchant: %w; make a key with remit keys create and pass it with --key", err)
 	}
 	if err != nil {
@@ -36,9 +36,20 @@ func join(ctx context.Context, c *client.Client, name string) error {
 }
 
 // explained returns err, or the advice to start a stack if none listens.
-func explained(err error, c *client.Client) error {
+func explained(err error, c *remit.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
 	}
+	return err
+}
+
+// subscribe registers an endpoint for all events.
+func subscribe(ctx context.Context, api *remit.Client, url, description string) (remit.WebhookWithSecret, error) {
+	return api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: url, Description: description})
+}
+
+// forget deletes an endpoint.
+func forget(ctx context.Context, api *remit.Client, id string) error {
+	_, err := api.DeleteWebhook(ctx, id)
 	return err
 }

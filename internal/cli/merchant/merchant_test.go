@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/cli/merchant"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 const payee = "0x2222222222222222222222222222222222222222"
@@ -21,7 +21,7 @@ const payee = "0x2222222222222222222222222222222222222222"
 // webhooks arrive beside the awaited one.
 func TestSmoke(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	if _, err := api.Send(t.Context(), client.Order{To: payee, Amount: "1"}, ""); err != nil {
+	if _, err := api.Attempt(t.Context(), "", remit.Order{To: payee, Amount: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", api.Key} {
@@ -64,7 +64,7 @@ func TestListen(t *testing.T) {
 	} {
 		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
 		out.Await(t, "Listening at")
-		if _, err := api.Send(t.Context(), client.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}, ""); err != nil {
+		if _, err := api.Attempt(t.Context(), "", remit.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}); err != nil {
 			t.Fatal(err)
 		}
 		if line := out.Await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {

@@ -73,15 +73,6 @@ func TestPaymentsPage(t *testing.T) {
 	}
 }
 
-// TestClientsPage: a local stack serves openapi.json.
-func TestClientsPage(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	lines := guidetest.Read(t, root, "docs/clients.md", "curl -s http://127.0.0.1:8080/openapi.json") + "cat openapi.json"
-	if document := guidetest.Run(t, lines, onThePage, api.URL); !strings.Contains(document, `"openapi":"3.1.`) {
-		t.Errorf("openapi.json is %.80s", document)
-	}
-}
-
 // TestKeysPage: a restricted key pays and does no more.
 func TestKeysPage(t *testing.T) {
 	api, _ := localtest.Stack(t)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Pay is `remit pay`.
@@ -74,7 +74,7 @@ func (e *Incomplete) ExitCode() int {
 // A payout is one run of `remit pay`.
 type payout struct {
 	*Pay
-	api      *client.Client
+	api      *remit.Client
 	rows     []*payRow
 	symbol   string
 	decimals int
@@ -134,11 +134,11 @@ func (p *payout) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, err := p.api.Token(ctx)
+	coin, err := p.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD") // which nobody has the key of
 	if err != nil {
 		return fmt.Errorf("asking for the token: %w", err)
 	}
-	p.symbol, p.decimals = coin.Symbol, coin.Decimals
+	p.symbol, p.decimals = coin.Token, coin.Decimals
 	rows, bad, err := readPayments(file, p.Name, p.decimals)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
@@ -199,15 +199,15 @@ func (p *payout) payAll(ctx context.Context) error {
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
-	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, r.order(), r.key) })
-	refusal, answered := errors.AsType[*client.Problem](err)
+	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) { return p.api.Attempt(ctx, r.key, r.order()) })
+	refusal, answered := errors.AsType[*remit.Refused](err)
 	switch {
 	case err == nil:
 		p.noted(r, made)
 	case answered && shut(refusal):
 		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
-	case answered && refusal.Status < 500 && !again(refusal):
-		p.lost(r, refused, refusal.Detail())
+	case answered:
+		p.lost(r, refused, why(refusal))
 	default:
 		p.lost(r, unknown, err.Error())
 	}
@@ -217,7 +217,7 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 // await asks for the payment of rows until it is final.
 func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	for {
-		now, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Transaction(ctx, rows[0].hash) })
+		now, err := retried(ctx, p.Patience, func() (remit.Payment, error) { return p.api.Get(ctx, rows[0].hash) })
 		if err != nil {
 			return err
 		}
@@ -234,11 +234,16 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 }
 
 // noted stores a payment as the API returns it.
-func (p *payout) noted(r *payRow, made client.Payment) {
+func (p *payout) noted(r *payRow, made remit.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.status, r.hash, r.onChain, r.block = made.Status, made.Hash, made.OnChain, made.Block
-	r.problem = strings.TrimSpace(made.Failure.Code + " " + made.Failure.Message)
+	r.status, r.hash, r.onChain = string(made.Status), made.TxHash, made.OnchainTxHash
+	if made.BlockNumber != nil {
+		r.block = uint64(*made.BlockNumber)
+	}
+	if r.problem = ""; made.Failure != nil {
+		r.problem = strings.TrimSpace(string(made.Failure.Code) + " " + made.Failure.Message)
+	}
 }
 
 // lost stores why a row has no payment.
@@ -250,19 +255,18 @@ func (p *payout) lost(r *payRow, status, problem string) {
 
 // inProgress reports whether a payment was accepted and is not signed: it may be made.
 func inProgress(err error) bool {
-	refusal, ok := errors.AsType[*client.Problem](err)
-	return ok && refusal.Status == http.StatusConflict && refusal.Code == "idempotency_in_progress"
+	open, ok := errors.AsType[*remit.OutcomeUnknown](err)
+	return ok && open.Last.Status == http.StatusConflict
 }
 
 // shut reports whether the key may not do what it was used for.
-func shut(refusal *client.Problem) bool {
+func shut(refusal *remit.Refused) bool {
 	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }
 
-// again reports whether a refusal asks for a retry, which is always safe with the same
-// Idempotency-Key.
-func again(refusal *client.Problem) bool {
-	return refusal.Status >= 500 || refusal.Status == http.StatusTooManyRequests || inProgress(refusal)
+// why returns a refusal's code and detail.
+func why(refusal *remit.Refused) string {
+	return strings.TrimSpace(refusal.Code + " " + refusal.Detail)
 }
 
 // retried repeats a request until its answer is final or the time is over. It waits as long
@@ -271,15 +275,13 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	end := time.Now().Add(patience)
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
 		value, err := do()
-		refusal, answered := errors.AsType[*client.Problem](err)
-		if err == nil || answered && !again(refusal) {
+		open, again := errors.AsType[*remit.OutcomeUnknown](err)
+		if !again {
 			return value, err
 		}
 		wanted := wait
-		if answered {
-			if seconds, unreadable := strconv.Atoi(refusal.Header.Get("Retry-After")); unreadable == nil {
-				wanted = time.Duration(seconds) * time.Second
-			}
+		if seconds, unreadable := strconv.Atoi(open.Last.Header.Get("Retry-After")); unreadable == nil {
+			wanted = time.Duration(seconds) * time.Second
 		}
 		if time.Now().Add(wanted).After(end) {
 			return value, err

@@ -72,7 +72,7 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 			}
 		})
 	}
-	if paid, _, err := api.Payments(t.Context(), nil); err != nil || len(paid) > 0 {
+	for paid, err := range api.List(t.Context(), nil) {
 		t.Errorf("it made %v %v", paid, err)
 	}
 }
@@ -112,8 +112,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{payee: "3000000", other: "4000001"} {
-		if have, err := api.Balance(t.Context(), address); err != nil || have.String() != want {
-			t.Errorf("%s holds %s, not %s (%v)", address, have, want, err)
+		if have, err := api.Balance(t.Context(), address); err != nil || have.Balance.String() != want {
+			t.Errorf("%s holds %s, not %s (%v)", address, have.Balance, want, err)
 		}
 	}
 	if out, err := run(t, file, api.URL, api.Key, "--yes", "--duplicates", "--run", "June"); !incomplete(err, 2) {
@@ -151,8 +151,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	if !incomplete(err, 1) || !matches(`of 4 rows 3 confirmed, 1 refused`, err.Error()) || !matches(`line 4 refused: .*zero address`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "11" {
-		t.Errorf("it holds %s, not 11 (%v)", have, err)
+	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "11" {
+		t.Errorf("it holds %s, not 11 (%v)", have.Balance, err)
 	}
 	deaf.Store(true)
 	other := write(t, "address,amount_units\n"+payee+",16\n")
@@ -164,8 +164,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	if out, err := run(t, other, between.URL, api.Key, "--yes", "--wait"); err != nil {
 		t.Errorf("the same command again: %v\n%s", err, out)
 	}
-	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "27" {
-		t.Errorf("it holds %s, not 27 (%v)", have, err)
+	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "27" {
+		t.Errorf("it holds %s, not 27 (%v)", have.Balance, err)
 	}
 	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a wrong key: %v", err)
@@ -189,7 +189,7 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	if _, err := run(t, file, api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), "writing "+file+".results.csv") {
 		t.Errorf("results without a place: %v", err)
 	}
-	if paid, _, err := api.Payments(t.Context(), nil); err != nil || len(paid) > 0 {
+	for paid, err := range api.List(t.Context(), nil) {
 		t.Errorf("it made %v %v", paid, err)
 	}
 	if err := os.Remove(file + ".results.csv"); err != nil {

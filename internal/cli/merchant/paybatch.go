@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // The batches of a run are numbered from 0, and the number alone gives the Idempotency-Key. A
@@ -73,11 +73,11 @@ func (p *payout) find(ctx context.Context) error {
 		}
 	}
 	for window := 1; ; window = max(1, p.Concurrency) {
-		first, found, errs := p.number, make([][]client.Payment, window), make([]error, window)
+		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
 		var group errgroup.Group
 		for i := range window {
 			group.Go(func() error {
-				found[i], _, errs[i] = p.api.Payments(ctx, url.Values{"idempotency_key": {p.batchKey(first + i)}})
+				found[i], errs[i] = p.under(ctx, first+i)
 				return nil
 			})
 		}
@@ -98,12 +98,23 @@ func (p *payout) find(ctx context.Context) error {
 	}
 }
 
+// under returns what is stored under the number of a batch: a payment, or none.
+func (p *payout) under(ctx context.Context, number int) (stored []remit.Payment, err error) {
+	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {p.batchKey(number)}}) {
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, one)
+	}
+	return stored, nil
+}
+
 // begun sets the run to the mode of its first payment, and reports whether that is a batch.
 // If it is a single payment, it removes that payment's row.
-func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _ error) {
+func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ error) {
 	words := maps.Equal(first.Metadata, alone)
-	if batch = first.Entries != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
-		next, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.batchKey(1)}})
+	if batch = first.Payments != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
+		next, err := p.under(ctx, 1)
 		if batch = len(next) > 0; err != nil {
 			return false, err
 		}
@@ -125,7 +136,7 @@ func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _
 	p.number++
 	switch {
 	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
-		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.Hash)
+		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.TxHash)
 		return false, err
 	case len(its) > 0: // the first of those with the same content, whose own key is never used
 		p.paid(its[:1], first, p.batchKey(0))
@@ -146,10 +157,10 @@ func (r *payRow) content() content { return content{r.to, r.amount, r.reference}
 // take takes the entries of the batch with the next number out of the rows that are
 // free, which the map holds by their content. If the batch was redacted or
 // recovered, any row of the same recipient and amount is taken.
-func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
-	entries, key := made.Entries, p.batchKey(p.number)
+func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
+	entries, key := made.Payments, p.batchKey(p.number)
 	if entries == nil { // of one, recovered from the chain
-		entries = []client.Order{{To: made.To, Amount: made.Amount}}
+		entries = []remit.BatchEntry{{To: made.To, Amount: made.Amount}}
 	}
 	var paid []*payRow
 	for _, e := range entries {
@@ -173,7 +184,7 @@ func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
 		}
 	}
 	p.number++
-	if made.Status == "failed" && slices.Contains(paidNobody, made.Failure.Code) {
+	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
 		p.failed = append(p.failed, fmt.Sprintf("batch %d of %d rows (%s)", p.number-1, len(entries), made.Failure.Code))
 		return nil
 	}
@@ -182,7 +193,7 @@ func (p *payout) take(made client.Payment, free map[content][]*payRow) error {
 }
 
 // paid stores the outcome of the batch with a key in its rows.
-func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
+func (p *payout) paid(rows []*payRow, made remit.Payment, key string) {
 	for _, r := range rows {
 		p.noted(r, made)
 		r.key = key
@@ -213,17 +224,17 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		key, batch := p.batchKey(p.number), client.Batch{Reference: batchReference(p.number)}
+		key, batch := p.batchKey(p.number), remit.Batch{Reference: batchReference(p.number)}
 		for _, r := range rows {
-			batch.Payments = append(batch.Payments, r.order())
+			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
 		}
-		made, err := retried(ctx, p.Patience, func() (client.Payment, error) {
+		made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
 			if p.Batch {
-				return p.api.SendBatch(ctx, batch, key)
+				return p.api.Attempt(ctx, key, batch)
 			}
 			order := rows[0].order()
 			order.Metadata = alone
-			return p.api.Send(ctx, order, key)
+			return p.api.Attempt(ctx, key, order)
 		})
 		if err == nil {
 			p.number++
@@ -243,8 +254,8 @@ func (p *payout) payNumbered(ctx context.Context) error {
 // whether the next may be sent. A refusal leaves the number unused. stale counts
 // consecutive answers without progress.
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
-	refusal, answered := errors.AsType[*client.Problem](err)
-	if !answered || again(refusal) {
+	refusal, answered := errors.AsType[*remit.Refused](err)
+	if !answered {
 		return p.stop(rows, unknown, err.Error())
 	}
 	kind, faults := faultsOf(refusal, len(rows))
@@ -260,10 +271,10 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 			*stale = 0
 		}
 		if *stale == 3 {
-			return p.stop(rows, unknown, "its Idempotency-Key belongs to another batch, which cannot be found: "+refusal.Detail())
+			return p.stop(rows, unknown, "its Idempotency-Key belongs to another batch, which cannot be found: "+why(refusal))
 		}
 	case !p.Batch:
-		p.lost(rows[0], refused, refusal.Detail())
+		p.lost(rows[0], refused, why(refusal))
 	case len(faults) > 0:
 		for place, why := range faults {
 			p.lost(rows[place], refused, why)
@@ -271,9 +282,9 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case (kind == "too_many" || refusal.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
 		p.size = len(rows) / 2
 	case refusal.Code == "batches_not_enabled":
-		return p.stop(rows, refused, refusal.Detail()+" Run the same without --batch.")
+		return p.stop(rows, refused, why(refusal)+" Run the same without --batch.")
 	default:
-		return p.stop(rows, refused, refusal.Detail())
+		return p.stop(rows, refused, why(refusal))
 	}
 	return true, nil
 }
@@ -288,7 +299,7 @@ func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
 
 // faultsOf returns the kind of a 422, and why entries of a batch are refused, by their
 // place among so many.
-func faultsOf(refusal *client.Problem, entries int) (kind string, faults map[int]string) {
+func faultsOf(refusal *remit.Refused, entries int) (kind string, faults map[int]string) {
 	var body struct {
 		Index  *int
 		Detail json.RawMessage
@@ -301,7 +312,7 @@ func faultsOf(refusal *client.Problem, entries int) (kind string, faults map[int
 	_ = json.Unmarshal(body.Detail, &items) // and neither does a sentence
 	faults = map[int]string{}
 	if body.Index != nil {
-		faults[*body.Index] = refusal.Detail()
+		faults[*body.Index] = why(refusal)
 	}
 	for _, item := range items {
 		if kind = item.Type; len(item.Loc) > 2 && item.Loc[1] == "payments" {

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // before serves api, and takes the requests for itself that a function answers.
@@ -57,31 +57,21 @@ func upTo(first, end int) (all []int) {
 }
 
 // paidOnce holds that the merchant's payments pay each of the rows once, and no other.
-func paidOnce(t *testing.T, api *client.Client, rows []int) {
+func paidOnce(t *testing.T, api *remit.Client, rows []int) {
 	t.Helper()
 	var have, want []string
 	for _, i := range rows {
 		want = append(want, fmt.Sprint(1_000+i))
 	}
-	for cursor := ""; ; {
-		filters := url.Values{"limit": {"100"}}
-		if cursor != "" {
-			filters = url.Values{"cursor": {cursor}}
-		}
-		page, next, err := api.Payments(t.Context(), filters)
+	for p, err := range api.List(t.Context(), url.Values{"limit": {"100"}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range page {
-			if p.Status == "failed" {
-				continue
-			}
-			for _, e := range append(p.Entries, client.Order{Amount: p.Amount})[:max(1, len(p.Entries))] {
-				have = append(have, e.Amount.String())
-			}
+		if p.Status == "failed" {
+			continue
 		}
-		if cursor = next; next == "" {
-			break
+		for _, e := range append(p.Payments, remit.BatchEntry{Amount: p.Amount})[:max(1, len(p.Payments))] {
+			have = append(have, e.Amount.String())
 		}
 	}
 	slices.Sort(have)
@@ -283,7 +273,7 @@ func TestPayBatchesStops(t *testing.T) {
 		keys      int    // of all requests for payments
 	}{
 		"a body that is too large is halved": {file: upTo(0, 5),
-			pay: answers{say(413, `{"code":"body_too_large"}`),
+			pay: answers{say(413, `{"detail":"No.","code":"body_too_large"}`),
 				say(422, `{"detail":[{"type":"too_many","loc":["body","payments"],"msg":"At most 1"}]}`), nothing}, want: `5 pending`,
 			paid: upTo(0, 5), keys: 5},
 		"no batches here": {file: upTo(0, 150),
@@ -293,11 +283,11 @@ func TestPayBatchesStops(t *testing.T) {
 			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)}, want: `100 refused, 50 not sent`, keys: 1},
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
-		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"code":"key_not_permitted"}`)},
+		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
-		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},
+		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `nothing was paid.*403`},
-		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},
+		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			flags: "single", want: `nothing was paid.*403`},
 		"no answer": {file: upTo(0, 150), pay: answers{lost},
 			want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
@@ -353,11 +343,7 @@ func TestPayBatchesStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mine := &client.Client{URL: api.URL}
-			var err error
-			if mine.Key, err = mine.CreateKey(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			mine := localtest.Join(t, &remit.Client{URL: api.URL}, name)
 			var mu sync.Mutex
 			var first, second string // the keys that are asked about: of number 0, then of number 1 or of the first row
 			keys := map[string]bool{}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A payRow is one row of a file of payments, with the outcome of its payment.
@@ -34,8 +33,8 @@ type payRow struct {
 }
 
 // order returns the request of the row.
-func (r *payRow) order() client.Order {
-	return client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
+func (r *payRow) order() remit.Order {
+	return remit.Order{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // resultColumns is the header of the file of results.
@@ -82,10 +82,10 @@ func (p *payout) earlier() [][]string {
 // recall takes the final outcomes of single rows from the results, if these have the run's
 // first payment and so belong to this run and stack. Other rows are requested again with
 // their keys.
-func (p *payout) recall(first client.Payment) {
+func (p *payout) recall(first remit.Payment) {
 	ends, ours := map[string][]string{}, false
 	for _, was := range p.earlier() {
-		ours = ours || was[8] == p.batchKey(0) && was[2] == first.Hash
+		ours = ours || was[8] == p.batchKey(0) && was[2] == first.TxHash
 		if was[1] == "confirmed" || was[1] == "failed" {
 			ends[was[8]] = was
 		}

@@ -13,7 +13,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A receiver prints each webhook, and whether its signature is valid.
@@ -61,11 +61,14 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ev struct {
-		Type string         `json:"type"`
-		Data client.Payment `json:"data"`
+		Type string        `json:"type"`
+		Data remit.Payment `json:"data"`
 	}
 	_ = json.Unmarshal(body, &ev) // a body of another form is printed as far as it could be read
-	verdict, again := "NOT GENUINE", ""
+	verdict, again, failure := "NOT GENUINE", "", ""
+	if ev.Data.Failure != nil {
+		failure = string(ev.Data.Failure.Code)
+	}
 	if genuine {
 		verdict = "verified"
 		if slices.Contains(r.seen, id) {
@@ -76,8 +79,8 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 		}
 	}
 	words := []string{
-		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), ev.Data.Failure.Code,
-		ev.Data.Reference, ev.Data.Hash, id, fmt.Sprint("→ ", status),
+		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), failure,
+		ev.Data.Reference, ev.Data.TxHash, id, fmt.Sprint("→ ", status),
 	}
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
 	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", r.now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Smoke is `remit smoke`.
@@ -40,10 +40,10 @@ type stepRow struct {
 
 type smoke struct {
 	*Smoke
-	api     *client.Client
+	api     *remit.Client
 	out     io.Writer
-	webhook client.Webhook // the registered webhook; zero without one
-	arrived chan []byte    // genuine webhooks that a receiver of our own got; nil without one
+	webhook remit.WebhookWithSecret // the registered webhook; zero without one
+	arrived chan []byte             // genuine webhooks that a receiver of our own got; nil without one
 	hash    string
 
 	idempotency string // the payment's key
@@ -103,7 +103,7 @@ func (s *smoke) createKey(ctx context.Context) (string, error) {
 }
 
 func (s *smoke) refused(ctx context.Context) (string, error) {
-	wrong := &client.Client{URL: s.api.URL, Key: "remit_test_wrong"}
+	wrong := &remit.Client{URL: s.api.URL, Key: "remit_test_wrong"}
 	answer, err := wrong.Call(ctx, "GET", "/transactions", "")
 	if err != nil {
 		return "", err
@@ -121,7 +121,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 	switch {
 	case s.Webhook != "":
-		s.webhook, err = s.api.CreateWebhook(ctx, s.Webhook, "remit smoke")
+		s.webhook, err = subscribe(ctx, s.api, s.Webhook, "remit smoke")
 		return s.Webhook, err
 	case !here:
 		return "left out: pass --webhook URL to include it", nil
@@ -131,7 +131,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 		return "", err
 	}
 	at := "http://" + listener.Addr().String()
-	if s.webhook, err = s.api.CreateWebhook(ctx, at, "remit smoke"); err != nil {
+	if s.webhook, err = subscribe(ctx, s.api, at, "remit smoke"); err != nil {
 		return at, errors.Join(err, listener.Close())
 	}
 	s.arrived = make(chan []byte, 64)
@@ -169,33 +169,33 @@ func (s *smoke) await(ctx context.Context) error {
 
 func (s *smoke) pay(ctx context.Context) (string, error) {
 	s.idempotency = "smoke-" + rand.Text()
-	p, err := s.api.Send(ctx, s.order(), s.idempotency)
-	s.hash = p.Hash
+	p, err := s.api.Attempt(ctx, s.idempotency, s.order())
+	s.hash = p.TxHash
 	return s.hash, err
 }
 
 func (s *smoke) again(ctx context.Context) (string, error) {
-	p, err := s.api.Send(ctx, s.order(), s.idempotency)
-	if err == nil && p.Hash != s.hash {
-		err = fmt.Errorf("the hash was %s and is %s; report this, with the log of send-payment", s.hash, p.Hash)
+	p, err := s.api.Attempt(ctx, s.idempotency, s.order())
+	if err == nil && p.TxHash != s.hash {
+		err = fmt.Errorf("the hash was %s and is %s; report this, with the log of send-payment", s.hash, p.TxHash)
 	}
 	return "the same hash", err
 }
 
-func (s *smoke) order() client.Order {
-	return client.Order{To: s.To, Amount: json.Number(s.Amount), Reference: "remit smoke"}
+func (s *smoke) order() remit.Order {
+	return remit.Order{To: s.To, Amount: remit.Amount(s.Amount), Reference: "remit smoke"}
 }
 
 func (s *smoke) confirmed(ctx context.Context) (string, error) {
 	deadline := time.Now().Add(s.Limit)
 	for time.Now().Before(deadline) {
-		p, err := s.api.Transaction(ctx, s.hash)
+		p, err := s.api.Get(ctx, s.hash)
 		if err != nil {
 			return "", err
 		}
 		switch p.Status {
 		case "confirmed":
-			return fmt.Sprintf("in block %d", p.Block), nil
+			return fmt.Sprintf("in block %d", *p.BlockNumber), nil
 		case "failed":
 			return "", fmt.Errorf("the payment failed: %s: %s; read the stack's problems with remit doctor", p.Failure.Code, p.Failure.Message)
 		}
@@ -209,12 +209,12 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 	if s.webhook.ID == "" {
 		return "left out", nil
 	}
-	defer func() { _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID) }()
+	defer func() { _ = forget(context.WithoutCancel(ctx), s.api, s.webhook.ID) }()
 	if s.arrived != nil {
 		return "signature verified", s.await(ctx)
 	}
 	for range 60 {
-		list, err := s.api.Deliveries(ctx, s.webhook.ID)
+		list, err := s.api.ListDeliveries(ctx, s.webhook.ID)
 		if err != nil {
 			return "", err
 		}

@@ -22,10 +22,10 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestEveryHabitDoesWhatItSays asks a node through a gateway of each habit.
@@ -131,7 +131,7 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 		p.Set(row.mode)
 		told := make(chan string, 1)
 		go func() {
-			answer, _ := (&client.Client{URL: front.URL,
+			answer, _ := (&remit.Client{URL: front.URL,
 				HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
 			told <- string(answer.Body)
 		}()

@@ -14,8 +14,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/local"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A Command is the part of a command line that kong fills in and runs.
@@ -120,21 +120,28 @@ var free = []string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", 
 
 // Stack starts `remit local` on free ports until the test ends. It returns a new
 // merchant of the stack, and the stack's screen after the welcome.
-func Stack(t *testing.T, flags ...string) (*client.Client, *Screen) {
+func Stack(t *testing.T, flags ...string) (*remit.Client, *Screen) {
 	t.Helper()
 	out, _ := Start(t, &local.Command{}, slices.Concat(free, flags)...)
 	return Merchant(t, out), out
 }
 
 // Merchant waits for the welcome of `remit local` and returns a new merchant of the stack.
-func Merchant(t testing.TB, out *Screen) *client.Client {
+func Merchant(t testing.TB, out *Screen) *remit.Client {
 	t.Helper()
-	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1], HTTP: &http.Client{Timeout: time.Minute,
+	api := &remit.Client{Once: true, URL: strings.Fields(out.Await(t, "API"))[1], HTTP: &http.Client{Timeout: time.Minute,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
 	out.Await(t, "Ctrl-C")
-	var err error
-	if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
+	return Join(t, api, "Acme")
+}
+
+// Join gives a client the key of a new merchant, and returns it.
+func Join(t testing.TB, api *remit.Client, name string) *remit.Client {
+	t.Helper()
+	made, err := api.CreateMerchant(t.Context(), remit.CreateAPIKeyRequest{MerchantName: name})
+	if err != nil {
 		t.Fatal(err)
 	}
+	api.Key = made.APIKey
 	return api
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A Process is a command that runs as a process of its own.
@@ -68,7 +68,7 @@ func Launch(ctx context.Context, stderr io.Writer, program string, args ...strin
 
 // Local starts `remit local` on free ports until the test ends, and returns it with a new
 // merchant of its stack.
-func Local(t testing.TB, stderr io.Writer, remit string, flags ...string) (*Process, *client.Client) {
+func Local(t testing.TB, stderr io.Writer, remit string, flags ...string) (*Process, *remit.Client) {
 	t.Helper()
 	p, err := Launch(context.WithoutCancel(t.Context()), stderr, remit, slices.Concat([]string{"local"}, free, flags)...)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // open makes the page's merchant with its webhook, and begins to follow the stack,
@@ -30,11 +30,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the page's merchant: %w", err)
 	}
-	// A connection for each request: net/http repeats a request with an
-	// Idempotency-Key by itself when a connection that it has used before ends, and
-	// the page would show one request where two were made.
-	api := &client.Client{URL: s.URL, Key: key, HTTP: &http.Client{Timeout: 40 * time.Second,
-		Transport: &http.Transport{DisableKeepAlives: true}}}
+	api := &remit.Client{URL: s.URL, Key: key, Once: true}
 	if s.hooks == nil {
 		at, err := s.listen(http.HandlerFunc(s.receive))
 		if err != nil {
@@ -45,7 +41,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 			return err
 		}
 	}
-	hook, err := api.CreateWebhook(ctx, s.hookURL, "the page of remit local")
+	hook, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.hookURL, Description: "the page of remit local"})
 	if err != nil {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
@@ -126,28 +122,31 @@ func (s *Sandbox) again(id payment.ID, times int) error {
 // ask makes one request, and reports whether its answer is final. Without an answer the
 // outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
-	p, err := s.api.Send(ctx, client.Order{To: o.To, Amount: json.Number(o.Amount)}, o.Key)
-	refusal, answered := errors.AsType[*client.Problem](err)
+	p, err := s.api.Attempt(ctx, o.Key, remit.Order{To: o.To, Amount: remit.Amount(o.Amount)})
+	refusal, refused := errors.AsType[*remit.Refused](err)
+	open, unknown := errors.AsType[*remit.OutcomeUnknown](err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rows[id]
 	switch {
 	case err == nil:
 		r.Answers++
-		if r.Hash != "" && r.Hash != p.Hash {
-			s.logf("bad", "%s got two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+		if r.Hash != "" && r.Hash != p.TxHash {
+			s.logf("bad", "%s got two hashes, %s and %s", o.Key, r.Hash, p.TxHash)
 		}
-		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
-		s.byHash[p.Hash] = id
+		r.Answer, r.Refused, r.Hash = "201 "+string(p.Status), false, p.TxHash
+		s.byHash[p.TxHash] = id
 		return true
-	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
+	case refused:
 		s.logf("ask", "%s got %d %s", o.Key, refusal.Status, refusal.Body)
 		if r.Hash == "" {
 			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
 		}
 		return true
-	case answered:
-		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
+	case unknown && open.Last.Status != 0:
+		var problem struct{ Code string }
+		_ = json.Unmarshal(open.Last.Body, &problem) // what is not JSON has no code
+		r.Answer = fmt.Sprint(open.Last.Status, " ", problem.Code)
 		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/client"
 	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -27,6 +26,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // nodeCount is how many nodes the stack queries: of three, one may be down or lie, and the
@@ -55,7 +55,7 @@ type Sandbox struct {
 	hooks *fault.Proxy
 
 	merchant string
-	api      *client.Client
+	api      *remit.Client
 	hookID   string
 	hookURL  string
 	verify   func(body []byte, header http.Header) error

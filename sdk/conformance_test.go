@@ -1,0 +1,250 @@
+package sdk_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	remit "github.com/remit-payouts/remit/sdk/go"
+)
+
+var (
+	intents = flag.Int("intents", 60, "payments of each language in TestConformance")
+	seed    = flag.Uint64("seed", 1, "the seed of the faults in TestConformance")
+)
+
+// A stack is a server before a chain and tables that outlive it, behind a gateway that breaks one request in three.
+type stack struct {
+	t       *testing.T
+	log     io.Writer
+	flags   []string
+	server  *localtest.Process
+	proxies atomic.Pointer[[]*fault.Proxy] // by mode, before the server as it runs now
+
+	mu     sync.Mutex
+	draw   *rand.Rand
+	broken map[string]int
+}
+
+// serve starts the server.
+func (s *stack) serve() error {
+	p, err := localtest.Launch(context.WithoutCancel(s.t.Context()), s.log, remitPath, s.flags...)
+	if err != nil {
+		return err
+	}
+	s.server = p
+	lines, err := p.Out.Until(func(line string) bool { return strings.Contains(line, "Ctrl-C") })
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "API") })
+	proxies := make([]*fault.Proxy, fault.Fail+1)
+	for mode := range proxies {
+		proxies[mode] = fault.NewProxy(strings.Fields(lines[at])[1])
+		proxies[mode].Set(fault.Mode(mode))
+	}
+	s.proxies.Store(&proxies)
+	return nil
+}
+
+// ServeHTTP carries a request to the server, or breaks it.
+func (s *stack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	n := s.draw.IntN(100)
+	kind, mode := "carried", fault.Pass
+	switch {
+	case n < 12:
+		kind, mode = "answers lost", fault.Mute
+	case n < 18:
+		kind, mode = "connections cut before the request", fault.Reset
+	case n < 22:
+		kind, mode = "500", fault.Fail
+	case n < 26:
+		kind, mode = "late", fault.Slow
+	case n < 30:
+		kind = "429"
+	case n < 33:
+		kind = "502 without JSON"
+	}
+	s.broken[kind]++
+	s.mu.Unlock()
+	switch kind {
+	case "429":
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"detail":"Too many requests","code":"too_many_requests"}`)
+	case "502 without JSON":
+		http.Error(w, "<html>bad gateway", http.StatusBadGateway)
+	default:
+		(*s.proxies.Load())[mode].ServeHTTP(w, r)
+	}
+}
+
+// pays is one client: its process is killed now and then, and started again with what has no hash yet.
+func pays(t *testing.T, l language, url, key, to string, n int, draw *rand.Rand) (hashes map[string]string, kills int) {
+	hashes = map[string]string{}
+	for round := 0; len(hashes) < n && t.Context().Err() == nil; round++ {
+		if round == 50 {
+			t.Errorf("%s: after 50 rounds only %d of %d payments are made", l.name, len(hashes), n)
+			return hashes, kills
+		}
+		var lines, words bytes.Buffer
+		for i := range n {
+			if intent := fmt.Sprint("order-", i); hashes[intent] == "" {
+				fmt.Fprintln(&lines, intent, to, strings.Join(amounts(i), " "))
+			}
+		}
+		cmd := command(t, l, &words, l.driver...)
+		cmd.Env = append(cmd.Env, "REMIT_URL="+url, "REMIT_API_KEY="+key)
+		cmd.Stdin = &lines
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.OK(t, cmd.Start())
+		var kill *time.Timer
+		if round < 1+n/400 {
+			kill = time.AfterFunc(time.Duration(2000+draw.IntN(3000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		}
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			switch intent, end, _ := strings.Cut(scan.Text(), " "); {
+			case strings.HasPrefix(end, "0x"):
+				hashes[intent] = end
+			case end != "unknown":
+				t.Errorf("%s: %s ended with %s", l.name, intent, end)
+				hashes[intent] = end
+			}
+		}
+		if err := cmd.Wait(); kill != nil && !kill.Stop() {
+			kills++
+		} else if err != nil {
+			t.Errorf("%s: %v\n%s", l.name, err, words.String())
+			return hashes, kills
+		}
+	}
+	return hashes, kills
+}
+
+// amounts are what payment i pays; each tenth is a batch. No two are the same.
+func amounts(i int) []string {
+	if i%10 == 9 {
+		return []string{fmt.Sprint(1_000_000 + i), fmt.Sprint(2_000_000 + i)}
+	}
+	return []string{fmt.Sprint(1_000_000 + i)}
+}
+
+// TestConformance: through lost answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
+// every language is paid once. The chain is the judge.
+func TestConformance(t *testing.T) {
+	languages := built(t)
+	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
+	dynamotest.Clear(t)
+	chain := must.Get(localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms",
+		"--wallets", "4"))(t)
+	lines := must.Get(chain.Out.Until(func(line string) bool { return strings.HasPrefix(line, "}") }))(t)
+	var facts devnet.Facts
+	must.OK(t, json.Unmarshal([]byte(strings.Join(lines, "\n")), &facts))
+	wallets := filepath.Join(t.TempDir(), "chain.json")
+	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
+	draw := rand.New(rand.NewPCG(*seed, 0))
+	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}}
+	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
+		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
+		disburser.Address().String(), "--no-page"}
+	must.OK(t, s.serve())
+	t.Cleanup(func() { s.server.Kill() })
+	gateway := httptest.NewServer(s)
+	t.Cleanup(gateway.Close)
+
+	var clients sync.WaitGroup
+	payee := func(i int) common.Address { return common.BigToAddress(big.NewInt(int64(0x5d0000 + i))) }
+	for i, l := range languages {
+		key := localtest.Join(t, &remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}, l.name).Key
+		own := rand.New(rand.NewPCG(*seed, uint64(2+i)))
+		clients.Go(func() {
+			begin := time.Now()
+			hashes, kills := pays(t, l, gateway.URL, key, payee(i).Hex(), *intents, own)
+			t.Logf("%s: %d intents have a hash after %.0f s; its process was killed %d times", l.name, len(hashes),
+				time.Since(begin).Seconds(), kills)
+		})
+	}
+	done, kills := make(chan struct{}), 0
+	go func() { clients.Wait(); close(done) }()
+	for paying := true; paying; {
+		select {
+		case <-time.After(time.Duration(3000+draw.IntN(6000)) * time.Millisecond):
+			if kills < 2+*intents/50 {
+				s.server.Kill()
+				kills++
+				must.OK(t, s.serve())
+			}
+		case <-done:
+			paying = false
+		}
+	}
+	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.broken)
+	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
+	judge(t, node, common.Address(facts.Token.Address), languages, payee)
+}
+
+// judge counts the transfers on the chain until every payment is mined, and then no more for two seconds.
+func judge(t *testing.T, node *ethclient.Client, token common.Address, languages []language, payee func(i int) common.Address) {
+	var logs, before int
+	found := map[string]int{}
+	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
+		all, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
+			Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}}})
+		must.OK(t, err)
+		clear(found)
+		for _, l := range all {
+			found[fmt.Sprint(common.HexToAddress(l.Topics[2].Hex()), " ", new(big.Int).SetBytes(l.Data))]++
+		}
+		before, logs = logs, len(all)
+		if calm++; logs != before || time.Now().Before(end) && len(found) < *intents*len(languages)*11/10 {
+			calm = 0
+		}
+	}
+	for i, l := range languages {
+		once, twice, lost := 0, []string{}, []string{}
+		for n := range *intents {
+			for _, amount := range amounts(n) {
+				switch id := fmt.Sprint(payee(i), " ", amount); found[id] {
+				case 0:
+					lost = append(lost, amount)
+				case 1:
+					once++
+				default:
+					twice = append(twice, fmt.Sprint(amount, " ", found[id], " times"))
+				}
+			}
+		}
+		t.Logf("%s: the chain has %d transfers once, %d more often, and lacks %d", l.name, once, len(twice), len(lost))
+		if len(twice)+len(lost) > 0 {
+			t.Errorf("%s: paid more than once: %q; lost: %q", l.name, twice, lost)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+// Package sdk_test runs the SDKs of every language, as their users install them.
+package sdk_test
+
+import (
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
+)
+
+var remitPath string // of the command
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(localtest.Main(m, &remitPath))
+}
+
+// A language runs programs of an SDK.
+type language struct {
+	name   string
+	driver []string // the program that pays what it reads
+	dir    string
+	env    []string
+}
+
+// built returns the languages, with their SDKs built in a directory of the test.
+func built(t *testing.T) []language {
+	t.Helper()
+	work := t.TempDir()
+	must.OK(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
+	must.OK(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
+	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
+	must.OK(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
+	node, python := tooltest.Program(t, "Node.js", "node"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
+	ts := language{"typescript", []string{node, "test/driver.mjs"}, filepath.Join(work, "typescript"), nil}
+	run(t, ts, node, filepath.Join(modules, "typescript/bin/tsc"))
+	driver := filepath.Join(work, "driver")
+	must.OK(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
+	return []language{
+		{"go", []string{driver}, "go", nil}, ts,
+		{"python", []string{python, "tests/driver.py"}, "python", []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+	}
+}
+
+// sources returns a package's directory without what was built or installed in it.
+func sources(t *testing.T, dir string) fs.FS {
+	t.Helper()
+	kept := filepath.Join(t.TempDir(), dir)
+	for _, part := range []string{"src", "test"} {
+		must.OK(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
+	}
+	for _, file := range []string{"package.json", "tsconfig.json"} {
+		b := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
+		must.OK(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
+	}
+	return os.DirFS(kept)
+}
+
+// command returns a program of a language.
+func command(t *testing.T, l language, stderr io.Writer, words ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	cmd.Dir, cmd.Stderr = l.dir, stderr
+	cmd.Env = append(os.Environ(), l.env...)
+	return cmd
+}
+
+func run(t *testing.T, l language, words ...string) {
+	t.Helper()
+	cmd := command(t, l, nil, words...)
+	cmd.Stderr = nil
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", l.name, err, out)
+	}
+}
+
+// TestLanguages runs the tests of the SDKs that are not in Go.
+func TestLanguages(t *testing.T) {
+	for _, l := range built(t)[1:] {
+		if l.name == "python" {
+			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+		} else {
+			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+		}
+	}
+}
+
+// TestGenerated: the generated files are what sdk/generate makes of openapi.yaml.
+func TestGenerated(t *testing.T) {
+	python := tooltest.Path(t, "the generators", ".cache/sdk/bin/python")
+	tooltest.Path(t, "the generators", ".cache/bin/oapi-codegen")
+	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
+	path := "PATH=" + node + string(os.PathListSeparator) + os.Getenv("PATH")
+	run(t, language{"sdk/generate", nil, ".", []string{path}}, python, "generate", "--check")
+}
+
+// TestQuickstarts runs the programs of docs/clients.md, and installs the one in Go, as the page says.
+func TestQuickstarts(t *testing.T) {
+	page := func(start string) string { return guidetest.Read(t, "..", "docs/clients.md", start) }
+	_, api := localtest.Local(t, t.Output(), remitPath)
+	checkout := must.Get(filepath.Abs(".."))(t)
+	var ends []string
+	for i, l := range built(t) {
+		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
+		program := page([]string{"package main", "import { Client }", "import os"}[i])
+		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n"
+		switch l.name {
+		case "go":
+			lines += page("go mod init")
+		case "typescript":
+			lines += "mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file
+		case "python":
+			lines += "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file
+		}
+		shop := t.TempDir()
+		key := regexp.MustCompile(`remit_test_\w+`).FindString(lines)
+		printed := guidetest.Run(t, lines, "$PWD", checkout, "http://127.0.0.1:8080", api.URL, "/tmp/shop", shop, key, api.Key)
+		ends = append(ends, regexp.MustCompile(`confirmed 0x[0-9a-f]{64}`).FindString(printed))
+		if ends[i] == "" || ends[i] != ends[0] {
+			t.Errorf("%s ended with %q, Go with %q:\n%s", l.name, ends[i], ends[0], printed)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+import { createHash } from "node:crypto";
+import { Webhook as Verifier } from "standardwebhooks";
+
+import { Endpoints } from "./api.gen.js";
+import { amountOf, parse, write, type AmountLike } from "./json.js";
+import type { components, Event, Payment } from "./types.gen.js";
+
+type Batch = components["schemas"]["Batch"];
+
+/** A whole HTTP answer of any status. */
+export interface Answer {
+  status: number;
+  retryAfter: string | null;
+  text: string;
+}
+
+/** Carries one request, and throws without a whole answer. It must not repeat a request, or follow redirects. */
+export type Send = (method: string, url: string, headers: Record<string, string>, body: string | undefined, timeoutMs: number) => Promise<Answer>;
+
+export interface Deadline {
+  /** How long the call may take, in milliseconds: two minutes if absent. */
+  timeoutMs?: number;
+}
+
+export interface ClientOptions extends Deadline {
+  /** Where the API is. */
+  url: string;
+  /** API key. Absent, none is sent. */
+  key?: string;
+  send?: Send;
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number;
+  sleep?: (ms: number) => Promise<void>;
+}
+
+export interface Details extends Deadline {
+  reference?: string;
+  metadata?: Record<string, string>;
+}
+
+/** The API refused the request, which started nothing. */
+export class Refused extends Error {
+  override name = "Refused";
+  constructor(
+    readonly status: number,
+    /** Stable; of a 422, the type of its first problem; "" of a 401. */
+    readonly code: string,
+    /** For people. */
+    readonly detail: string,
+    /** Of the refused entry of a batch, if one is named. */
+    readonly index: number | undefined,
+  ) {
+    super(`refused with ${status} ${code}: ${detail}`);
+  }
+}
+
+/** The intent is already that of a payment with other content. */
+export class IntentReused extends Error {
+  override name = "IntentReused";
+  constructor(
+    readonly intent: string,
+    /** Of one payment after pay. */
+    readonly asked: Batch,
+    /** Absent if it is not signed yet, or could not be looked up. */
+    readonly stored?: Payment,
+  ) {
+    super(`the intent ${JSON.stringify(intent)} is that of another payment: ${write({ asked, stored })}`);
+  }
+}
+
+/** No answer settled the call: it may be carried out, even later. Repeat a payment with the same intent only. */
+export class OutcomeUnknown extends Error {
+  override name = "OutcomeUnknown";
+  constructor(
+    readonly last: Answer | undefined,
+    cause: unknown,
+  ) {
+    super(`unknown outcome: repeat a payment with the same intent (${last ? `${last.status} ${last.text.slice(0, 300)}` : cause})`, { cause });
+  }
+}
+
+// Longer than the API works on a request: then one without an answer commits nothing more.
+const lifetime = 35_000;
+
+/** Returns the Idempotency-Key of an intent. One that is empty or not well-formed Unicode throws a TypeError. */
+export function key(intent: string): string {
+  if (typeof intent !== "string" || intent === "" || /\p{Surrogate}/u.test(intent)) {
+    throw new TypeError("no intent: name what is paid, such as an order, in a well-formed string");
+  }
+  return "sdk1-" + createHash("sha256").update(`remit intent\0${intent}`, "utf8").digest("hex");
+}
+
+async function overFetch(method: string, url: string, headers: Record<string, string>, body: string | undefined, timeoutMs: number) {
+  const r = await fetch(url, { method, headers, body, redirect: "manual", signal: AbortSignal.timeout(Math.ceil(timeoutMs)) });
+  return { status: r.status, retryAfter: r.headers.get("retry-after"), text: await r.text() };
+}
+
+/** One call of the API until its deadline, in as many attempts as it takes. */
+class Call {
+  private readonly end: number;
+  tries = 0;
+  private cause: unknown;
+  last?: Answer;
+  unanswered?: number; // when the last attempt ended that may have an effect
+
+  constructor(
+    private readonly over: Required<ClientOptions>,
+    private readonly pays: boolean,
+    timeoutMs = over.timeoutMs,
+  ) {
+    this.end = over.now() + timeoutMs;
+  }
+
+  /** Makes one attempt, keeps its answer, and returns the JSON in it. */
+  async attempt(method: string, path: string, body?: string, idempotencyKey?: string): Promise<any> {
+    const headers: Record<string, string> = {};
+    if (this.over.key) headers["x-api-key"] = this.over.key;
+    if (body !== undefined) headers["content-type"] = "application/json";
+    if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;
+    this.last = this.cause = undefined;
+    try {
+      const left = this.end - this.over.now();
+      if (left <= 0) throw new Error("the deadline passed");
+      this.last = await this.over.send(method, this.over.url.replace(/\/$/, "") + path, headers, body, Math.min(lifetime, left));
+      return parse(this.last.text);
+    } catch (cause) {
+      this.cause = cause;
+      return undefined;
+    }
+  }
+
+  /** Returns the last answer as a refusal, undefined if it leaves open what became of the request. */
+  refusal(json: any): Refused | undefined {
+    const status = this.last?.status ?? 0;
+    if (status < 400 || status > 499 || status === 408 || status === 429 || json?.detail == null) return undefined;
+    if (status === 409 && (this.pays || json.code === "idempotency_in_progress")) return undefined;
+    const item = Array.isArray(json.detail) ? json.detail[0] : undefined;
+    const place = typeof item?.loc?.[2] === "number" ? item.loc[2] : undefined; // body.payments.PLACE
+    const detail = item ? JSON.stringify(json.detail) : String(json.detail);
+    return new Refused(status, item?.type ?? json.code ?? "", detail, json.index ?? place);
+  }
+
+  /** Waits before the next attempt: for ms, as Retry-After asks, with backoff. False at once if the deadline comes first. */
+  async pause(ms: number): Promise<boolean> {
+    const backoff = 1000 * 2 ** Math.min(this.tries++, 3);
+    const after = /^[0-9]{1,6}$/.test(this.last?.retryAfter ?? "") ? Number(this.last?.retryAfter) : 0;
+    const wait = Math.max(ms, (backoff * (1 + Math.random())) / 2, after * 1000);
+    if (this.over.now() + wait >= this.end) return false;
+    await this.over.sleep(wait);
+    return true;
+  }
+
+  unknown(): OutcomeUnknown {
+    return new OutcomeUnknown(this.last, this.cause ?? "the deadline passed");
+  }
+
+  /** Repeats payments and reads until an answer settles them, others only after an answer that nothing was started. */
+  async ask(accept: (json: any) => boolean, method: string, path: string, body?: string, idempotencyKey?: string): Promise<any> {
+    for (;;) {
+      const json = await this.attempt(method, path, body, idempotencyKey);
+      const status = this.last?.status ?? 0;
+      if (status >= 200 && status < 300 && json != null && accept(json)) return json;
+      if (status !== 429 && !(status === 503 && json?.code === "payment_rail_unavailable")) {
+        const refusal = this.refusal(json);
+        if (refusal) throw refusal;
+        this.unanswered = this.over.now();
+        if (!this.pays && (method !== "GET" || status === 409)) throw this.unknown();
+      }
+      if (!(await this.pause(0))) throw this.unknown();
+    }
+  }
+
+  /** Finds out what a refusal means. An earlier attempt without an answer may commit the payment, until a look-up 35 s later finds nothing. */
+  async settle(refusal: Refused, idempotencyKey: string, intent: string, asked: Batch): Promise<Payment> {
+    const reused = refusal.code === "idempotency_key_reused";
+    const sure = this.unanswered === undefined;
+    if (sure && !reused) throw refusal;
+    let wait = sure ? 0 : this.unanswered! + lifetime - this.over.now();
+    for (let first = sure; first || (await this.pause(wait)); first = false, wait = 0) {
+      const found = await this.attempt("GET", "/transactions?idempotency_key=" + idempotencyKey);
+      if (this.last?.status === 200 && Array.isArray(found?.data)) {
+        const stored: Payment | undefined = found.data[0];
+        if (stored && same(asked, stored)) return stored;
+        throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
+      }
+      if (this.refusal(found) || (sure && this.last?.status === 409)) break;
+    }
+    throw sure ? new IntentReused(intent, asked) : this.unknown();
+  }
+}
+
+/** Reports whether a stored payment is what was asked for. */
+function same(asked: Batch, p: Payment): boolean {
+  const have = p.payments ?? [{ to: p.to ?? "", amount: p.amount, reference: p.reference }];
+  const pairs = (m?: Record<string, string>) => JSON.stringify(Object.entries(m ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return (
+    (asked.reference ?? null) === p.reference && pairs(asked.metadata) === pairs(p.metadata) && have.length === asked.payments.length &&
+    asked.payments.every((a, i) => {
+      const b = have[i]!;
+      return String(a.to).toLowerCase() === b.to.toLowerCase() && BigInt(a.amount) === b.amount && (a.reference ?? null) === b.reference;
+    })
+  );
+}
+
+/** One merchant, or a caller without a key. */
+export class Client extends Endpoints {
+  private readonly over: Required<ClientOptions>;
+
+  constructor(options: ClientOptions) {
+    super();
+    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+    this.over = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep, ...options };
+  }
+
+  /**
+   * Pays once for an intent (what is paid, such as an order), however often it is called, and returns the committed
+   * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then call again with the same intent.
+   */
+  pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
+    const order = { to, amount: amountOf(amount), reference: details.reference || undefined };
+    return this.paid(intent, "/send-payment", { ...order, metadata: details.metadata }, [order], details);
+  }
+
+  /** Is pay for a batch: all its payments are made, or none. */
+  payMany(intent: string, payments: { to: string; amount: AmountLike; reference?: string }[], details: Details = {}): Promise<Payment> {
+    const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
+    const body = { payments: entries, reference: details.reference || undefined, metadata: details.metadata };
+    return this.paid(intent, "/send-payments", body, entries, details);
+  }
+
+  private async paid(intent: string, path: string, body: unknown, payments: Batch["payments"], details: Details): Promise<Payment> {
+    const idempotencyKey = key(intent);
+    const call = new Call(this.over, true, details.timeoutMs);
+    const asked = { payments, reference: details.reference || undefined, metadata: { ...details.metadata } };
+    try {
+      return await call.ask((json) => typeof json.tx_hash === "string", "POST", path, write(body), idempotencyKey);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      return call.settle(error, idempotencyKey, intent, asked);
+    }
+  }
+
+  /** Returns a payment once it is confirmed or failed. Throws OutcomeUnknown if it is pending at the deadline. */
+  async wait(payment: Payment | string, deadline: Deadline = {}): Promise<Payment> {
+    const hash = typeof payment === "string" ? payment : payment.tx_hash;
+    for (const call = new Call(this.over, false, deadline.timeoutMs); ; ) {
+      const p: Payment = await call.ask((json) => typeof json.tx_hash === "string", "GET", "/transaction/" + encodeURIComponent(hash));
+      if (p.status !== "pending") return p;
+      call.tries = 0;
+      if (!(await call.pause(1000))) throw call.unknown();
+    }
+  }
+
+  protected override request(method: string, path: string, body?: unknown): Promise<any> {
+    return new Call(this.over, false).ask(() => true, method, path, body === undefined ? undefined : write(body));
+  }
+
+  protected override async *pages(path: string, filters: Record<string, string | number>): AsyncGenerator<any, void, undefined> {
+    for (let query: Record<string, string> | undefined = Object.fromEntries(Object.entries(filters).map(([k, v]) => [k, String(v)])); query; ) {
+      const page: any = await this.request("GET", `${path}?${new URLSearchParams(query)}`);
+      yield* page.data;
+      query = page.next_cursor === null ? undefined : { cursor: page.next_cursor };
+    }
+  }
+}
+
+/** Returns the event of a raw body that was signed with the secret in the last five minutes. Throws for any other. */
+export function verifyWebhook(secret: string, body: string | Uint8Array, headers: Record<string, string | string[] | undefined>): Event {
+  const text = typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+  new Verifier(secret).verify(text, headers as Record<string, string>);
+  return parse(text);
+}
