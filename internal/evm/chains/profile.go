@@ -39,7 +39,11 @@ const leastPause = time.Second
 
 var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRule{Tag: "finalized"}
 
-const arcUSDC = "0x3600000000000000000000000000000000000000"
+const (
+	arcUSDC   = "0x3600000000000000000000000000000000000000"
+	usdt0     = "0x779Ded0c9e1022225f8E0630b35a9b54bE713736"
+	testUSDT0 = "0x78Cf24370174180738C5B8E352B6D14c83a6c9A9"
+)
 
 // How gas is paid: in a coin of the chain; on Tempo in every stablecoin of its own kind, whose fees are logged as
 // transfers to the fee manager; on Arc and Stable in the one token that is the coin too, which moves fractions of its
@@ -91,8 +95,8 @@ var profiles = []Profile{
 	{5042002, "Arc Testnet", finalized, 500 * time.Millisecond, 1000, 16, false, false, of(arcUSDC), arcUSDC},
 	{4217, "Tempo", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
 	{42431, "Tempo Moderato", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
-	{988, "Stable", finalized, 700 * time.Millisecond, 100, 64, false, false, stable("0x779Ded0c9e1022225f8E0630b35a9b54bE713736"), ""},
-	{2201, "Stable Testnet", finalized, 700 * time.Millisecond, 100, 64, false, false, stable("0x78Cf24370174180738C5B8E352B6D14c83a6c9A9"), ""},
+	{988, "Stable", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(usdt0), ""},
+	{2201, "Stable Testnet", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(testUSDT0), ""},
 	{9745, "Plasma", finalized, time.Second, 100, 16, false, false, ether, ""},
 	{9746, "Plasma Testnet", finalized, time.Second, 100, 16, false, false, ether, ""},
 }

@@ -99,9 +99,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL,
-		secrets: secretsOf(u),
-		log:     cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas, timeout: config.Timeout,
+		client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
 	}
 	n.size.Store(maxBatch)
 	n.span.Store(maxSpan)

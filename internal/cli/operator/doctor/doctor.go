@@ -21,7 +21,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -336,7 +335,7 @@ func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 		if _, err := nodes.Estimate(ctx, call); err != nil {
 			return "not tried: the token moves nothing from " + from.String(), nil // payments report why
 		}
-		call.Data = append(call.Data, make([]byte, len(payment.KeyID("", "", "k").Memo()))...)
+		call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
 		if _, err := nodes.Estimate(ctx, call); err != nil {
 			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
 		}

@@ -287,11 +287,13 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
-		if !mined || !receipt.Succeeded || guarded && len(receipt.Logs) > 0 || pays && (len(receipt.Logs) > 0 || !o.hopeless(p) && len(o.past) == 0) {
+		if !mined || !receipt.Succeeded || guarded && len(receipt.Logs) > 0 ||
+			pays && (len(receipt.Logs) > 0 || !o.hopeless(p) && len(o.past) == 0) {
 			o.Violate(FailedIsUnpaid, "%s failed without a transfer, and the chain does not say so", r.Key)
 		}
 	case payment.AmountDiffers:
-		if arrived := chain.Arrived(receipt, p.Transfers()...); !mined || !receipt.Succeeded || arrived.IsZero() && !guarded || arrived == p.Amount {
+		arrived := chain.Arrived(receipt, p.Transfers()...)
+		if !mined || !receipt.Succeeded || arrived.IsZero() && !guarded || arrived == p.Amount {
 			o.Violate(FailedIsUnpaid, "%s failed with another amount, and the chain does not say so", r.Key)
 		}
 	case payment.NonceConsumed:
