@@ -105,7 +105,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler, r.batches = httpapi.SendPayment(dispatcher, c.Token()), httpapi.SendPayments(dispatcher, c.Token())
+	r.handler, r.batches = httpapi.SendPayment(dispatcher, counted, c.Token()), httpapi.SendPayments(dispatcher, counted, c.Token())
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})

@@ -25,5 +25,6 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
-	return httpapi.CreateRecipient(book, events, asset, time.Now)
+	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
+	return httpapi.CreateRecipient(book, payments, events, asset, time.Now)
 }

@@ -17,5 +17,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, rand.IntN)
-	return httpapi.SendPayment(dispatcher, dispatcher.Token)
+	return httpapi.SendPayment(dispatcher, dispatcher.Store, dispatcher.Token)
 }

@@ -17,5 +17,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, rand.IntN)
-	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Token)
+	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Store, dispatcher.Token)
 }

@@ -61,7 +61,7 @@ func ran(r settlement.Report) func(*emf.Meter) {
 // answers is n requests to send-payment, each of which ends with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		send := httpapi.SendPayment(payer{err}, token.Token{}).Metered(m, "send-payment:1")
+		send := httpapi.SendPayment(payer{err}, nil, token.Token{}).Metered(m, "send-payment:1")
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/send-payment",
 				strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))

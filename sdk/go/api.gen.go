@@ -50,8 +50,8 @@ func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
 }
 
 // AddRecipient: Enter an address into the recipient book.
-func (c *Client) AddRecipient(ctx context.Context, body CreateRecipientRequest) (Recipient, error) {
-	return request[Recipient](ctx, c, "POST", "/recipients", body)
+func (c *Client) AddRecipient(ctx context.Context, body CreateRecipientRequest) (EnteredRecipient, error) {
+	return request[EnteredRecipient](ctx, c, "POST", "/recipients", body)
 }
 
 // ListRecipients: List the recipient book.

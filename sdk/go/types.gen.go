@@ -32,11 +32,30 @@ func (e DeliveryStatus) Valid() bool {
 	}
 }
 
+// Defines values for EnteredRecipientStatus.
+const (
+	EnteredRecipientStatusActive  EnteredRecipientStatus = "active"
+	EnteredRecipientStatusPending EnteredRecipientStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the EnteredRecipientStatus enum.
+func (e EnteredRecipientStatus) Valid() bool {
+	switch e {
+	case EnteredRecipientStatusActive:
+		return true
+	case EnteredRecipientStatusPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventType.
 const (
 	EventTypeAPIKeyCreated    EventType = "api_key.created"
 	EventTypePaymentConfirmed EventType = "payment.confirmed"
 	EventTypePaymentFailed    EventType = "payment.failed"
+	EventTypePaymentMined     EventType = "payment.mined"
 	EventTypeRecipientCreated EventType = "recipient.created"
 	EventTypeWebhookTest      EventType = "webhook.test"
 )
@@ -49,6 +68,8 @@ func (e EventType) Valid() bool {
 	case EventTypePaymentConfirmed:
 		return true
 	case EventTypePaymentFailed:
+		return true
+	case EventTypePaymentMined:
 		return true
 	case EventTypeRecipientCreated:
 		return true
@@ -222,6 +243,7 @@ func (e Mode) Valid() bool {
 const (
 	PaymentEventTypePaymentConfirmed PaymentEventType = "payment.confirmed"
 	PaymentEventTypePaymentFailed    PaymentEventType = "payment.failed"
+	PaymentEventTypePaymentMined     PaymentEventType = "payment.mined"
 )
 
 // Valid indicates whether the value is a known member of the PaymentEventType enum.
@@ -230,6 +252,8 @@ func (e PaymentEventType) Valid() bool {
 	case PaymentEventTypePaymentConfirmed:
 		return true
 	case PaymentEventTypePaymentFailed:
+		return true
+	case PaymentEventTypePaymentMined:
 		return true
 	default:
 		return false
@@ -353,6 +377,33 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeWebhookLimitReached:
 		return true
 	case ProblemCodeWebhookNotFound:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProgressStage.
+const (
+	ProgressStageCommitted       ProgressStage = "committed"
+	ProgressStageMined           ProgressStage = "mined"
+	ProgressStageSent            ProgressStage = "sent"
+	ProgressStageWaitingForFees  ProgressStage = "waiting_for_fees"
+	ProgressStageWaitingForFunds ProgressStage = "waiting_for_funds"
+)
+
+// Valid indicates whether the value is a known member of the ProgressStage enum.
+func (e ProgressStage) Valid() bool {
+	switch e {
+	case ProgressStageCommitted:
+		return true
+	case ProgressStageMined:
+		return true
+	case ProgressStageSent:
+		return true
+	case ProgressStageWaitingForFees:
+		return true
+	case ProgressStageWaitingForFunds:
 		return true
 	default:
 		return false
@@ -642,6 +693,29 @@ type DeliveryList struct {
 // Empty defines model for Empty.
 type Empty = map[string]interface{}
 
+// EnteredRecipient An entry of the recipient book, and what to look at before you pay it.
+type EnteredRecipient struct {
+	// ActiveAt RFC 3339 in UTC, to the millisecond.
+	ActiveAt Timestamp `json:"active_at"`
+
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address Address `json:"address"`
+
+	// CreatedAt RFC 3339 in UTC, to the millisecond.
+	CreatedAt Timestamp `json:"created_at"`
+	Label     string    `json:"label"`
+
+	// Status `active` from `active_at` on.
+	Status EnteredRecipientStatus `json:"status"`
+
+	// Warnings One for each of your newest 1,000 entries, and each recipient of your newest 100 payments, with the same first and last
+	// four digits: attackers make such addresses. Nothing is refused.
+	Warnings []string `json:"warnings"`
+}
+
+// EnteredRecipientStatus `active` from `active_at` on.
+type EnteredRecipientStatus string
+
 // Entry Asks for one payment of a batch.
 type Entry struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
@@ -676,9 +750,12 @@ type EventPayment struct {
 	Mode    Mode   `json:"mode"`
 	Network string `json:"network"`
 
-	// NetworkFee What the mined transaction cost the service, in wei: gas used times its effective price, and the fee for layer 1 where the chain
+	// NetworkFee What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
 	// takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
 	NetworkFee Amount `json:"network_fee"`
+
+	// NetworkFeeUnit The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas.
+	NetworkFeeUnit string `json:"network_fee_unit"`
 
 	// OnchainTxHash The hash that was mined, once that is final. It differs from tx_hash only after a fee bump.
 	OnchainTxHash Hash `json:"onchain_tx_hash"`
@@ -688,6 +765,7 @@ type EventPayment struct {
 
 	// PreviousStatus `confirmed` and `failed` are final.
 	PreviousStatus PaymentStatus `json:"previous_status"`
+	Progress       *Progress     `json:"progress"`
 	Reference      string        `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
@@ -832,15 +910,19 @@ type Payment struct {
 	Mode    Mode   `json:"mode"`
 	Network string `json:"network"`
 
-	// NetworkFee What the mined transaction cost the service, in wei: gas used times its effective price, and the fee for layer 1 where the chain
+	// NetworkFee What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
 	// takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
 	NetworkFee Amount `json:"network_fee"`
+
+	// NetworkFeeUnit The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas.
+	NetworkFeeUnit string `json:"network_fee_unit"`
 
 	// OnchainTxHash The hash that was mined, once that is final. It differs from tx_hash only after a fee bump.
 	OnchainTxHash Hash `json:"onchain_tx_hash"`
 
 	// Payments The entries of a batch, in the order asked for; amount is their sum. Null for one payment.
 	Payments  []BatchEntry `json:"payments"`
+	Progress  *Progress    `json:"progress"`
 	Reference string       `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
@@ -894,6 +976,21 @@ type Problem struct {
 
 // ProblemCode For programs. Stable.
 type ProblemCode string
+
+// Progress How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
+// `mined`: every node that answered has it in a block; a re-organisation may take that back, and only `status` is final.
+// `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
+type Progress struct {
+	// BlockNumber The block it is in; null unless mined.
+	BlockNumber *int `json:"block_number"`
+
+	// BlocksLeft How many more blocks the confirmation rule wants; null unless mined, and where the rule is `safe` or `finalized`.
+	BlocksLeft *int          `json:"blocks_left"`
+	Stage      ProgressStage `json:"stage"`
+}
+
+// ProgressStage defines model for Progress.Stage.
+type ProgressStage string
 
 // Recipient An entry of the recipient book.
 type Recipient struct {

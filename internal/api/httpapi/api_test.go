@@ -30,6 +30,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -98,12 +99,12 @@ func newAPI(t *testing.T) *api {
 		httpapi.IssueAPIKey(a.keys, a.hooks),
 		httpapi.RotateAPIKey(a.keys, a.hooks),
 		httpapi.RevokeAPIKey(a.keys),
-		httpapi.SendPayment(a.payments, asset),
-		httpapi.SendPayments(a.payments, asset),
+		httpapi.SendPayment(a.payments, a.payments, asset),
+		httpapi.SendPayments(a.payments, a.payments, asset),
 		httpapi.GetTransaction(a.payments),
 		httpapi.ListTransactions(a.payments),
 		httpapi.GetBalance(chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
-		httpapi.CreateRecipient(a.book, a.hooks, asset, clock),
+		httpapi.CreateRecipient(a.book, a.payments, a.hooks, asset, clock),
 		httpapi.ListRecipients(a.book, clock),
 		httpapi.DeleteRecipient(a.book),
 		httpapi.CreateWebhook(a.hooks.Registry),
@@ -367,6 +368,17 @@ type payments struct {
 	fail   error // of the store
 	nonce  uint64
 	got    []payment.Request
+
+	walletReads int
+	unreadable  bool // the wallets
+}
+
+// Wallet implements httpapi.WalletFinder.
+func (s *payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	if s.walletReads++; s.unreadable {
+		return wallet.Wallet{}, store.ErrUnreadable
+	}
+	return s.Store.Wallet(ctx, id)
 }
 
 func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result, error) {

@@ -2,17 +2,21 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // CreateRecipient serves POST /recipients. asset is the token that is paid; its
 // contract is refused as a recipient.
-func CreateRecipient(book *recipient.Book, events Announcer, asset token.Token, now func() time.Time) Endpoint {
+func CreateRecipient(book *recipient.Book, paid store.History, events Announcer, asset token.Token, now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		to, ok := f.address("address", asset)
 		if !ok {
@@ -28,12 +32,51 @@ func CreateRecipient(book *recipient.Book, events Announcer, asset token.Token, 
 		if err != nil {
 			return answer{}, err
 		}
-		a := answer{status: http.StatusOK, body: e.Public(now())}
+		a := answer{status: http.StatusOK, body: struct {
+			recipient.Public
+			Warnings []string `json:"warnings"`
+		}{e.Public(now()), resembling(c, to, book, paid)}}
 		if added {
 			a.status = http.StatusCreated
 		}
 		return a, nil
 	})
+}
+
+// comparedEntries is with how many entries of its merchant's book, the newest, a new one is
+// compared: one page of the index. It is compared with the recipients of maxPage payments.
+const comparedEntries = 1000
+
+// resembling returns a warning for each known address that another may be mistaken for: attackers
+// make such addresses, and have them appear beside a payment. A key that may not read payments
+// gets no address that was paid.
+func resembling(c *call, to token.Address, book *recipient.Book, paid store.History) []string {
+	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
+	entries, _, bookErr := book.Entries(c.Context(), merchant, mode, recipient.Position{}, comparedEntries)
+	payments, _, paidErr := paid.List(c.Context(), store.Filter{Merchant: merchant, Mode: mode, Limit: maxPage})
+	warnings := []string{}
+	warn := func(known token.Address, named, is string) {
+		warning := fmt.Sprintf("Resembles %s: the same first and last four digits. Compare all of them before you pay it.", named+is)
+		if to.Resembles(known) && !slices.Contains(warnings, warning) {
+			warnings = append(warnings, warning)
+		}
+	}
+	for _, e := range entries {
+		warn(e.Address, e.Address.String(), ", an entry of your address book")
+	}
+	for _, p := range payments {
+		for _, o := range p.Outputs() {
+			if c.caller.Grant.May(apikey.PaymentsRead) {
+				warn(o.To, o.To.String(), ", a recipient that you have paid")
+			} else {
+				warn(o.To, "", "a recipient that you have paid")
+			}
+		}
+	}
+	if bookErr != nil || paidErr != nil {
+		warnings = append(warnings, "Not compared with every address that you know: the database gave no answer. Enter it again to compare.")
+	}
+	return warnings
 }
 
 // recipientList is the body of GET /recipients.

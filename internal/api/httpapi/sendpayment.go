@@ -22,25 +22,25 @@ type Payer interface {
 
 // SendPayment serves POST /send-payment. asset is the token that is paid; its
 // contract is refused as a recipient.
-func SendPayment(payer Payer, asset token.Token) Endpoint {
+func SendPayment(payer Payer, wallets WalletFinder, asset token.Token) Endpoint {
 	return submission("SendPayment", func(c *call, f *form) (answer, error) {
 		to, field := f.recipient(asset)
 		amount := f.amount("amount")
 		r := f.request(c)
 		r.To, r.Amount = to, amount
-		return send(c, f, payer, r, func(int) []any { return []any{field} })
+		return send(c, f, payer, wallets, r, func(int) []any { return []any{field} })
 	})
 }
 
 // SendPayments serves POST /send-payments: a batch, all or nothing.
-func SendPayments(payer Payer, asset token.Token) Endpoint {
+func SendPayments(payer Payer, wallets WalletFinder, asset token.Token) Endpoint {
 	return submission("SendPayments", func(c *call, f *form) (answer, error) {
 		entries, fields := f.entries(asset)
 		r, fits := f.request(c).Batch(entries)
 		if len(f.bad) == 0 && !fits {
 			f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
 		}
-		a, err := send(c, f, payer, r, func(i int) []any { return []any{"payments", i, fields[i]} })
+		a, err := send(c, f, payer, wallets, r, func(i int) []any { return []any{"payments", i, fields[i]} })
 		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
 			err = invalids{{"too_many", []any{"body", "payments"},
 				fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
@@ -69,7 +69,7 @@ func (f *form) request(c *call) payment.Request {
 
 // send answers with the payment of r, unless f has faults. place says where in the
 // body the recipient of an entry is.
-func send(c *call, f *form, payer Payer, r payment.Request, place func(int) []any) (answer, error) {
+func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request, place func(int) []any) (answer, error) {
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
@@ -94,6 +94,7 @@ func send(c *call, f *form, payer Payer, r payment.Request, place func(int) []an
 	a := answer{status: http.StatusCreated, body: result.Payment.Public()}
 	if result.Replayed {
 		a.header = map[string]string{"Idempotent-Replayed": "true"}
+		a.body = shown(c.Context(), wallets, result.Payment)[0]
 	}
 	return a, nil
 }

@@ -21,7 +21,7 @@ const (
 )
 
 // GetTransaction serves GET /transaction/{tx_hash}.
-func GetTransaction(payments store.Payments) Endpoint {
+func GetTransaction(payments store.Store) Endpoint {
 	return endpoint("GetTransaction", func(c *call) (answer, error) {
 		hash, err := chain.ParseHash(c.params["tx_hash"])
 		if err != nil {
@@ -34,7 +34,7 @@ func GetTransaction(payments store.Payments) Endpoint {
 		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
 			return answer{}, store.ErrNotFound
 		}
-		return answer{status: http.StatusOK, body: p.Public()}, nil
+		return answer{status: http.StatusOK, body: shown(c.Context(), payments, p)[0]}, nil
 	})
 }
 
@@ -123,15 +123,12 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 }
 
 // pageOf returns a page of the history, which may lag a little behind writes.
-func pageOf(ctx context.Context, history store.History, f store.Filter) (transactionList, error) {
-	payments, more, err := history.List(ctx, f)
+func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactionList, error) {
+	payments, more, err := tables.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
-	list := transactionList{Data: []payment.Public{}, HasMore: more}
-	for _, p := range payments {
-		list.Data = append(list.Data, p.Public())
-	}
+	list := transactionList{Data: shown(ctx, tables, payments...), HasMore: more}
 	if n := fitting(list.Data); n < len(list.Data) {
 		list.Data, list.HasMore = list.Data[:n], true
 	}
@@ -160,7 +157,7 @@ func underKey(ctx context.Context, payments store.Store, f store.Filter, key str
 	if (f.Status == "" || f.Status == p.State.Status()) &&
 		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
 		p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
-		list.Data = append(list.Data, p.Public())
+		list.Data = shown(ctx, payments, p)
 	}
 	return list, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -52,13 +53,13 @@ func TestOthersTransactions(t *testing.T) {
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e = httpapi.GetTransaction(prepared{merchant: a.merchant})
+	e = httpapi.GetTransaction(prepared{a.payments, a.merchant})
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }
 
 // prepared finds a payment that is not signed, which no store should.
 type prepared struct {
-	store.Payments
+	store.Store
 	merchant string
 }
 
@@ -72,7 +73,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(recovered{})
+	e := httpapi.ListTransactions(recovered{a.payments})
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
@@ -127,7 +128,7 @@ func TestCSV(t *testing.T) {
 	page := a.get("/transactions?limit=2", "Accept: text/csv")
 	page.want(t, 200)
 	rows := must.Get(csv.NewReader(strings.NewReader(page.body)).ReadAll())(t)
-	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at"
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at,network_fee_unit,progress"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}
@@ -343,4 +344,38 @@ func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	body := strings.Replace(string(b[12:]), old, replacement, 1)
 	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))
+}
+
+// TestProgressOfPayments: every answer about a pending payment shows what the last round saw of its
+// wallet, which is read once for all of them; if it cannot be read, none is shown as mined. A final
+// payment has no progress.
+func TestProgressOfPayments(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"progress":{"stage":"committed","block_number":null,"blocks_left":null}`)
+	a.payTimes(1, 30)
+	p := a.first()
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	seen := wallet.Progress{Head: 9, Depth: new(uint64(12)), Sent: 20,
+		Mined: wallet.Mined{First: 0, Runs: []wallet.Run{{Block: 7, Count: 5}}}}
+	must.OK(t, a.payments.Store.Open(t.Context(), wallet.Wallet{ID: id}))
+	must.Get(a.payments.Store.Claim(t.Context(), id, "run", a.now, a.now, &seen))(t)
+	const mined = `"progress":{"stage":"mined","block_number":7,"blocks_left":10}`
+	a.get("/transaction/"+exampleHash).want(t, 200, mined)
+	a.get("/transactions?idempotency_key=k").want(t, 200, mined)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, mined)
+	a.get("/transactions", "Accept: text/csv").want(t, 200, `wei,"{""stage"":""sent"",""block_number"":null,""blocks_left"":null}"`)
+	a.payments.walletReads = 0
+	page := a.get("/transactions?limit=100")
+	page.want(t, 200)
+	if n := strings.Count(page.body, mined); n != 5 || a.payments.walletReads != 1 {
+		t.Errorf("%d are mined, after %d reads of their wallet: %s", n, a.payments.walletReads, page.body)
+	}
+	a.payments.unreadable = true
+	if page := a.get("/transactions?limit=100"); strings.Count(page.body, `"stage":"committed"`) != 31 {
+		t.Errorf("the wallet cannot be read: %d %s", page.status, page.body)
+	}
+	a.payments.unreadable = false
+	p = must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 7}, a.now))(t)
+	must.OK(t, a.payments.Finish(t.Context(), p))
+	a.get("/transaction/"+p.TxHash.String()).want(t, 200, `"progress":null`)
 }

@@ -50,7 +50,7 @@ func TestCountsOfTheVersionBefore(t *testing.T) {
 		t.Errorf("a second reservation: %v, want %v", err, wallet.ErrShare)
 	}
 	for round, left := range []int{150, 50, 0, 0} {
-		s.must("reconciling", s.Reconcile(t.Context(), w, token.Units(9), token.Units(9), w.PerMerchant))
+		s.must("reconciling", s.Reconcile(t.Context(), w, token.Units(9), token.Units(9), w.PerMerchant, nil))
 		counts := 0
 		for _, item := range s.items() {
 			for name := range item {

@@ -60,7 +60,7 @@ func TestItems(t *testing.T) {
 	s.must("releasing", s.Release(ctx, p.ID, store.PendingTxOf(p)))
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
-	s.must("reconciling", s.Reconcile(ctx, wallet.Wallet{ID: s.w.ID, NextNonce: 6}, token.Units(700), token.Units(800), nil))
+	s.must("reconciling", s.Reconcile(ctx, wallet.Wallet{ID: s.w.ID, NextNonce: 6}, token.Units(700), token.Units(800), nil, nil))
 	s.must("opening again", s.Open(ctx, s.w))
 	p, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3, Fee: new(token.Units(61_234_567_890))}, noon)
 	s.must("confirming", err)
@@ -83,7 +83,8 @@ func TestItems(t *testing.T) {
 		s.must("creating", err)
 	}
 	s.must("putting a no-op", s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
-	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon))(s)
+	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon, &wallet.Progress{Sent: 7, Head: 3,
+		Mined: wallet.Mined{First: 5, Runs: []wallet.Run{{Block: 3, Count: 2}}}}))(s)
 	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
 	for _, charge := range []uint64{30, 12} {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))

@@ -223,7 +223,7 @@ func (s *stage) repeated() []repeated {
 			return err
 		}, nil, nil},
 		{"a claim is held", nil, func() error {
-			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
+			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second), nil)
 			if !held {
 				s.Error("taken for another's")
 			}

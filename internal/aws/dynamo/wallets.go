@@ -190,10 +190,15 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 }
 
 // Claim implements store.Wallets.
-func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	err := s.change(ctx, id, "claiming", change{do: "SET claimed_by = :by, claimed_until = :until",
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
+	if err := store.FitsProgress(seen); err != nil {
+		return false, err
+	}
+	c := change{do: "SET claimed_by = :by, claimed_until = :until",
 		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		values: attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))}})
+		values: attributes{":by": text(sees + by), ":now": text(instant(now)), ":until": text(instant(until))}}
+	c.store(seen)
+	err := s.change(ctx, id, "claiming", c)
 	return err == nil, unlessChanged(err)
 }
 
@@ -206,8 +211,9 @@ func unlessChanged(err error) error {
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
-	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
+	seen *wallet.Progress) error {
+	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
 		return err
 	}
 	c := change{do: "SET token_available = :token, gas_available = :gas", when: "next_nonce = :next AND attribute_not_exists(returned)",
@@ -217,6 +223,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	if w.Returned > 0 {
 		c.when, c.values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
 	}
+	c.store(seen)
 	if perMerchant == nil {
 		return s.change(ctx, w.ID, "reconciling", c)
 	}
@@ -224,7 +231,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	for merchant, n := range perMerchant {
 		counts.Value[merchant] = number(n)
 	}
-	c.do, c.values[":counts"], c.returns = c.do+", in_flight = :counts", counts, types.ReturnValueAllNew
+	c.do, c.values[":counts"], c.returns = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), counts, types.ReturnValueAllNew
 	item, err := s.changed(ctx, w.ID, "reconciling", c)
 	if err != nil {
 		return err
@@ -307,6 +314,7 @@ type walletItem struct {
 	Token        attributevalue.Number `dynamodbav:"token_available"`
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
+	ClaimedBy    string                `dynamodbav:"claimed_by,omitempty"`
 	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
 	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
 }
@@ -354,6 +362,9 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 			PerMerchant: make(map[string]uint64, len(it.InFlight)),
+		}
+		if strings.HasPrefix(it.ClaimedBy, sees) {
+			w.Progress = progressOf(item)
 		}
 		for merchant, n := range it.InFlight {
 			w.PerMerchant[merchant] = uint64(max(n, 0))

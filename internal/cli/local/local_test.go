@@ -343,7 +343,7 @@ func TestGasInTheToken(t *testing.T) {
 	entry := remit.Entry{To: to, Amount: "5"}
 	batch := must.Get(api.PayMany(t.Context(), "two", remit.Batch{Payments: []remit.Entry{entry, entry}}))(t)
 	for _, hash := range []string{p.TxHash, batch.TxHash} {
-		if p := must.Get(api.Wait(t.Context(), hash))(t); p.Status != remit.PaymentStatusConfirmed {
+		if p := must.Get(api.Wait(t.Context(), hash))(t); p.Status != remit.PaymentStatusConfirmed || p.NetworkFeeUnit != p.Token {
 			t.Errorf("%+v", p)
 		}
 	}

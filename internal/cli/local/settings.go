@@ -178,8 +178,8 @@ func (s *Settings) config() (stack.Config, error) {
 		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; use it with --dynamodb and " +
 			"without --rpc")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
-		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; remove --token, --wallet-file and " +
-			"--batch-contract, or add --rpc")
+		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; " +
+			"remove --token, --wallet-file and --batch-contract, or add --rpc")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc lacks a token or wallets; add --token ADDRESS and --wallet-file FILE, which remit chain prints")
 	}

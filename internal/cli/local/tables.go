@@ -74,7 +74,8 @@ var errBehind = errors.New("the tables know payments of an embedded chain that i
 	"keep a chain with remit chain and name it with --rpc")
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet
-// of theirs has paid on another run's embedded chain, which starts empty with each process, and store.ErrOtherCoin if their payments are of another token or chain.
+// of theirs has paid on another run's embedded chain, which starts empty with each process,
+// and store.ErrOtherCoin if their payments are of another token or chain.
 func (t *tables) fit(ctx context.Context, on *chainAccess) error {
 	if on.embedded == nil {
 		rules, err := t.payments.Rules(ctx)

@@ -98,7 +98,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
-	if err := p.summary(out); err != nil || c.DryRun {
+	if err := p.summary(out, p.resembling(ctx)); err != nil || c.DryRun {
 		return err
 	}
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
@@ -179,14 +179,18 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 
 // progress shows on the terminal how many rows are done.
 func (p *payout) progress(title string, done, rows int) {
-	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
-		return
-	}
 	end := ""
 	if done == rows {
 		end = "\n"
 	}
-	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
+	p.show(fmt.Sprintf("%s %d of %d rows%s", title, done, rows, end))
+}
+
+// show replaces the line on the terminal.
+func (p *payout) show(text string) {
+	if !p.Quiet && term.IsTerminal(int(os.Stderr.Fd())) {
+		fmt.Fprint(os.Stderr, "\r"+text)
+	}
 }
 
 // payAll pays every row that has no payment yet.
@@ -227,6 +231,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
+		p.show(fmt.Sprintf("line %d: %s   ", rows[0].line, stage(now)))
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -243,6 +248,19 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 	}
 	if r.problem = ""; made.Failure != nil {
 		r.problem = strings.TrimSpace(string(made.Failure.Code) + " " + made.Failure.Message)
+	}
+	r.stage = stage(made)
+}
+
+// stage writes how far a pending payment has come, "" of a final one.
+func stage(p remit.Payment) string {
+	switch is := p.Progress; {
+	case is == nil:
+		return ""
+	case is.BlockNumber != nil:
+		return fmt.Sprintf("%s in block %d", is.Stage, *is.BlockNumber)
+	default:
+		return strings.ReplaceAll(string(is.Stage), "_", " ")
 	}
 }
 
@@ -300,15 +318,21 @@ func (p *payout) ended(out io.Writer) error {
 		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
 			confirmed = sum
 		}
-		same := func(i int) bool { return p.rows[i].status == r.status && p.rows[i].problem == r.problem }
-		if r.problem == "" || i > 0 && same(i-1) {
+		problem := func(r *payRow) string {
+			if strings.HasPrefix(r.stage, "waiting") {
+				return r.stage
+			}
+			return r.problem
+		}
+		same := func(i int) bool { return p.rows[i].status == r.status && problem(p.rows[i]) == problem(r) }
+		if problem(r) == "" || i > 0 && same(i-1) {
 			continue
 		}
 		lines, end := fmt.Sprint("line ", r.line), i
 		for ; end+1 < len(p.rows) && same(end+1); end++ {
 			lines = fmt.Sprintf("lines %d to %d", r.line, p.rows[end+1].line)
 		}
-		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
+		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, problem(r))
 	}
 	if counts["confirmed"] == len(p.rows) {
 		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals),

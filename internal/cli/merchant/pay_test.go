@@ -121,6 +121,35 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	}
 }
 
+// TestPayWarnsOfResemblingAddresses: of rows, of what was paid, and of the address book; a key that
+// may not read the book is not told of it, and nothing is refused.
+func TestPayWarnsOfResemblingAddresses(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	alike := func(digit string) string { return "0xabcd" + strings.Repeat(digit, 32) + "1234" }
+	file := write(t, "address,amount\n"+alike("1")+",1\n")
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil || strings.Contains(out, "resembles") {
+		t.Errorf("nothing resembles it: %v\n%s", err, out)
+	}
+	if a, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"`+alike("2")+`"}`); err != nil || a.Status != 201 {
+		t.Fatal(err, a.Status)
+	}
+	file = write(t, "address,amount\n"+alike("3")+",1\n"+payee+",1\n"+alike("4")+",1\n"+alike("4")+",1\n")
+	made, err := api.Call(t.Context(), "POST", "/api-keys", `{"scopes":["payments:write","payments:read"]}`)
+	if err != nil || made.Status != 201 {
+		t.Fatal(err, made.Status)
+	}
+	narrow := regexp.MustCompile(`remit_test_\w+`).FindString(string(made.Body))
+	for key, of := range map[string]int{api.Key: 3, narrow: 2} { // each other, what was paid, and the book
+		out, err := run(t, file, api.URL, key, "--dry-run")
+		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid before)": 2,
+			"(in your address book)": 2 * (of - 2)} {
+			if got := strings.Count(out, text); err != nil || got != want {
+				t.Errorf("%q is there %d times, not %d: %v\n%s", text, got, want, err, out)
+			}
+		}
+	}
+}
+
 // TestPayAcrossFailures: lost answers, overload and refusals of single rows.
 func TestPayAcrossFailures(t *testing.T) {
 	api, _ := localtest.Stack(t)

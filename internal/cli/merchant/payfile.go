@@ -29,6 +29,7 @@ type payRow struct {
 	hash    string
 	onChain string
 	block   uint64
+	stage   string // how far a pending payment has come
 	problem string // why it was refused, failed, or is not known
 }
 

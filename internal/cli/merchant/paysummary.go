@@ -13,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// summary shows what will be paid and asks for consent.
-func (p *payout) summary(out io.Writer) error {
+// summary shows what will be paid, with warnings, and asks for consent.
+func (p *payout) summary(out io.Writer, warnings []string) error {
 	var total, largest token.Amount
 	var twins []*payRow
 	fresh, paid, failed := 0, 0, 0
@@ -70,6 +70,9 @@ func (p *payout) summary(out io.Writer) error {
 		largest.Tokens(p.decimals), batches)
 	for _, r := range twins {
 		fmt.Fprintf(out, "  line %d repeats line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
+	}
+	for _, warning := range warnings {
+		fmt.Fprintln(out, "  "+warning)
 	}
 	if p.DryRun {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // Export is `remit export`.
@@ -33,7 +34,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 			return err
 		}
 	}
-	unreadable := 0
+	unreadable, wallets := 0, map[wallet.ID]wallet.Wallet{}
 	lines := json.NewEncoder(deployed.Tame(d.Out))
 	lines.SetEscapeHTML(false)
 	for p, err := range c.payments(ctx, d) {
@@ -47,6 +48,11 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 			continue
 		}
 		row := dossier.RowOf(p)
+		id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+		if _, read := wallets[id]; !read && !p.State.Final() {
+			wallets[id], _ = d.Payments.Wallet(ctx, id) // of one that cannot be read no progress is known
+		}
+		row.Progress = wallets[id].ProgressOf(p)
 		write := func() error { return lines.Encode(row) }
 		if c.CSV {
 			write = func() error { return payment.CSV(d.Out, false, row) }

@@ -162,4 +162,5 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 type unheard struct{}
 
 // Publish implements settlement.Events.
-func (unheard) Publish(context.Context, webhook.Event) error { return nil }
+func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+func (unheard) Publish(context.Context, webhook.Event) error               { return nil }

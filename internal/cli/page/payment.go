@@ -144,6 +144,7 @@ type Timeline struct {
 	Deliveries any         `json:"deliveries"` // a list, in the API's form
 	Bytes      string      `json:"bytes"`      // signed; "" before and after they are stored
 	Fee        string      `json:"fee"`        // wei; "" until it is known
+	Progress   string      `json:"progress"`   // in words; "" of a final payment
 }
 
 // An Attempt is one signed form of a payment's transaction.
@@ -164,6 +165,7 @@ type NodeView struct {
 
 // A pendingTxs is the part of the store that a timeline reads.
 type pendingTxs interface {
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 }
 
@@ -187,7 +189,12 @@ func TimelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingT
 	if p.Fee != nil {
 		s.Fee = p.Fee.String()
 	}
-	tx, err := tables.PendingTx(ctx, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	w, _ := tables.Wallet(ctx, id) // of one that cannot be read no progress is known
+	if is := w.ProgressOf(p); is != nil {
+		s.Progress = is.String()
+	}
+	tx, err := tables.PendingTx(ctx, id, p.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
 		return s, nil
 	}

@@ -201,6 +201,8 @@ type Mined struct {
 	Agreed   map[Hash]Agreement // final, and no node contradicts it
 	Seen     map[Hash]bool      // some node has a receipt, final or not
 	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
+	In       map[Hash]Block     // every node that gave a view has it in this block, not above its head
+	Whole    bool               // every one answered for each transaction
 }
 
 // An Agreement is a receipt on which nodes agree. By names the nodes that gave it, call its block
@@ -236,7 +238,7 @@ func enough(n, configured, silent int) bool {
 // logs. A node that lags or does not answer does not differ, and does not
 // count. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
-	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}}
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}, In: map[Hash]Block{}, Whole: true}
 	wanted := map[Hash]bool{}
 	for _, h := range hashes {
 		wanted[h] = true
@@ -244,8 +246,12 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	testimonies, errs := all(ctx, v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
 	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
-		for h := range t.receipts {
+		mined.Whole = mined.Whole && t.whole
+		for h, r := range t.receipts {
 			mined.Seen[h] = true
+			if everywhere(r, testimonies) {
+				mined.In[h] = Block{r.Block, r.BlockHash}
+			}
 			if r, ok := t.final(h); ok {
 				final[r.Block] = struct{}{}
 			}
@@ -273,6 +279,15 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		}
 	}
 	return mined, nil
+}
+
+// everywhere reports whether every node gave a receipt of r's transaction in r's block, at or below
+// the head of its view.
+func everywhere(r Receipt, testimonies []testimony) bool {
+	return !slices.ContainsFunc(testimonies, func(t testimony) bool {
+		other, gave := t.receipts[r.Tx]
+		return !gave || other.Block != r.Block || other.BlockHash != r.BlockHash || r.Block > t.Number
+	})
 }
 
 // A testimony is one node's answers about some transactions.

@@ -39,6 +39,12 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
+// Resembles reports whether b is another address with the same first and last four hex
+// digits, which are all that most wallets show.
+func (a Address) Resembles(b Address) bool {
+	return a != b && [2]byte(a[:]) == [2]byte(b[:]) && [2]byte(a[18:]) == [2]byte(b[18:])
+}
+
 // String returns the address with the checksum of EIP-55: a hex letter is in
 // upper case when the same digit of keccak256(lower-case hex) is 8 or more.
 func (a Address) String() string {

@@ -242,6 +242,22 @@ func TestAddressKinds(t *testing.T) {
 	}
 }
 
+// TestResembles: all but the first and last four digits may differ, and something must.
+func TestResembles(t *testing.T) {
+	a := token.Address{0: 0xab, 1: 0xcd, 9: 1, 18: 0x12, 19: 0x34}
+	for b, want := range map[token.Address]bool{
+		a:                                      false,
+		{0: 0xab, 1: 0xcd, 18: 0x12, 19: 0x34}: true,
+		{0: 0xab, 1: 0xcd, 2: 7, 17: 7, 18: 0x12, 19: 0x34}: true,
+		{0: 0xab, 1: 0xce, 18: 0x12, 19: 0x34}:              false,
+		{0: 0xab, 1: 0xcd, 18: 0x13, 19: 0x34}:              false,
+	} {
+		if a.Resembles(b) != want || b.Resembles(a) != want {
+			t.Errorf("%s resembles %s: want %t", b, a, want)
+		}
+	}
+}
+
 // TestTokens: ParseTokens reads what Tokens writes, at any number of decimals, and
 // nothing that a person could mean otherwise.
 func TestTokens(t *testing.T) {

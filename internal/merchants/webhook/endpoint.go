@@ -13,7 +13,8 @@ const EndpointLimit = 10
 const (
 	PaymentConfirmed = "payment.confirmed"
 	PaymentFailed    = "payment.failed"
-	TestType         = "webhook.test" // sent by Tester only, to endpoints of any subscription
+	PaymentMined     = "payment.mined" // to endpoints that name it; a payment may have several
+	TestType         = "webhook.test"  // sent by Tester only, to endpoints of any subscription
 
 	RecipientCreated = "recipient.created" // an address was entered into the merchant's recipient book
 	KeyCreated       = "api_key.created"   // a key was made, or rotated
@@ -21,7 +22,7 @@ const (
 
 // EventTypes returns every type an endpoint may subscribe to.
 func EventTypes() []string {
-	return []string{PaymentConfirmed, PaymentFailed, TestType, RecipientCreated, KeyCreated}
+	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated}
 }
 
 // A Status is whether an endpoint gets events.
@@ -46,7 +47,7 @@ type Endpoint struct {
 	Owner
 	ID          string // "we_…"
 	URL         string
-	EventTypes  []string // it subscribed to; empty means all
+	EventTypes  []string // it subscribed to; empty means all but PaymentMined
 	Description string
 	Status      Status
 
@@ -76,7 +77,7 @@ type Endpoint struct {
 
 // Subscribed reports whether events of the given type are for e.
 func (e Endpoint) Subscribed(eventType string) bool {
-	return len(e.EventTypes) == 0 || slices.Contains(e.EventTypes, eventType)
+	return len(e.EventTypes) == 0 && eventType != PaymentMined || slices.Contains(e.EventTypes, eventType)
 }
 
 // Secrets returns the secrets that sign a message at now: the current secret

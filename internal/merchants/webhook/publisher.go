@@ -56,6 +56,15 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	return nil
 }
 
+// Named reports whether an endpoint of o names a type of event. It is one read.
+func (p *Publisher) Named(ctx context.Context, o Owner, kind string) (bool, error) {
+	endpoints, err := p.store.Endpoints(ctx, o)
+	if err != nil {
+		return false, fmt.Errorf("asking who wants %s of %s: %w", kind, o.Merchant, err)
+	}
+	return slices.ContainsFunc(endpoints, func(e Endpoint) bool { return slices.Contains(e.EventTypes, kind) }), nil
+}
+
 // Announce publishes an event of the given type whose data is written as JSON. Once
 // it returned nil every delivery will be attempted. After an error or a crash some
 // may be: the caller must not do what it announces, or announce that again, with

@@ -34,6 +34,25 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	}
 }
 
+// TestMinedGoesToWhoNamesIt: an endpoint for all events is not for payment.mined.
+func TestMinedGoesToWhoNamesIt(t *testing.T) {
+	w := newFixture(t)
+	w.register(mine, "https://all.example")
+	for _, want := range []bool{false, true} {
+		if named, err := webhook.NewPublisher(w.store, w).Named(t.Context(), mine, webhook.PaymentMined); err != nil || named != want {
+			t.Errorf("named: %t, %v, want %t", named, err, want)
+		}
+		w.register(mine, "https://mined.example", webhook.PaymentFailed, webhook.PaymentMined)
+	}
+	e := event
+	e.Type = webhook.PaymentMined
+	w.mustPublish(e)
+	w.drain()
+	if len(w.posts) != 2 || w.posts[0].url != "https://mined.example" || w.posts[1].url != "https://mined.example" {
+		t.Errorf("posts: %v", w.posts)
+	}
+}
+
 // TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint,
 // and a healthy endpoint's item, which would be the hottest of the
 // table, is not written.

@@ -522,7 +522,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
-			return p.Tables.Reconcile(context.Background(), p.Record(walletOf(a)), token.Units(99), token.Units(1<<60), nil)
+			return p.Tables.Reconcile(context.Background(), p.Record(walletOf(a)), token.Units(99), token.Units(1<<60), nil, nil)
 		}
 	}
 	for name, test := range map[string]struct {

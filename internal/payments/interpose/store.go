@@ -238,15 +238,16 @@ func (s *Store) Compared(ctx context.Context, chainID uint64) (store.Comparison,
 }
 
 // Claim implements store.Wallets.
-func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
 	return ask(ctx, s.Around, "Claim", short(id.Address),
-		func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until) })
+		func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until, seen) })
 }
 
 // Reconcile implements store.Wallets.
-func (s *Store) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+func (s *Store) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
+	seen *wallet.Progress) error {
 	return s.run(ctx, "Reconcile", at(w.ID, w.NextNonce), func(ctx context.Context) error {
-		return s.Store.Reconcile(ctx, w, balance, gas, perMerchant)
+		return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 	})
 }
 

@@ -202,7 +202,8 @@ func TestPublic(t *testing.T) {
 	pending := `{"tx_hash":"` + one + `","status":"pending","amount":1000000,"wallet_address":"` + to + `","to":"` + to + `",` +
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
 		`"onchain_tx_hash":null,"block_number":null,"network_fee":null,"failure":null,"payments":null,"version":1,"mode":"test",` +
-		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z"}`
+		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z","network_fee_unit":"wei",` +
+		`"progress":{"stage":"committed","block_number":null,"blocks_left":null}}`
 	got := must.Get(json.Marshal(in(t, payment.Committed).Public()))(t)
 	if diff := cmp.Diff(pending, string(got)); diff != "" {
 		t.Errorf("a committed payment (-want +got):\n%s", diff)

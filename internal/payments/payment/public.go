@@ -2,6 +2,7 @@ package payment
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -24,13 +25,16 @@ type Public struct {
 	Metadata      map[string]string `json:"metadata"`
 	OnchainTxHash *chain.Hash       `json:"onchain_tx_hash"`
 	BlockNumber   *uint64           `json:"block_number"`
-	NetworkFee    *token.Amount     `json:"network_fee"` // in wei
+	NetworkFee    *token.Amount     `json:"network_fee"` // in NetworkFeeUnit
 	Failure       *Failure          `json:"failure"`
 	Payments      []PublicEntry     `json:"payments"` // of a batch
 	Version       int64             `json:"version"`
 	Mode          string            `json:"mode"`
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
+
+	NetworkFeeUnit string    `json:"network_fee_unit"`
+	Progress       *Progress `json:"progress"` // null once final
 }
 
 // A PublicEntry is an entry of a batch as merchants see it.
@@ -42,16 +46,20 @@ type PublicEntry struct {
 }
 
 // Public returns p as merchants see it. wallet_address is the recipient's wallet, which the
-// merchant named, not the paying wallet.
+// merchant named, not the paying wallet. Of a pending payment's progress it shows what p alone
+// says; wallet.Wallet.ProgressOf knows more.
 func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
-		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
+		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), NetworkFeeUnit: p.feeUnit(),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
+	}
+	if !p.State.Final() {
+		v.Progress = &Progress{Stage: StageCommitted}
 	}
 	v.Reference = given(p.Reference)
 	if p.Entries != nil {
@@ -64,6 +72,14 @@ func (p Payment) Public() Public {
 		v.OnchainTxHash, v.BlockNumber = &p.Onchain, &p.Block
 	}
 	return v
+}
+
+// feeUnit names the unit of Fee: the token where it pays gas, in 18 decimals.
+func (p Payment) feeUnit() string {
+	if p.Tx.GasUnit > 0 {
+		return p.Token.Symbol
+	}
+	return "wei"
 }
 
 // given returns a text, nil for none.
@@ -82,18 +98,33 @@ func (t Time) MarshalText() ([]byte, error) {
 	return []byte(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z")), nil
 }
 
-// An Event is the announcement of a payment's end. Its body is serialised
+// An Event announces that a payment ended, or was mined. The body of an end is serialised
 // once, in the write that makes the payment final, and sent as it is for ever.
 type Event struct {
 	ID   string // "evt_…", the same however often it is announced
-	Type string // "payment.confirmed" or "payment.failed"
+	Type string // "payment.confirmed", "payment.failed" or "payment.mined"
 	Body []byte // JSON
 }
 
 // eventOf writes the event of a payment that has just ended.
 func eventOf(p Payment, previous Status) (Event, error) {
 	kind := "payment." + string(p.State.Status())
-	id := EventID(p.ID, kind)
+	return eventAs(EventID(p.ID, kind), kind, p.UpdatedAt, p.Public(), previous)
+}
+
+// Mined returns the event that a committed or final payment is in a block of that number and time.
+// It shows p as it was committed, and depends on nothing else: the same block makes the same event.
+// depth is the number of blocks that the confirmation rule wants behind it, nil of a tag.
+func (p Payment) Mined(block uint64, at time.Time, depth *uint64) (Event, error) {
+	const kind = "payment.mined"
+	p.State, p.Version, p.UpdatedAt = Committed, 1, p.Attempts[0].At.Truncate(time.Millisecond)
+	p.Onchain, p.Block, p.Fee, p.Failure, p.Event = chain.Hash{}, 0, nil, nil, nil
+	public := p.Public()
+	public.Progress = &Progress{Stage: StageMined, Block: &block, Left: depth}
+	return eventAs(EventID(p.ID, fmt.Sprint(kind, block, at.Unix())), kind, at, public, StatusPending)
+}
+
+func eventAs(id, kind string, at time.Time, public Public, previous Status) (Event, error) {
 	var body strings.Builder
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
@@ -102,9 +133,9 @@ func eventOf(p Payment, previous Status) (Event, error) {
 		Type      string `json:"type"`
 		Timestamp Time   `json:"timestamp"`
 		Data      any    `json:"data"`
-	}{id, kind, Time(p.UpdatedAt), struct {
+	}{id, kind, Time(at), struct {
 		Public
 		Previous Status `json:"previous_status"`
-	}{p.Public(), previous}})
+	}{public, previous}})
 	return Event{ID: id, Type: kind, Body: []byte(strings.TrimSuffix(body.String(), "\n"))}, err
 }

@@ -35,6 +35,8 @@ func TestDiagram(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", s, seen)
 	}
+	b.WriteString("\nA pending payment's [progress](payments.md#follow-a-payment) is no state: it is derived when it is read, and may go " +
+		"back.\n")
 
 	const file = "../../../docs/payment-states.md"
 	if *update {

@@ -68,6 +68,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 		switch reply.Class {
 		case chain.Funds:
 			p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", s.Address, "reply", reply.Detail)
+			p.waits(payment.WaitingForFunds)
 			if p.wallet.Paused != "" {
 				return nil
 			}
@@ -138,6 +139,13 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 		}
 		bumped, err := p.store(ctx, s, class, market)
 		switch {
+		case i > 0 || !errors.Is(err, errSame):
+		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
+			p.waits(payment.WaitingForFunds)
+		case market.Asks(s.Fees) && errors.Is(err, errDear):
+			p.waits(payment.WaitingForFees)
+		}
+		switch {
 		case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
 			continue // another run bumped or settled it, or there is nothing else to try
 		case err != nil:
@@ -171,6 +179,12 @@ func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply 
 // the same bytes, again and again.
 var errSame = errors.New("nothing better to send")
 
+// The reasons of an errSame: the stack may pay no more, or the wallet has no more.
+var (
+	errDear = fmt.Errorf("%w: the fee limit is reached", errSame)
+	errPoor = fmt.Errorf("%w: the wallet lacks gas", errSame)
+)
+
 // store signs and stores the next attempt at a pending transaction's nonce. class
 // is the nodes' best reply to the last one. The gas limit is estimated again, and a
 // limit that all nodes call too low is raised even where the fees are at theirs.
@@ -184,10 +198,14 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return wallet.PendingTx{}, errSame
 	}
 	var raised bool
+	same := errDear
 	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
 	var coins token.Amount // that the payment moves
 	raise := func(tx chain.Tx) chain.Tx {
 		limit := p.limit(s, coins, tx)
+		if p.FeeLimit.IsZero() || limit.Less(p.FeeLimit) {
+			same = errPoor
+		}
 		tx.Fees, raised = s.Fees.Bump(quote, limit)
 		if !raised && class == chain.Replacement {
 			tx.Fees, raised = s.Fees.Outbid(limit)
@@ -212,7 +230,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if s.Noop() {
 		tx := raise(noop())
 		if !better(tx) {
-			return wallet.PendingTx{}, errSame
+			return wallet.PendingTx{}, same
 		}
 		signed, err := p.sign(ctx, tx, s.Nonce)
 		if err != nil {
@@ -245,7 +263,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	}
 	tx = raise(tx)
 	if !better(tx) && (cancelled || !hopeless) {
-		return wallet.PendingTx{}, errSame
+		return wallet.PendingTx{}, same
 	}
 	signed, err := p.sign(ctx, tx, s.Nonce)
 	if err != nil {

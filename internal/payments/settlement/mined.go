@@ -16,11 +16,12 @@ import (
 type mined struct {
 	txs   []wallet.PendingTx // the lowest, of contiguous nonces
 	until time.Time          // of the claim under which they were read
+	seen  *wallet.Progress   // by the round, which the next claim stores; nil: nothing
 }
 
 // recall begins the pass with what its run remembers.
 func (p *pass) recall(m mined) {
-	p.pendingTxs, p.claimed = m.txs, m.until
+	p.pendingTxs, p.claimed, p.remembered = m.txs, m.until, m.seen
 	if n := len(m.txs); n > 0 {
 		p.below = m.txs[n-1].Nonce + 1
 	}
@@ -58,9 +59,10 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns what the next round need not read: nothing, unless all of it could be
+// remember returns what the round saw, and what the next one need not read: nothing, unless all of it could be
 // read, and the final block stands still.
-func (p *pass) remember() (m mined) {
+func (p *pass) remember() mined {
+	m := mined{seen: p.seen}
 	if !p.compared || p.report.Unreadable > 0 || p.moved() {
 		return m
 	}
@@ -68,5 +70,6 @@ func (p *pass) remember() (m mined) {
 	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
 		n++
 	}
-	return mined{txs[:n:n], p.claimed}
+	m.txs, m.until = txs[:n:n], p.claimed
+	return m
 }

@@ -32,11 +32,11 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		{"the final block had moved before", func(w *world) { w.known(chain.Block{Number: 3, Hash: chain.Hash{3}}) }, nothing,
 			[]string{"0", "0", "2", "2"}},
 		{"another run has claimed it since", nothing, func(w *world) {
-			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now())
+			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now(), nil)
 		}, []string{"0", "2", "0", "2"}},
 		{"another run claims it", nothing, func(w *world) {
 			w.Script["Claim#3"] = func(w *world) error {
-				return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(second)))
+				return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(second), nil))
 			}
 		}, []string{"0", "2", "2", "0"}},
 		{"a re-organisation", nothing, func(w *world) { w.mined = 1 }, []string{"0", "2", "2", "0", "1"}},

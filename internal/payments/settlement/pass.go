@@ -37,7 +37,9 @@ type pass struct {
 	below       uint64             // the pending transactions below it are remembered
 	claimed     time.Time          // until when the run last claimed the wallet
 	views       chain.Views
-	compared    bool // the chain is not ahead of the wallet
+	compared    bool             // the chain is not ahead of the wallet
+	remembered  *wallet.Progress // what the round before saw; nil: nothing, or it is not remembered
+	seen        *wallet.Progress // the same of this round
 
 	mu     sync.Mutex // guards report while payments settle side by side
 	report Report
@@ -67,7 +69,10 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	}
 	if busy {
 		now := p.Now()
-		held, err := p.Store.Claim(ctx, id, by, now, now.Add(claimTime))
+		if p.remembered == nil && p.wallet.Progress.Head == 0 { // hidden by an earlier version's claim, perhaps
+			p.remembered = &wallet.Progress{}
+		}
+		held, err := p.Store.Claim(ctx, id, by, now, now.Add(claimTime), p.remembered)
 		if err != nil {
 			return fmt.Errorf("claiming the wallet: %w", err)
 		}
@@ -125,7 +130,7 @@ func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reserv
 // next minute's run.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
-	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
+	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
 		return true, fmt.Errorf("ending the claim: %w", err)
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID)
@@ -146,6 +151,7 @@ func (p *pass) steps(ctx context.Context) error {
 		return errors.Join(reservationErr, err)
 	}
 	if held, err := p.rolledBack(ctx); held {
+		p.seen = &wallet.Progress{} // whatever the nodes show may be of another chain
 		return errors.Join(reservationErr, err)
 	}
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {

@@ -46,11 +46,11 @@ func (p *pass) reconcile(ctx context.Context) error {
 		if coin == p.wallet.Balance && gas == p.wallet.Gas && maps.Equal(held.perMerchant, p.wallet.PerMerchant) && p.wallet.Damaged == "" {
 			break
 		}
-		if err = p.Store.Reconcile(ctx, p.wallet, coin, gas, held.perMerchant); err == nil {
+		if err = p.Store.Reconcile(ctx, p.wallet, coin, gas, held.perMerchant, p.seen); err == nil {
 			break
 		}
 		if !errors.Is(err, store.ErrChanged) { // the counts must not keep the balances from the tables
-			return errors.Join(ceilingErr, err, p.Store.Reconcile(ctx, p.wallet, coin, gas, nil))
+			return errors.Join(ceilingErr, err, p.Store.Reconcile(ctx, p.wallet, coin, gas, nil, p.seen))
 		}
 		if _, err = p.read(ctx); err == nil {
 			held, err = p.tied(ctx, leading.Mined)

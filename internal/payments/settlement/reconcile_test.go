@@ -19,7 +19,7 @@ import (
 // in flight any more. A merchant may have 2 of 64.
 func (w *world) topUp() {
 	w.set(4)
-	w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}))
+	w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}, nil))
 }
 
 // TestReconciling: a wallet may spend its balance less what reservations and pending
@@ -64,7 +64,7 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	w.Must(w.Tables.RaiseCeiling(t.Context(), id, w.settler.Own.Window))
 	for n := range wallet.MaxInFlight + 1 {
 		if n == wallet.MaxInFlight { // a merchant more than a reservation counts
-			w.Must(w.Tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}))
+			w.Must(w.Tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}, nil))
 		}
 		p := w.prepareFor(fmt.Sprint("mer_", n), fmt.Sprint(n), 0)
 		_, err := w.Tables.Reserve(t.Context(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.Now(),

@@ -99,7 +99,7 @@ func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, walle
 		if err != nil || w.ClaimedUntil.After(now) {
 			return err
 		}
-		if held, err := s.Store.Claim(ctx, r.ID, by, now, now.Add(watchEvery)); err != nil || !held {
+		if held, err := s.Store.Claim(ctx, r.ID, by, now, now.Add(watchEvery), nil); err != nil || !held {
 			return err
 		}
 		views, err := nodes.Latest(ctx, r.Address, s.Token.Contract)

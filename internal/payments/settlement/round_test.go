@@ -183,7 +183,7 @@ func situations() []situation {
 			w.commit("a", over)
 			w.commit("b", over)
 			w.pooled, w.price = 2, 21
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil, nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
 		{"a bump that the gas of the last attempt makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", 2*over)
@@ -193,12 +193,12 @@ func situations() []situation {
 			w.Must(err)
 			w.Must(w.Tables.AddAttempt(context.Background(), p))
 			w.pooled, w.price = 1, 21
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil, nil)
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
 		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
 			w.l1 = 30_000
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
+			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil, nil)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
@@ -386,7 +386,7 @@ func TestFaults(t *testing.T) {
 	// They are counted, tried again, asked of other nodes, or answered by waiting.
 	tolerated := []string{"Rules", "Head", "BlockHashes", "Estimate", "Send", "TxAtNonce", "Transactions"}
 	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment", "Account", "Count",
-		"Receipts", "Fees", "Signer", "Sign")
+		"Receipts", "BlockTime", "Named", "Fees", "Signer", "Sign")
 	for _, test := range situations() {
 		if len(test.script) > 0 || test.err != nil {
 			continue

@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}
 	taken := func(w *world) error { // by another run, whatever claim there is
-		return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim)))
+		return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim), nil))
 	}
 	for _, test := range []struct {
 		name      string
@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.Calls)
 			}
 			if test.left > 0 && test.err == nil {
-				if held, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second)); !held || err != nil {
+				if held, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !held || err != nil {
 					t.Errorf("the wallet is not free: %v", err)
 				}
 			}

@@ -25,29 +25,37 @@ const anyway = 8
 func (p *pass) settle(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var mined []wallet.PendingTx
-	var hashes []chain.Hash
+	var hashes, shown []chain.Hash
 	for _, s := range p.pendingTxs {
 		if s.Nonce < count {
 			mined = append(mined, s)
 		}
 	}
+	before, asked := p.sighted()
 	if len(mined) > anyway {
 		final := p.views.Settled(ctx, p.wallet.Address)
+		waiting := slices.Clone(mined[anyway:])
 		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
+		for _, s := range waiting { // behind the others: they end no payment
+			if s.Nonce >= final && asked(s.Nonce) {
+				shown = append(shown, s.Hashes...)
+			}
+		}
 	}
 	for _, s := range mined {
 		hashes = append(hashes, s.Hashes...)
 	}
 	if len(mined) == 0 {
-		return nil
+		return p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
-	known, err := p.views.Receipts(ctx, hashes)
+	known, err := p.views.Receipts(ctx, append(hashes, shown...))
 	if err != nil {
 		return err
 	}
 	if len(known.Agreed) > 0 && !p.still(ctx) {
 		return nil
 	}
+	unpublished := p.see(ctx, before, known)
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {
@@ -63,7 +71,10 @@ func (p *pass) settle(ctx context.Context) error {
 		return nil
 	})
 	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return settled[s.Nonce] })
-	return err
+	if p.seen != nil {
+		p.seen.Mined = p.seen.Mined.From(p.lowest())
+	}
+	return errors.Join(err, unpublished)
 }
 
 // settlePendingTx judges one mined nonce. It reports false while the chain is not
@@ -210,6 +221,11 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	e := webhook.Event{
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
+	}
+	if !final.Onchain.IsZero() && !p.listed(s.Nonce) {
+		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Block); err != nil {
+			return done, err
+		}
 	}
 	// A payment that was found on the chain has no merchant until a request shows its key.
 	if e.Merchant != "" && e.Merchant != payment.Operator {

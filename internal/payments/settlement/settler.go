@@ -48,8 +48,11 @@ const (
 	skew = 5 * time.Second
 )
 
-// Events publishes the events of final payments to merchants' endpoints.
+// Events publishes the events of payments to merchants' endpoints.
 type Events interface {
+	// Named reports whether an endpoint of a merchant names a type of event.
+	Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
+
 	// Publish stores and queues an event's deliveries, or returns an error and
 	// will be called again with the same event.
 	Publish(ctx context.Context, e webhook.Event) error
@@ -80,6 +83,9 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[stack.Rules]
+
+	mu    sync.Mutex
+	named map[webhook.Owner]naming // who wants payment.mined
 }
 
 // New returns a settler.
@@ -89,7 +95,7 @@ func New(config stack.Config, parts Parts) *Settler {
 	if parts.Wait == nil {
 		parts.Wait = Sleep
 	}
-	return &Settler{Config: config, Parts: parts}
+	return &Settler{Config: config, Parts: parts, named: map[webhook.Owner]naming{}}
 }
 
 // rules returns the rules of the moment, less than settings.MaxAge old, or why there are
@@ -142,24 +148,29 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 			return total, nil
 		}
 		if s.short(ctx, pause) {
-			return total, errors.Join(err, s.yield(ctx, by))
+			return total, errors.Join(err, s.yield(ctx, run))
 		}
 		s.Wait(ctx, pause)
 	}
 }
 
 // yield ends the claims of a run whose time is over, so that the next one finds
-// the wallets free. A crash leaves claims that end by themselves.
-func (s *Settler) yield(ctx context.Context, by string) error {
+// the wallets free, and stores what its last round saw. A crash leaves claims that end by
+// themselves.
+func (s *Settler) yield(ctx context.Context, r *run) error {
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
 	var errs []error
 	now := s.Now()
-	for _, r := range wallets.Working(true) {
-		if _, err := s.Store.Claim(ctx, r.ID, by, now, now); err != nil {
-			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", r.Address, err))
+	for _, w := range wallets.Working(true) {
+		var seen *wallet.Progress
+		if remembered, ok := r.mined.Load(w.ID); ok {
+			seen = remembered.(mined).seen
+		}
+		if _, err := s.Store.Claim(ctx, w.ID, r.by, now, now, seen); err != nil {
+			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", w.Address, err))
 		}
 	}
 	return errors.Join(errs...)

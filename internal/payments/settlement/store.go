@@ -29,8 +29,8 @@ type Store interface {
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
 	SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error
-	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
-	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error
+	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64, seen *wallet.Progress) error
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error

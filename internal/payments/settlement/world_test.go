@@ -55,6 +55,7 @@ type world struct {
 
 	made   []payment.ID
 	events map[string]bool // published
+	named  bool            // the merchant wants payment.mined
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -191,7 +192,7 @@ func (w *world) known(b chain.Block) {
 
 // claim is another run's claim on the wallet, for so long from now.
 func (w *world) claim(by string, until time.Duration) {
-	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until))
+	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil)
 	w.Must(err)
 }
 
@@ -237,6 +238,11 @@ func (w *world) Nodes(context.Context) (chain.Nodes, error) {
 		nodes = append(nodes, interpose.Node{Node: w.peer, Around: w.around})
 	}
 	return nodes, w.Call("Nodes")
+}
+
+func (w *world) Named(context.Context, webhook.Owner, string) (named bool, err error) {
+	err = w.around(context.Background(), interpose.Call{Op: "Named"}, func(context.Context) { named = w.named })
+	return named, err
 }
 
 func (w *world) Publish(_ context.Context, e webhook.Event) error {
@@ -288,6 +294,8 @@ func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receip
 	}
 	return found, nil
 }
+
+func (w *world) BlockTime(context.Context, uint64) (time.Time, error) { return time.Unix(1e9, 0), nil }
 
 func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
 	hashes := make([]chain.Hash, len(numbers))

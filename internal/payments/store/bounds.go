@@ -68,6 +68,14 @@ func FitsDenials(d Denial, others int) error {
 	return cmp.Or(Within("denials", others+1, MaxDenied), Within("bytes of a reason", len(d.Reason), MaxReason))
 }
 
+// FitsProgress returns ErrTooLarge if p, which may be nil, is beyond a bound.
+func FitsProgress(p *wallet.Progress) error {
+	if p == nil {
+		return nil
+	}
+	return Within("blocks", len(p.Mined.Runs), wallet.MaxBlocks)
+}
+
 // Within returns ErrTooLarge if n things are more than most, else nil.
 func Within(things string, n, most int) error {
 	if n > most {

@@ -208,13 +208,14 @@ type Wallets interface {
 
 	// Claim claims the wallet until a time for the run named by, if no other
 	// run's claim lasts beyond now. It reports whether the run holds the claim.
-	// Claims save work; no promise relies on them.
-	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
+	// Claims save work; no promise relies on them. A claim that is held stores what the run's
+	// last round saw, unless that is nil; it takes wallet.MaxBlocks in seen.Mined.Runs.
+	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit
-	// and in wei, and PerMerchant unless it is nil, if no nonce was reserved or
-	// returned since w was read, else ErrChanged.
-	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error
+	// and in wei, PerMerchant and what the round saw, each unless it is nil, if no nonce was
+	// reserved or returned since w was read, else ErrChanged. It takes as much of seen as Claim.
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64, seen *wallet.Progress) error
 
 	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
 	// next_nonce is above next, it changes nothing.

@@ -93,7 +93,7 @@ type Cluster struct {
 	oracle    *oracle.Oracle
 	scheduler *scheduler.Scheduler
 	start     time.Time
-	store     *interpose.Store
+	store     watchedStore
 	nodes     chain.Nodes
 	instances []instance
 	started   int  // runs
@@ -139,7 +139,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
-	c.store = &interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call,
+		apply func(context.Context)) error {
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
 			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")
@@ -149,7 +150,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			}
 			c.oracle.Stored(call.Op)
 		})
-	}}
+	}}, c.oracle}
 	c.Set(token.Amount{})
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
@@ -313,6 +314,11 @@ func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ t
 	return *active, nil
 }
 
+// Named implements settlement.Events: every second merchant wants to know what is mined.
+func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, error) {
+	return oracle.WantsMined(o.Merchant), c.scheduler.Around(ctx, interpose.Call{Op: "Named", Args: o.Merchant}, func(context.Context) {})
+}
+
 // Publish implements settlement.Events.
 func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
 	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })
@@ -322,6 +328,44 @@ func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
 type node struct {
 	interpose.Node
 	oracle *oracle.Oracle
+}
+
+// Receipts implements chain.Node.
+func (n node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	run := scheduler.ActorOf(ctx)
+	n.oracle.Asking(run, n.String(), hashes)
+	around := n.Node
+	around.Around = func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		var from *fakechain.Snapshot
+		err := n.Around(ctx, call, func(ctx context.Context) {
+			from = n.Node.Node.(*fakechain.Node).Snapshot()
+			apply(ctx)
+		})
+		if err == nil {
+			n.oracle.Answers(run, n.String(), hashes, from)
+		}
+		return err
+	}
+	return around.Receipts(ctx, hashes)
+}
+
+// A watchedStore shows the oracle what a run has seen of a wallet before it stores that.
+type watchedStore struct {
+	*interpose.Store
+	oracle *oracle.Oracle
+}
+
+// Claim implements store.Wallets.
+func (s watchedStore) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
+	s.oracle.Sees(scheduler.ActorOf(ctx), id, seen)
+	return s.Store.Claim(ctx, id, by, now, until, seen)
+}
+
+// Reconcile implements store.Wallets.
+func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
+	seen *wallet.Progress) error {
+	s.oracle.Sees(scheduler.ActorOf(ctx), w.ID, seen)
+	return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 }
 
 // Send implements chain.Node. Its trace names the nonce and the fee cap.

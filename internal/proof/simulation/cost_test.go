@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
@@ -75,14 +76,15 @@ func (untelling) Count(context.Context, token.Address, uint64) (uint64, error) {
 }
 
 // TestCostOfWaitingForFinality: a payment that is mined and not final costs no receipt in
-// each round, but for the first few of a wallet. Where a node does not tell how many are
-// final every receipt is asked for, and the payments end alike.
+// each round, but for the first few of a wallet and the last. Where a node does not tell how many are
+// final every receipt is asked for, and the payments end alike. What the rounds see of the payments,
+// for answers, costs no write: a round that finds nothing new claims each wallet, as ever.
 func TestCostOfWaitingForFinality(t *testing.T) {
 	const wallets, mined, depth = 2, 40, 50
 	for _, row := range []struct {
 		telling bool
 		asked   int
-	}{{true, 8 * wallets}, {false, mined * wallets}} {
+	}{{true, 9 * wallets}, {false, mined * wallets}} {
 		on, fake := fakeChain(depth, wallets)
 		if !row.telling {
 			on.node = untelling{on.node}
@@ -91,14 +93,26 @@ func TestCostOfWaitingForFinality(t *testing.T) {
 		for n := range mined * wallets {
 			d.send(order(n))
 		}
+		d.round() // stores the spendable balances
 		fake.PerSender = mined / 2
 		fake.Mine(fake.Nodes[0])
 		fake.PerSender = 0
 		fake.Mine(fake.Nodes[0])
+		d.calls.take()
 		d.round()
+		all, reads := counted(d.calls.take())
+		is(t, "writes of the round that sees them mined", all-reads, 3*wallets) // claim, ceiling and balances
+		for n := range uint64(wallets) {
+			w, err := d.store.Wallet(t.Context(), wallet.ID{ChainID: on.id, Address: fakechain.Wallet(int(n))})
+			if block, is := w.Progress.Mined.Of(mined - 1); err != nil || !is || block == 0 {
+				t.Errorf("%+v, %v", w.Progress, err)
+			}
+		}
 		d.rpc.take()
 		is(t, "confirmed before they are final", d.round().Confirmed, 0)
 		is(t, "receipts asked for", d.receipts(), row.asked)
+		all, reads = counted(d.calls.take())
+		is(t, "writes of a round that sees nothing new", all-reads, wallets)
 		for range depth {
 			fake.Mine(fake.Nodes[0])
 		}

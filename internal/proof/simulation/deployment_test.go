@@ -119,6 +119,9 @@ type silent struct{}
 // Hint implements dispatch.Hinter.
 func (silent) Hint(context.Context) error { return nil }
 
+// Named implements settlement.Events.
+func (silent) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+
 // Publish implements settlement.Events.
 func (silent) Publish(context.Context, webhook.Event) error { return nil }
 

@@ -96,12 +96,12 @@ var noncePromises = []promise[*check]{
 		c.reserved(w, "pay_e") // without a cap
 		counted(map[string]uint64{"mer_a": 2, "mer_b": 1})
 		read := c.wallet(w.ID)
-		c.ok("reconciling without counts", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil))
+		c.ok("reconciling without counts", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil, nil))
 		counted(read.PerMerchant)
-		c.ok("reconciling", c.Reconcile(c.Context(), read, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}))
+		c.ok("reconciling", c.Reconcile(c.Context(), read, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}, nil))
 		counted(map[string]uint64{"mer_a": 1})
 		c.ok("the third, later", reserve("pay_c", "mer_a"))
-		c.refused("reconciling from an old reading", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil), store.ErrChanged)
+		c.refused("reconciling from an old reading", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil, nil), store.ErrChanged)
 		c.ok("returning the third", c.Return(c.Context(), capped("pay_c", "mer_a"), 9))
 		counted(map[string]uint64{"mer_a": 1})
 		c.ok("the third once more", reserve("pay_c", "mer_a"))
@@ -113,7 +113,7 @@ var noncePromises = []promise[*check]{
 			func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
 			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, 0) },
 			func(w wallet.Wallet) error {
-				return c.Reconcile(c.Context(), w, token.Amount{}, token.Amount{}, nil)
+				return c.Reconcile(c.Context(), w, token.Amount{}, token.Amount{}, nil, nil)
 			},
 		} {
 			w := c.reserved(c.opened(), "pay_a")

@@ -49,7 +49,7 @@ var walletPromises = []promise[*check]{
 		if _, err := c.Reserve(c.Context(), need); !errors.Is(err, wallet.ErrPaused) {
 			c.Errorf("reserving: %v", err)
 		}
-		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(7), token.Units(8), nil))
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(7), token.Units(8), nil, nil))
 		w.Balance, w.Gas = token.Units(7), token.Units(8)
 		c.holdsWallet(w)
 	}},
@@ -80,10 +80,42 @@ var walletPromises = []promise[*check]{
 		w.Balance, w.Gas = most, most
 		c.holdsWallet(w)
 		c.reserved(w, "pay_a")
-		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount(), nil))
+		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount(), nil, nil))
 		if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
 			c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
 		}
+	}},
+	{"what a round saw of a wallet comes with its claim or its balances, and stays until a round has seen more", func(c *check) {
+		w := c.opened()
+		claim := func(by string, after time.Duration, held bool, seen *wallet.Progress) {
+			c.Helper()
+			got, err := c.Claim(c.Context(), w.ID, by, noon.Add(after), noon.Add(after+time.Second), seen)
+			if c.ok("claiming", err); got != held {
+				c.Errorf("%s holds the claim: %t", by, got)
+			}
+			if held {
+				w.ClaimedUntil = noon.Add(after + time.Second)
+			}
+			c.holdsWallet(w)
+		}
+		mined := wallet.Mined{First: 4, Runs: []wallet.Run{{Block: 7, Count: 2}, {Block: 9, Count: 1}}, Hash: [8]byte{7: 3}}
+		first := wallet.Progress{Mined: mined, Sent: 8, Head: 10, Depth: new(uint64(0)), Waits: payment.WaitingForFees}
+		claim("a", 0, true, nil)
+		w.Progress = first
+		claim("a", 0, true, &first)
+		claim("b", 0, false, &wallet.Progress{Sent: 99})
+		claim("b", time.Minute, true, nil)
+		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, nil))
+		c.holdsWallet(w)
+		w.Progress = wallet.Progress{Head: 11}
+		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}, &w.Progress))
+		w.PerMerchant = map[string]uint64{"mer_a": 1}
+		c.holdsWallet(w)
+		c.refused("reconciling too late", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID}, w.Balance, w.Gas, nil, &first), store.ErrChanged)
+		w = c.reserved(w, "pay_a")
+		c.holdsWallet(w)
+		w.Progress = wallet.Progress{}
+		claim("b", time.Minute, true, &wallet.Progress{})
 	}},
 	{"an unknown wallet is not found, changed or made", func(c *check) {
 		id := c.walletID()
@@ -92,14 +124,14 @@ var walletPromises = []promise[*check]{
 			"LowerCeiling": c.LowerCeiling(c.Context(), id, 5),
 			"Return":       c.Return(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a"}, 0),
 			"Orphan":       c.Orphan(c.Context(), id, "pay_a", 0),
-			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1), nil),
+			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1), nil, nil),
 			"Advance":      c.Advance(c.Context(), id, 5, 6),
 			"Pause":        c.Pause(c.Context(), id, "because"),
 			"Repause":      c.Repause(c.Context(), id, "", "because"),
 		} {
 			c.refused(name, err, wallet.ErrUnknown)
 		}
-		held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second))
+		held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second), nil)
 		c.refused("Claim", err, wallet.ErrUnknown)
 		if held {
 			c.Error("an unknown wallet is claimed")
@@ -226,7 +258,7 @@ var walletPromises = []promise[*check]{
 			{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
 			{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
 		} {
-			held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until))
+			held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until), nil)
 			c.ok(row.what, err)
 			if held != row.held {
 				c.Errorf("%s: held = %v", row.what, held)
@@ -238,30 +270,30 @@ var walletPromises = []promise[*check]{
 	{"racing claims are held by one run", func(c *check) {
 		w := c.opened()
 		c.winner(8, errOthers, func(ctx context.Context, i int) error {
-			return othersUnless(c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second)))
+			return othersUnless(c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), nil))
 		})
 	}},
 	{"spendable amounts are stored unless a reservation was taken meanwhile", func(c *check) {
 		w := c.opened()
-		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}, nil))
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}, nil, nil))
 		w.Balance, w.Gas = token.Units(70), token.Amount{}
 		c.holdsWallet(w)
-		c.ok("reconciling again", c.Reconcile(c.Context(), w, token.Units(80), token.Units(90), nil))
+		c.ok("reconciling again", c.Reconcile(c.Context(), w, token.Units(80), token.Units(90), nil, nil))
 		before := w
 		w = c.reserved(w, "pay_a")
 		later := w
 		later.NextNonce++
-		c.refused("reconciling too late", c.Reconcile(c.Context(), before, token.Units(1), token.Units(1), nil), store.ErrChanged)
-		c.refused("reconciling too early", c.Reconcile(c.Context(), later, token.Units(1), token.Units(1), nil), store.ErrChanged)
+		c.refused("reconciling too late", c.Reconcile(c.Context(), before, token.Units(1), token.Units(1), nil, nil), store.ErrChanged)
+		c.refused("reconciling too early", c.Reconcile(c.Context(), later, token.Units(1), token.Units(1), nil, nil), store.ErrChanged)
 		c.holdsWallet(w)
 		for range 2 {
 			c.ok("returning", c.Return(c.Context(), need(w, "pay_a"), 5))
 			again := c.reserved(w, "pay_a")
-			c.refused("reconciling after a return", c.Reconcile(c.Context(), w, token.Units(1), token.Units(1), nil), store.ErrChanged)
+			c.refused("reconciling after a return", c.Reconcile(c.Context(), w, token.Units(1), token.Units(1), nil, nil), store.ErrChanged)
 			w = again
 		}
 		w.Balance, w.Gas = token.Units(1), token.Units(2)
-		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil))
+		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, nil))
 		c.holdsWallet(w)
 	}},
 	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {

@@ -24,7 +24,16 @@ type purse struct {
 func (p *purse) read() wallet.Wallet {
 	w := p.w
 	w.Reservations, w.PerMerchant = maps.Clone(w.Reservations), maps.Clone(w.PerMerchant)
+	w.Progress.Mined.Runs = slices.Clone(w.Progress.Mined.Runs)
 	return w
+}
+
+// saw keeps what a round has seen, unless that is nil.
+func (p *purse) saw(seen *wallet.Progress) {
+	if seen != nil {
+		p.w.Progress = *seen
+		p.w.Progress.Mined.Runs = slices.Clone(seen.Mined.Runs)
+	}
 }
 
 // Register implements store.Wallets.
@@ -137,10 +146,14 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 }
 
 // Claim implements store.Wallets.
-func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error) {
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error) {
+	if err := store.FitsProgress(seen); err != nil {
+		return false, err
+	}
 	err = s.change(ctx, id, func(p *purse) error {
 		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
 			p.by, p.w.ClaimedUntil = by, until.UTC()
+			p.saw(seen)
 		}
 		return nil
 	})
@@ -148,8 +161,9 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
-	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
+	seen *wallet.Progress) error {
+	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
 		return err
 	}
 	return s.change(ctx, w.ID, func(p *purse) error {
@@ -160,6 +174,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 		if perMerchant != nil {
 			p.w.PerMerchant = maps.Clone(perMerchant)
 		}
+		p.saw(seen)
 		return nil
 	})
 }

@@ -49,7 +49,7 @@ class Endpoints:
         """End the life of an API key."""
         return self._request("POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
-    def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.Recipient:
+    def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
         """Enter an address into the recipient book."""
         return self._request("POST", "/recipients", body)
 
@@ -135,7 +135,7 @@ class AsyncEndpoints:
         """End the life of an API key."""
         return await self._request("POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
-    async def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.Recipient:
+    async def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
         """Enter an address into the recipient book."""
         return await self._request("POST", "/recipients", body)
 

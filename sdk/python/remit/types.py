@@ -30,6 +30,12 @@ Mode: TypeAlias = Literal['test', 'live']
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 
+class Progress(TypedDict):
+    stage: Literal['committed', 'sent', 'mined', 'waiting_for_fees', 'waiting_for_funds']
+    block_number: int | None
+    blocks_left: int | None
+
+
 class BatchEntry(TypedDict):
     wallet_address: Address
     to: Address
@@ -130,6 +136,15 @@ class Recipient(TypedDict):
     created_at: Timestamp
 
 
+class EnteredRecipient(TypedDict):
+    address: Address
+    label: str | None
+    status: Literal['pending', 'active']
+    active_at: Timestamp
+    created_at: Timestamp
+    warnings: list[str]
+
+
 class RecipientList(TypedDict):
     data: list[Recipient]
     has_more: bool
@@ -166,7 +181,7 @@ class Empty(TypedDict):
     pass
 
 
-EventType: TypeAlias = Literal['payment.confirmed', 'payment.failed', 'webhook.test', 'recipient.created', 'api_key.created']
+EventType: TypeAlias = Literal['payment.confirmed', 'payment.failed', 'payment.mined', 'webhook.test', 'recipient.created', 'api_key.created']
 
 
 WebhookStatus: TypeAlias = Literal['enabled', 'disabled']
@@ -255,6 +270,8 @@ class EventPayment(TypedDict):
     mode: Mode
     created_at: Timestamp
     updated_at: Timestamp
+    network_fee_unit: str
+    progress: Progress | None
     previous_status: PaymentStatus
 
 
@@ -365,6 +382,8 @@ class Payment(TypedDict):
     mode: Mode
     created_at: Timestamp
     updated_at: Timestamp
+    network_fee_unit: str
+    progress: Progress | None
 
 
 class TransactionList(TypedDict):
@@ -395,7 +414,7 @@ class APIKeyList(TypedDict):
 
 class PaymentEvent(TypedDict):
     id: str
-    type: Literal['payment.confirmed', 'payment.failed']
+    type: Literal['payment.confirmed', 'payment.failed', 'payment.mined']
     timestamp: Timestamp
     data: EventPayment
 

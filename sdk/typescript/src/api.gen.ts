@@ -50,7 +50,7 @@ export abstract class Endpoints {
   }
 
   /** Enter an address into the recipient book. */
-  async addRecipient(body: S["CreateRecipientRequest"]): Promise<S["Recipient"]> {
+  async addRecipient(body: S["CreateRecipientRequest"]): Promise<S["EnteredRecipient"]> {
     return this.request("POST", `/recipients`, body);
   }
 

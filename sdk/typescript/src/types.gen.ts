@@ -54,7 +54,7 @@ export type components = {
             onchain_tx_hash: components["schemas"]["Hash"] | null;
             block_number: number | null;
             /**
-             * @description What the mined transaction cost the service, in wei: gas used times its effective price, and the fee for layer 1 where the chain
+             * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
              *     takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
              */
             network_fee: bigint | null;
@@ -66,6 +66,22 @@ export type components = {
             mode: components["schemas"]["Mode"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
+            /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
+            network_fee_unit: string;
+            progress: components["schemas"]["Progress"] | null;
+        };
+        /**
+         * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
+         *     `mined`: every node that answered has it in a block; a re-organisation may take that back, and only `status` is final.
+         *     `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
+         */
+        Progress: {
+            /** @enum {string} */
+            stage: "committed" | "sent" | "mined" | "waiting_for_fees" | "waiting_for_funds";
+            /** @description The block it is in; null unless mined. */
+            block_number: number | null;
+            /** @description How many more blocks the confirmation rule wants; null unless mined, and where the rule is `safe` or `finalized`. */
+            blocks_left: number | null;
         };
         /** @description One payment of a batch. */
         BatchEntry: {
@@ -220,6 +236,23 @@ export type components = {
             active_at: components["schemas"]["Timestamp"];
             created_at: components["schemas"]["Timestamp"];
         };
+        /** @description An entry of the recipient book, and what to look at before you pay it. */
+        EnteredRecipient: {
+            address: components["schemas"]["Address"];
+            label: string | null;
+            /**
+             * @description `active` from `active_at` on.
+             * @enum {string}
+             */
+            status: "pending" | "active";
+            active_at: components["schemas"]["Timestamp"];
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * @description One for each of your newest 1,000 entries, and each recipient of your newest 100 payments, with the same first and last
+             *     four digits: attackers make such addresses. Nothing is refused.
+             */
+            warnings: string[];
+        };
         RecipientList: {
             data: components["schemas"]["Recipient"][];
             has_more: boolean;
@@ -262,7 +295,7 @@ export type components = {
         };
         Empty: Record<string, never>;
         /** @enum {string} */
-        EventType: "payment.confirmed" | "payment.failed" | "webhook.test" | "recipient.created" | "api_key.created";
+        EventType: "payment.confirmed" | "payment.failed" | "payment.mined" | "webhook.test" | "recipient.created" | "api_key.created";
         /**
          * @description A disabled webhook is sent nothing.
          * @enum {string}
@@ -341,7 +374,7 @@ export type components = {
             /** @description The same as the webhook-id header. */
             id: string;
             /** @enum {string} */
-            type: "payment.confirmed" | "payment.failed";
+            type: "payment.confirmed" | "payment.failed" | "payment.mined";
             timestamp: components["schemas"]["Timestamp"];
             data: components["schemas"]["EventPayment"];
         };
@@ -366,7 +399,7 @@ export type components = {
             onchain_tx_hash: components["schemas"]["Hash"] | null;
             block_number: number | null;
             /**
-             * @description What the mined transaction cost the service, in wei: gas used times its effective price, and the fee for layer 1 where the chain
+             * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
              *     takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
              */
             network_fee: bigint | null;
@@ -378,6 +411,9 @@ export type components = {
             mode: components["schemas"]["Mode"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
+            /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
+            network_fee_unit: string;
+            progress: components["schemas"]["Progress"] | null;
             previous_status: components["schemas"]["PaymentStatus"];
         };
         RecipientEvent: {
@@ -510,6 +546,7 @@ export type Timestamp = components['schemas']['Timestamp'];
 export type Mode = components['schemas']['Mode'];
 export type PaymentStatus = components['schemas']['PaymentStatus'];
 export type Payment = components['schemas']['Payment'];
+export type Progress = components['schemas']['Progress'];
 export type BatchEntry = components['schemas']['BatchEntry'];
 export type Failure = components['schemas']['Failure'];
 export type SendPaymentRequest = components['schemas']['SendPaymentRequest'];
@@ -525,6 +562,7 @@ export type IssueApiKeyRequest = components['schemas']['IssueAPIKeyRequest'];
 export type IssuedApiKey = components['schemas']['IssuedAPIKey'];
 export type CreateRecipientRequest = components['schemas']['CreateRecipientRequest'];
 export type Recipient = components['schemas']['Recipient'];
+export type EnteredRecipient = components['schemas']['EnteredRecipient'];
 export type RecipientList = components['schemas']['RecipientList'];
 export type DeletedRecipient = components['schemas']['DeletedRecipient'];
 export type ApiKeyList = components['schemas']['APIKeyList'];

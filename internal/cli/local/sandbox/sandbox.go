@@ -225,9 +225,15 @@ type Hints func(context.Context) error
 // Events are what settlement publishes by, and the page notes.
 type Events struct {
 	To interface {
+		Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
 		Publish(ctx context.Context, e webhook.Event) error
 	}
 	Page *Sandbox
+}
+
+// Named implements settlement.Events.
+func (e Events) Named(ctx context.Context, o webhook.Owner, kind string) (bool, error) {
+	return e.To.Named(ctx, o, kind)
 }
 
 // Publish implements settlement.Events.

@@ -83,6 +83,7 @@ func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 	if err != nil {
 		return err
 	}
+	dos.Payment.Progress = w.ProgressOf(p)
 	if held, ok := w.Reservations[p.ID]; ok {
 		dos.Reserve = &reservation{held.Nonce, deployed.Stamp(held.At)}
 	}
@@ -162,6 +163,9 @@ func (dos Dossier) Text(p payment.Payment) string {
 	}
 	if dos.Reserve != nil {
 		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, dos.Reserve.At))
+	}
+	if is := dos.Payment.Progress; is != nil {
+		row("progress", is)
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)

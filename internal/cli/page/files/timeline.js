@@ -24,6 +24,7 @@ export async function show(find, merchant, facts, refuse) {
       const crashes = facts.crashes?.[i].length ? facts.crashes[i] : [{ when: "leaves nothing new", finished: "the next run of check-receipts" }];
       return crashes.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
     }))),
+    ...(t.progress ? [make("p", "", `Answers show it as ${t.progress}.`)] : []),
     ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
     ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")) : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length

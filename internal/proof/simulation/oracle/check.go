@@ -338,8 +338,15 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 		if len(events) > 0 && !reflect.DeepEqual(events[0], want) {
 			o.Violate(Announced, "%s was announced otherwise than it is stored", r.Key)
 		}
+		w, _ := o.Store.Wallet(context.Background(), wallet.ID{ChainID: o.Chain.ID, Address: p.Wallet})
+		if w.ProgressOf(p) != nil || !strings.Contains(string(p.Event.Body), `"progress":null`) {
+			o.Violate(ProgressHolds, "%s is %s and has progress", r.Key, p.State)
+		}
 		if settled && len(events) == 0 && len(o.past) == 0 && !r.operators() {
 			o.Violate(Announced, "the end of %s was never announced", r.Key)
+		}
+		if settled && !p.Onchain.IsZero() && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.TxHash, 0) {
+			o.Violate(Announced, "that %s is mined was never announced", r.Key)
 		}
 	}
 	for _, kind := range []string{"payment.confirmed", "payment.failed"} {

@@ -41,6 +41,7 @@ const (
 	Announced        Invariant = "I7 announced"
 	AnswersHold      Invariant = "I8 answers hold"
 	WithinBounds     Invariant = "I9 within bounds"
+	ProgressHolds    Invariant = "I10 progress holds"
 )
 
 // A Config names the things that an Oracle looks at.
@@ -75,6 +76,7 @@ type Oracle struct {
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
+	questions  map[string][]*question           // of each run, the newest last
 	base       uint64                           // the last block that was not rolled back
 	rolled     time.Time                        // when an operator accepted that; zero: never
 }
@@ -123,6 +125,7 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
+		questions: map[string][]*question{},
 	}
 	c.Chain.Mined = o.mined
 	return o

@@ -43,6 +43,9 @@ func (a *Actor) Dead() bool { return a.dead.Load() }
 
 type actorKey struct{}
 
+// ActorOf returns the name of the actor that ctx belongs to.
+func ActorOf(ctx context.Context) string { return ctx.Value(actorKey{}).(*Actor).Name }
+
 // An Effect waits for its outcome.
 type Effect struct {
 	Actor   *Actor

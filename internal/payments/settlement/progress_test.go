@@ -1,0 +1,163 @@
+package settlement_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
+)
+
+// one makes a run of one round, and writes the stage of a payment after it.
+func (w *world) one(p payment.Payment) string {
+	ctx, cancel := context.WithDeadline(w.T.Context(), w.Now().Add(10*second))
+	defer cancel()
+	_, err := w.settler.Run(ctx, fmt.Sprint("run", w.Times["Claim"]))
+	w.Must(err)
+	is := w.record().ProgressOf(w.stored(p))
+	switch {
+	case is == nil:
+		return "none"
+	case is.Block == nil:
+		return string(is.Stage)
+	case is.Left == nil:
+		return fmt.Sprint(is.Stage, " ", *is.Block)
+	}
+	return fmt.Sprint(is.Stage, " ", *is.Block, ", left ", *is.Left)
+}
+
+// paying commits a payment and has it mined in block 5.
+func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
+
+// first returns the payment of a world as it is stored.
+func first(w *world) payment.Payment {
+	return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+}
+
+// TestProgress: what answers show of a payment after a round, and after another one, before which
+// something happens.
+func TestProgress(t *testing.T) {
+	nothing := func(*world) {}
+	mined := func(w *world) { paying(w); w.final = 4 }
+	stuck := func(w *world) { w.commit("a", 4*minute); w.pooled, w.price = 1, 21 }
+	for _, test := range []struct {
+		name            string
+		before, happens func(*world)
+		want            [2]string
+	}{
+		{"no node has it, and then one has", func(w *world) { w.commit("a", 0) }, func(w *world) { w.pooled = 1 },
+			[2]string{"committed", "sent"}},
+		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, nothing, [2]string{"sent", "sent"}},
+		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]string{"mined 5, left 0", "none"}},
+		{"the rule wants more", func(w *world) { mined(w); w.settler.ConfirmationRule.Depth = 12 }, nothing,
+			[2]string{"mined 5, left 8", "mined 5, left 8"}},
+		{"the rule is a tag", func(w *world) { mined(w); w.settler.ConfirmationRule.Tag = "finalized" }, nothing,
+			[2]string{"mined 5", "mined 5"}},
+		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 }, func(w *world) { w.peer.mined = 1 },
+			[2]string{"sent", "mined 5, left 0"}},
+		{"one of two nodes has no receipt", func(w *world) { mined(w); clear(w.second().receipts) }, nothing, [2]string{"sent", "sent"}},
+		{"its block is above a node's head", func(w *world) {
+			mined(w)
+			r := w.receipts[first(w).TxHash]
+			r.Block = 10
+			w.receipts[r.Tx] = r
+		}, nothing, [2]string{"sent", "sent"}},
+		{"it is mined on a branch of its own", func(w *world) {
+			mined(w)
+			r := w.receipts[first(w).TxHash]
+			r.BlockHash[3]++
+			w.second().receipts[r.Tx] = r
+		}, nothing, [2]string{"sent", "sent"}},
+		{"it is taken back", mined, func(w *world) { w.mined, w.pooled = 0, 1 }, [2]string{"mined 5, left 0", "sent"}},
+		{"its nonce is used by another", mined, func(w *world) { clear(w.receipts) }, [2]string{"mined 5, left 0", "sent"}},
+		{"it is mined in another block", mined, func(w *world) {
+			r := w.receipts[first(w).TxHash]
+			r.Block, r.BlockHash = 6, chain.Hash{6}
+			w.receipts[r.Tx] = r
+		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"a node gives no receipts any more", func(w *world) { mined(w); w.second() },
+			func(w *world) { w.Script["Receipts#4"] = func(*world) error { return porttest.ErrBroken } },
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
+		{"the chain is behind the tables", mined, func(w *world) {
+			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
+			w.fork = 4
+		}, [2]string{"mined 5, left 0", "committed"}},
+		{"the market asks too much", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, func(w *world) { w.price = 20 },
+			[2]string{"waiting_for_fees", "sent"}},
+		{"the wallet lacks gas for the market", func(w *world) {
+			stuck(w)
+			w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), funds.Balance, token.Units(1), nil, nil))
+		}, nothing, [2]string{"waiting_for_funds", "sent"}}, // the first round sees a top-up
+		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
+			[2]string{"waiting_for_funds", "committed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, script{})
+			test.before(w)
+			p := first(w)
+			var got [2]string
+			got[0] = w.one(p)
+			test.happens(w)
+			got[1] = w.one(p)
+			if got != test.want {
+				t.Errorf("%q, want %q, after %v", got, test.want, w.Calls)
+			}
+		})
+	}
+}
+
+// TestMinedIsPublished: once, however many rounds see it, if the merchant wants it, of which a run
+// asks once; and again where it is not known to have been published.
+func TestMinedIsPublished(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		named       bool
+		script      script
+		asked, sent int // reads of what the merchant wants, and events
+	}{
+		{"nobody wants it", false, script{}, 1, 0},
+		{"it is wanted", true, script{}, 1, 2},
+		{"it cannot be published at first", true, breaks("Publish#1"), 1, 3},
+		{"what the merchant wants is not known at first", true, breaks("Named#1"), 2, 2},
+		{"a node does not give the block's time at first", true, breaks("BlockTime#1"), 1, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.script)
+			w.named, w.final = test.named, 4
+			for n, key := range []string{"a", "b"} {
+				p := w.commit(key, minute)
+				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
+				w.mined = uint64(n + 1)
+			}
+			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(40*second))
+			defer cancel()
+			_, err := w.settler.Run(ctx, "run")
+			if err != nil || w.Times["Named"] != test.asked || w.Times["Publish"] != test.sent || w.Times["Claim"] < 3 {
+				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)
+			}
+			listed, _ := w.record().Progress.Mined.Of(1)
+			if events := len(w.events); listed != 5 || test.named != (events == 2) {
+				t.Errorf("in block %d, events %v", listed, w.events)
+			}
+		})
+	}
+}
+
+// TestMinedBeforeItEnds: of a payment that is final when a round first sees it, both events are
+// published; and again, alike, by a run that follows a crash.
+func TestMinedBeforeItEnds(t *testing.T) {
+	w := newWorld(t, breaks("DeletePendingTx#1"))
+	w.named = true
+	paying(w)
+	_, err := w.round()
+	if err == nil || len(w.events) != 2 {
+		t.Errorf("%v, events %v", err, w.events)
+	}
+	_, err = w.round()
+	if w.Must(err); len(w.events) != 2 || w.record().Progress.Mined.Runs != nil {
+		t.Errorf("events %v, %+v", w.events, w.record().Progress)
+	}
+}
