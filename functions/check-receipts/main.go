@@ -28,7 +28,7 @@ func wire(env *boot.Env) boot.Run {
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	nodes := chainenv.Nodes(env, time.Now)
 	config.SilentAfter = chainenv.SilentAfter(env)
-	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	r := runner{of: measure(env, config), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env, time.Now), Nodes: nodes,
 		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,

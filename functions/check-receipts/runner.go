@@ -12,7 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
@@ -29,9 +29,9 @@ type runner struct {
 }
 
 // measure returns what balances of the token are measured by.
-func measure(env *boot.Env, t token.Token) runreport.Of {
+func measure(env *boot.Env, c stack.Config) runreport.Of {
 	number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
-	return runreport.Of{Decimals: t.Decimals, TokenLow: boot.Parse(env, "TOKEN_LOW", number),
+	return runreport.Of{Decimals: c.Token.Decimals, TokenGas: c.GasUnit > 0, TokenLow: boot.Parse(env, "TOKEN_LOW", number),
 		GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
 }
 

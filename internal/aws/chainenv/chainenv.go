@@ -87,7 +87,7 @@ func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
 	for i, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Transport: transport})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Gas: own.Gas, Transport: transport})
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
 		}

@@ -42,7 +42,8 @@ type paymentItem struct {
 	TxGas    uint64 `dynamodbav:"tx_gas"`
 	TxTip    string `dynamodbav:"tx_tip"`
 	TxCap    string `dynamodbav:"tx_cap"`
-	TxL1Fee  string `dynamodbav:"tx_l1_fee,omitempty"` // absent: 0
+	TxL1Fee  string `dynamodbav:"tx_l1_fee,omitempty"`   // absent: 0
+	GasUnit  uint64 `dynamodbav:"tx_gas_unit,omitempty"` // absent: 0
 	Revision string `dynamodbav:"revision"`
 
 	State    string        `dynamodbav:"state"`
@@ -86,7 +87,8 @@ func encodePayment(p payment.Payment) attributes {
 		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
 		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(),
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		State: string(p.State), Version: p.Version,
+		GasUnit: uint64(p.Tx.GasUnit),
+		State:   string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Source.IsZero() {
@@ -156,7 +158,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Tx: chain.Tx{
 			ChainID: it.ChainID, Gas: it.TxGas,
 			Fees:  chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
-			L1Fee: r.amount("tx_l1_fee", cmp.Or(it.TxL1Fee, "0")),
+			L1Fee: r.amount("tx_l1_fee", cmp.Or(it.TxL1Fee, "0")), GasUnit: chain.GasUnit(it.GasUnit),
 		},
 		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),

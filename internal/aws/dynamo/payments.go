@@ -91,12 +91,13 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	return s.make(ctx, change{
 		key: paymentKey(p.ID),
 		do: "SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
-			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision",
+			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, tx_gas_unit = :unit, revision = :revision",
 		when: "#state = :prepared AND (revision = :old OR revision = :revision)",
 		values: attributes{
 			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": &types.AttributeValueMemberBOOL{Value: p.Memo()},
 			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
 			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
+			":unit":     number(uint64(p.Tx.GasUnit)),
 			":prepared": text(string(payment.Prepared)),
 		},
 	}, store.ErrChanged, "reassigning "+string(p.ID))

@@ -96,12 +96,14 @@ func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
 func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 	last := len(tx.Hashes) - 1
 	c := change{
-		key:  pendingTxKey(tx.ID, tx.Nonce),
-		do:   "SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, signed_at = :at, gas_held = :gas",
+		key: pendingTxKey(tx.ID, tx.Nonce),
+		do: "SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, signed_at = :at, " +
+			"token_held = :token, gas_held = :gas",
 		when: "hashes = :earlier AND attribute_not_exists(payment_id)",
 		values: attributes{
 			":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
 			":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
+			":token": text(tx.Amount.String()),
 		},
 	}
 	if !tx.Noop() {

@@ -76,14 +76,17 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
 	own, _ := chains.Of(a.chainID)
+	if a.embedded != nil && s.Chain == arc {
+		own.Gas = devnet.GasRule(a.asset.Contract, false)
+	}
 	if a.embedded != nil && s.servesPage() {
-		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, time.Now, log); err != nil {
+		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, own.Gas, time.Now, log); err != nil {
 			return a, err
 		}
 		a.nodes = a.page.Nodes()
 	}
 	for _, url := range urls[min(len(urls), len(a.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Gas: own.Gas, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}

@@ -26,7 +26,7 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 		return nil, fmt.Errorf("--wallets %d: use 1 to 1000", s.Wallets)
 	}
 	return devnet.Start(ctx, devnet.Config{
-		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log,
+		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log, TokenGas: s.Chain == arc,
 	})
 }
 

@@ -333,3 +333,21 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 		t.Errorf("version %d has the maximum %s: a flag undid a change by hand", got.Version, got.Maximum)
 	}
 }
+
+// TestGasInTheToken: on the chain whose gas is the token, a payment is final as soon as it is mined, and a wallet pays
+// amounts and fees from one balance.
+func TestGasInTheToken(t *testing.T) {
+	api, _ := localtest.Stack(t, "--chain=arc", "--wallets=1")
+	const to = "0xA100000000000000000000000000000000000000"
+	p := must.Get(api.Pay(t.Context(), "one", remit.Order{To: to, Amount: "5"}))(t)
+	entry := remit.Entry{To: to, Amount: "5"}
+	batch := must.Get(api.PayMany(t.Context(), "two", remit.Batch{Payments: []remit.Entry{entry, entry}}))(t)
+	for _, hash := range []string{p.TxHash, batch.TxHash} {
+		if p := must.Get(api.Wait(t.Context(), hash))(t); p.Status != remit.PaymentStatusConfirmed || p.NetworkFeeUnit != p.Token {
+			t.Errorf("%+v", p)
+		}
+	}
+	if has := must.Get(api.Balance(t.Context(), to))(t); has.Balance != "15" {
+		t.Errorf("the recipient has %s", has.Balance)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // Settings are the flags of a stack on one machine.
@@ -54,10 +55,14 @@ type Settings struct {
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
+	Chain       string        `env:"REMIT_EMBEDDED_CHAIN" enum:"ethereum,arc" default:"ethereum" help:"How the embedded chain works: ethereum, or arc, where gas is paid in the token and every block is final."`
 	ChainListen string        `default:"127.0.0.1:8545" env:"REMIT_CHAIN_LISTEN" help:"Where the embedded chain serves JSON-RPC."`
 	BlockTime   time.Duration `env:"REMIT_BLOCK_TIME" help:"Time between blocks. 0: 1s, or what docs/chains.md has for the outside chain."`
 	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
 }
+
+// arc is the embedded chain whose gas is the token.
+const arc = "arc"
 
 // reservationAge is how long a reservation is left to its handler. There is one
 // process here: after a crash every reservation is an orphan.
@@ -83,6 +88,9 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 	if !known {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
 			ByCall: own.ByCall}
+	}
+	if len(s.RPC) == 0 && s.Chain == arc {
+		own.Gas, own.ConfirmationRule = devnet.GasRule(config.Token.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
 	}
 	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)

@@ -102,8 +102,8 @@ func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Addr
 	if err != nil {
 		return none, err
 	}
-	consequences = fmt.Sprintf("%s\n%s pays a fee of at most %s ether.\nNothing more is done if this is given again with --key %s.",
-		consequences, c.Address, p.Tx.Cost().Tokens(18), c.Key)
+	consequences = fmt.Sprintf("%s\n%s pays a fee of at most %s.\nNothing more is done if this is given again with --key %s.",
+		consequences, c.Address, d.Gas(p.Tx.Cost()), c.Key)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
 		p, err := await(ctx, d, dispatcher, t)
 		if err != nil {

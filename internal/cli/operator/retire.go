@@ -94,7 +94,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	holds := fmt.Sprintf("%s and %s ether", d.Coins(held.Balance), held.Gas.Tokens(18))
+	holds := d.Holds(held.Account)
 	if !held.Balance.IsZero() && !c.Unswept {
 		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept to leave it there", c.Address, holds)
 	}

@@ -128,7 +128,7 @@ func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wa
 		if err := settled(ctx, d, c.Address, nil); err != nil {
 			return err
 		}
-		return do(ctx, d, walletRetire{Address: c.Address})
+		return do(ctx, d, walletRetire{Address: c.Address, Unswept: d.Config.GasUnit > 0})
 	})
 }
 
@@ -141,7 +141,7 @@ func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to movin
 		var v chain.View
 		if nodes, _, err = d.Nodes(ctx); err == nil {
 			v, err = d.View(ctx, nodes, c.Address)
-			w.Balance, w.Gas = v.Balance, v.Gas
+			w.Balance, w.Gas = d.Config.GasUnit.Holds(v.Account)
 		}
 	}
 	if err != nil {

@@ -63,9 +63,12 @@ func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none ch
 type walletSweep struct{ moving }
 
 // Change moves all that a drained wallet has. The ether goes last: its amount is what the
-// transfer of the tokens leaves, less twice the highest fee of its own.
+// transfer of the tokens leaves, less twice the highest fee of its own. Where the token pays gas there is none.
 func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, "remit wallet sweep"), c.transfer(d, payment.Ether, "remit wallet sweep")}
+	if d.Config.GasUnit > 0 {
+		transfers = transfers[:1]
+	}
 	var own []payment.ID
 	for _, t := range transfers {
 		own = append(own, payment.KeyID(payment.Operator, t.Mode, t.Key))
@@ -157,8 +160,8 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 		case err != nil:
 			return none, err
 		default:
-			consequences += fmt.Sprintf("This moves %s %s from %s to %s, for a fee of at most %s ether.\n",
-				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, p.Tx.Cost().Sub(p.Tx.Value).Tokens(18))
+			consequences += fmt.Sprintf("This moves %s %s from %s to %s, for a fee of at most %s.\n",
+				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, d.Gas(p.Tx.Cost().Sub(p.Tx.Value)))
 		}
 	}
 	if _, own := wallets.Find(c.To); !own {

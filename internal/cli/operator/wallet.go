@@ -324,7 +324,7 @@ func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
 			return err
 		}
 		rows = append(rows, row{w.Address, v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s  %s ether  %d mined\n", w.Address, d.Coins(v.Balance), v.Gas.Tokens(18), v.Mined)
+		fmt.Fprintf(&b, "%s  %s  %d mined\n", w.Address, d.Holds(v.Account), v.Mined)
 	}
 	return d.Show(rows, b.String())
 }

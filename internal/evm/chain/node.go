@@ -93,7 +93,7 @@ type Account struct {
 	Mined   uint64 // transactions of the wallet in blocks up to the head: its next nonce on the chain
 	Pending uint64 // the same with the node's own pool counted, now
 	Balance token.Amount
-	Gas     token.Amount // ether, in wei
+	Gas     token.Amount // ether, in wei; of a token that is the gas, the same balance to the wei; zero where there is none
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.

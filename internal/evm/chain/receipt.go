@@ -84,8 +84,8 @@ type Verdict string
 const (
 	Transferred   Verdict = "transferred"        // the amount has moved
 	Reverted      Verdict = "execution_reverted" // mined with status 0: nothing moved
-	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer to a payee
-	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payees
+	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer from the payer
+	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payees, or to others
 	Used          Verdict = "nonce_used"         // a no-op: it was to move nothing
 )
 
@@ -103,13 +103,21 @@ func Judge(r Receipt, transfers ...Transfer) Verdict {
 		switch {
 		case i >= 0:
 			moved = slices.Delete(moved, i, i+1)
-		case Arrived(r, transfers...).IsZero():
+		case !left(r, t):
 			return Missing
 		default:
 			return AmountDiffers
 		}
 	}
 	return Transferred
+}
+
+// left reports whether coins of the payer of t have moved: to payees, or to others. A recipient can have
+// what it is sent kept by another contract (Tempo, TIP-1028).
+func left(r Receipt, t Transfer) bool {
+	return slices.ContainsFunc(r.transfers(), func(moved Transfer) bool {
+		return moved.Contract == t.Contract && moved.From == t.From && !moved.Amount.IsZero()
+	})
 }
 
 // Arrived returns the amount that moved to the payees of transfers by the logs of r,

@@ -50,7 +50,10 @@ func TestJudge(t *testing.T) {
 		{"nothing is no amount", true, but(func(l *chain.Log) { l.Data = word(0) }), chain.Missing},
 		{"the amount in two parts", true, append(but(func(l *chain.Log) { l.Data = word(400) }),
 			but(func(l *chain.Log) { l.Data = word(600) })...), chain.AmountDiffers},
-		{"to somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(from), topic(other)} }), chain.Missing},
+		{"to somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(from), topic(other)} }), chain.AmountDiffers},
+		{"nothing to somebody else", true, but(func(l *chain.Log) {
+			l.Topics, l.Data = []chain.Hash{event, topic(from), topic(other)}, word(0)
+		}), chain.Missing},
 		{"from somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(other), topic(to)} }), chain.Missing},
 		{"an approval pays nobody", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{approval, topic(from), topic(to)} }), chain.Missing},
 		{"an NFT's Transfer has four topics", true, but(func(l *chain.Log) { l.Topics = append(l.Topics[:3:3], topic(other)) }), chain.Missing},
@@ -95,7 +98,8 @@ func TestJudgeBatch(t *testing.T) {
 		{"one entry less", logs(batch[0], batch[2]), chain.AmountDiffers},
 		{"the sum to one", logs(to(3, 16)), chain.AmountDiffers},
 		{"nothing", nil, chain.Missing},
-		{"only others", logs(to(8, 16)), chain.Missing},
+		{"only others", logs(to(8, 16)), chain.AmountDiffers},
+		{"one entry to another, who keeps it", logs(to(3, 5), to(9, 6), to(3, 5)), chain.AmountDiffers},
 	} {
 		if got := chain.Judge(chain.Receipt{Succeeded: true, Logs: row.logs}, batch...); got != row.want {
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)

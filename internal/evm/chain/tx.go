@@ -21,6 +21,13 @@ type Tx struct {
 	Gas     uint64 // limit, in units of gas
 	Fees    Fees
 	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
+	GasUnit GasUnit      // how its gas is paid; no part of what is signed
+}
+
+// Takes returns what an amount of the token and the transaction's Cost take from its wallet's balances of the
+// token and of ether.
+func (tx Tx) Takes(amount token.Amount) (coin, gas token.Amount) {
+	return tx.GasUnit.Takes(amount, tx.Cost())
 }
 
 // Cost is the most wei the transaction can take: gas limit times fee cap, the L1 fee,

@@ -26,8 +26,9 @@ type Profile struct {
 	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
 	// (docs/decisions/0015-window.md).
 	Window uint64
-	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
-	ByCall bool   // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
+	L1Fee  bool // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
+	ByCall bool // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
+	Gas    chain.GasRule
 	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
 
@@ -38,29 +39,66 @@ const leastPause = time.Second
 
 var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRule{Tag: "finalized"}
 
+const (
+	arcUSDC   = "0x3600000000000000000000000000000000000000"
+	usdt0     = "0x779Ded0c9e1022225f8E0630b35a9b54bE713736"
+	testUSDT0 = "0x78Cf24370174180738C5B8E352B6D14c83a6c9A9"
+)
+
+// How gas is paid: in a coin of the chain; on Tempo in every stablecoin of its own kind, whose fees are logged as
+// transfers to the fee manager; on Arc and Stable in the one token that is the coin too, which moves fractions of its
+// smallest unit to a reserve and back on Stable.
+var (
+	ether = chain.GasRule{}
+	tempo = chain.GasRule{InToken: true, NoEther: true, Account: token.Address{0: 0xfe, 1: 0xec}}
+)
+
+// of returns the rule of a chain whose coin is the token of a contract too.
+func of(contract string) chain.GasRule {
+	coin, err := token.ParseAddress(contract)
+	if err != nil {
+		panic(err) // TestEveryCellHasASource
+	}
+	return chain.GasRule{InToken: true, Token: coin}
+}
+
+func stable(contract string) chain.GasRule {
+	rule := of(contract)
+	rule.Account = of("0x6D11e1A6BdCC974ebE1cA73CC2c1Ea3fDE624370").Token
+	return rule
+}
+
 // profiles are the known chains, each main network before its test network. The
 // source of each value is in sources_test.go, which docs/chains.md shows.
 var profiles = []Profile{
-	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
-	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
-	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
-	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, true, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
-	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, true, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
-	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, false, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
-	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, false, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
-	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, true, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
-	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, true, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
-	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
-	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
-	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, true, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
-	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, true, "0x5425890298aed601595a70AB815c96711a31Bc65"},
-	{42220, "Celo", finalized, time.Second, 500, 64, false, true, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
-	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, true, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
-	{59144, "Linea", finalized, time.Second, 10, 64, false, false, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
-	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, false, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
-	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, false, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
-	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, false, ""},
+	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, ether, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, ether, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
+	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, true, ether, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, true, ether, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
+	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, true, ether, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
+	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, true, ether, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
+	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, false, ether, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
+	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, false, ether, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
+	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, true, ether, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, true, ether, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
+	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, true, ether, ""},
+	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, true, ether, ""},
+	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, true, ether, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
+	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, true, ether, "0x5425890298aed601595a70AB815c96711a31Bc65"},
+	{42220, "Celo", finalized, time.Second, 500, 64, false, true, ether, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
+	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, true, ether, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
+	{59144, "Linea", finalized, time.Second, 10, 64, false, false, ether, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
+	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, false, ether, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
+	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, false, ether, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
+	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, false, ether, ""},
+	{5042, "Arc", finalized, 500 * time.Millisecond, 1000, 16, false, false, of(arcUSDC), arcUSDC},
+	{5042002, "Arc Testnet", finalized, 500 * time.Millisecond, 1000, 16, false, false, of(arcUSDC), arcUSDC},
+	{4217, "Tempo", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
+	{42431, "Tempo Moderato", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
+	{988, "Stable", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(usdt0), ""},
+	{2201, "Stable Testnet", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(testUSDT0), ""},
+	{9745, "Plasma", finalized, time.Second, 100, 16, false, false, ether, ""},
+	{9746, "Plasma Testnet", finalized, time.Second, 100, 16, false, false, ether, ""},
 }
 
 // development reports whether a chain is one of the nodes that `make nodes` pays through:
@@ -80,12 +118,14 @@ func Of(id uint64) (Profile, bool) {
 }
 
 // Complete returns a stack's decisions, with the profile's confirmation rule and block time where
-// the stack's are zero, and with Own and ByCall.
+// the stack's are zero, and with Own, ByCall and how c.Token
+// pays gas.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
 	c.Own = stack.Own{Window: p.Window, FeeLimit: Gwei(p.FeeLimit)}
 	c.ByCall = p.ByCall
+	c.Gas, c.GasUnit = p.Gas, p.Gas.Unit(c.Token)
 	return c
 }
 

@@ -35,6 +35,15 @@ const (
 	celoChain     = "https://docs.celo.org/specs/deployments"
 	amsterdam     = "https://github.com/ethereum/EIPs/blob/master/EIPS/eip-8037.md"
 	opFees        = "https://github.com/ethereum-optimism/specs/blob/main/specs/protocol/fjord/predeploys.md"
+	arcFees       = "https://docs.arc.io/arc/references/gas-and-fees"
+	arcModel      = "https://docs.arc.io/arc/concepts/stablecoin-native-model"
+	arcContracts  = "https://docs.arc.network/arc/references/contract-addresses"
+	tempoEVM      = "https://docs.tempo.xyz/quickstart/evm-compatibility"
+	tempoFees     = "https://docs.tempo.xyz/docs/protocol/fees/spec-fee"
+	tempoReth     = "https://docs.tempo.xyz/learn/tempo/performance"
+	stableGas     = "https://docs.stable.xyz/en/architecture/usdt-specific-features/usdt-as-gas-token"
+	stableCore    = "https://docs.stable.xyz/en/introduction/core-concepts"
+	plasmaNode    = "https://www.ankr.com/docs/rpc-service/chains/chains-api/plasma/"
 	lineaFinality = "https://docs.linea.build/network/overview/transaction-finality"
 )
 
@@ -57,6 +66,14 @@ var usdcs = map[uint64]cell{
 	56: {"none of Circle's; Binance-Peg USDC has 18 decimals",
 		"https://github.com/trustwallet/assets/blob/master/blockchains/smartchain/assets/0x8AC76a51cc950d9822D68b83fE1Ad97B32Cd580d/info.json"},
 	97:       unverified,
+	5042:     {"", arcContracts},
+	5042002:  {"", arcContracts},
+	4217:     unverified,
+	42431:    unverified,
+	988:      {"none of Circle's; USDT0 is `0x779Ded0c9e1022225f8E0630b35a9b54bE713736`", stableGas},
+	2201:     {"none of Circle's; USDT0 is `0x78Cf24370174180738C5B8E352B6D14c83a6c9A9`", stableGas},
+	9745:     {"none of Circle's; USDT0 is `0xB8CE59FC3717ada4C02eaDF9682A9e934F625ebb`", "https://docs.semanticpay.io/supported-chains"},
+	9746:     unverified,
 	300:      unverified,
 	11142220: {"", "celo-org/docs#2273"},
 	59141:    {"", "https://github.com/hyperlane-xyz/hyperlane-monorepo/blob/main/typescript/infra/config/environments/testnet4/warp/cctp.ts"},
@@ -162,6 +179,42 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"each byte of data that is published on Ethereum is charged in gas",
 			"https://docs.metamask.io/services/reference/zksync/json-rpc-methods/zks_estimatefee"},
 		cell{"5 gwei is 20 times the 0.25 of 2023", "https://unifra.readme.io/reference/zks_getblockdetails"},
+		unverified,
+		estimate,
+	},
+	5042: {
+		cell{"under a second; that nodes answer `finalized` is not verified", "https://docs.arc.network/arc/concepts/evm-compatibility"},
+		cell{"half a second", "https://dev.to/sulimanmukhtar/arc-chain-in-numbers-one-dollar-two-decimals-and-97000-tokens-in-a-day-4b5o"},
+		cell{"its client is built on reth, which takes 16 of a sender", tempoReth},
+		cell{"paid in USDC: `balanceOf` in 6 decimals and `eth_getBalance` in 18 are one balance", arcModel},
+		cell{"1,000 gwei is 50 times the least base fee of 20 of its test network, and 0.06 USDC a transfer", arcFees},
+		unverified,
+		estimate,
+	},
+	4217: {
+		cell{"under a second; that nodes answer `finalized` is not verified", "https://mintlify.com/tempoxyz/tempo/concepts/consensus"},
+		cell{"half a second", "https://mintlify.com/tempoxyz/tempo/concepts/consensus"},
+		cell{"its client is built on reth, which takes 16 of a sender", tempoReth},
+		cell{"paid in a stablecoin, in whole units rounded up; there is no other coin, and `eth_getBalance` gives a placeholder", tempoEVM},
+		cell{"1,000 gwei is 50 times the fixed base fee of 20", tempoFees},
+		unverified,
+		estimate,
+	},
+	988: {
+		cell{"a block is final; that nodes answer `finalized` is not verified", stableCore},
+		cell{"0.7 s", "https://docs.chainstack.com/docs/stable-tooling"},
+		unverified,
+		cell{"paid in USDT0: `balanceOf` in 6 decimals and `eth_getBalance` in 18 are one balance; tips are ignored", stableCore},
+		cell{"100 gwei is 100 times the price of 1 in the documentation's example", "https://docs.stable.xyz/en/tutorial/send-usdt0"},
+		unverified,
+		estimate,
+	},
+	9745: {
+		cell{"about a second, by its design; that nodes answer `finalized` is not verified", "https://docs.semanticpay.io/supported-chains"},
+		cell{"about a second", plasmaNode},
+		cell{"its client is built on reth, which takes 16 of a sender", plasmaNode},
+		cell{"paid in XPL: Remit uses no paymaster", "https://docs.plasma.to/docs/plasma-chain/network-information/network-fees"},
+		cell{"100 gwei is Remit's choice", ""},
 		unverified,
 		estimate,
 	},

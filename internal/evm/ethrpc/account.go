@@ -54,12 +54,15 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 	if head == (chain.Head{}) {
 		at = "latest"
 	}
-	calls, err := n.batch(ctx,
+	calls := []query{
 		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
 		call("eth_getTransactionCount", &mined, wallet.String(), at),
 		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
-		call("eth_getBalance", &gas, wallet.String(), at),
-	)
+	}
+	if !n.gas.NoEther {
+		calls = append(calls, call("eth_getBalance", &gas, wallet.String(), at))
+	}
+	calls, err := n.batch(ctx, calls...)
 	if err == nil {
 		if _, refused := errors.AsType[*Rejection](calls[0].Error); refused {
 			calls[0].Error = nil

@@ -27,6 +27,8 @@ type Config struct {
 	// L1Fee reports that the chain charges an L1 fee and an operator fee beside gas, as
 	// those of the OP stack do.
 	L1Fee bool
+	// Gas is how gas is paid.
+	Gas chain.GasRule
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
 	Timeout time.Duration
 	// Transport carries the requests. Nil means one of NewTransport; several
@@ -54,6 +56,7 @@ type Node struct {
 	host    string
 	chainID uint64
 	l1Fee   bool
+	gas     chain.GasRule
 	timeout time.Duration
 	client  *http.Client
 	url     string
@@ -96,9 +99,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL,
-		secrets: secretsOf(u),
-		log:     cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas, timeout: config.Timeout,
+		client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
 	}
 	n.size.Store(maxBatch)
 	n.span.Store(maxSpan)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
@@ -31,6 +32,7 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 			first = err
 		}
 		if mined {
+			read.Logs = slices.DeleteFunc(read.Logs, n.movesFees)
 			found = append(found, read)
 		}
 	}
@@ -38,6 +40,12 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 		first = fmt.Errorf("reading %d receipts: %w", len(hashes), first)
 	}
 	return found, first
+}
+
+// movesFees reports whether a log is of a fee, or of a fraction of the token's smallest unit, which nobody asked for.
+func (n *Node) movesFees(l chain.Log) bool {
+	t, ok := l.Transfer()
+	return ok && n.gas.Moves(t)
 }
 
 // BlockHashes implements chain.Node. It returns the readable hashes together with the error of the

@@ -66,6 +66,9 @@ type Config struct {
 	// place of estimates (docs/chains.md).
 	ByCall bool
 
+	Gas     chain.GasRule // how the chain's gas is paid
+	GasUnit chain.GasUnit // and so out of the balance of Token, or in ether
+
 	// Ephemeral reports that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool

@@ -183,7 +183,7 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 // leaves a reservation or a pending transaction, which check-receipts finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
-	if walletOf(p) == need.Wallet && p.Tx.Cost() == need.Gas {
+	if n := store.NeedOf(p, need.At); n.Wallet == need.Wallet && n.Amount == need.Amount && n.Gas == need.Gas {
 		err = d.Store.Return(ctx, need, nonce)
 	}
 	if errors.Is(err, store.ErrChanged) {
@@ -206,7 +206,7 @@ func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonc
 	if err != nil {
 		return err
 	}
-	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.Now())
+	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.GasUnit, d.Now())
 	if err != nil {
 		return err
 	}

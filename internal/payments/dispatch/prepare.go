@@ -206,7 +206,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 		ChainID: w.ChainID, To: call.To, Value: call.Value, Data: call.Data, Gas: chain.GasLimit(gas),
 		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
 	}
-	tx.L1Fee = market.L1Reserve(tx)
+	tx.L1Fee, tx.GasUnit = market.L1Reserve(tx), d.GasUnit
 	return tx, nil
 }
 

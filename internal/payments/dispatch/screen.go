@@ -66,6 +66,9 @@ func (d sending) allowed(entries ...payment.Entry) error {
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return d.denied[e.To] }); i >= 0 {
 		return &chain.EntryError{Index: i, Err: errScreened}
 	}
+	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return !d.Gas.Account.IsZero() && e.To == d.Gas.Account }); i >= 0 {
+		return &chain.EntryError{Index: i, Err: ErrRecipient} // its receipt would not show that it was paid
+	}
 	return nil
 }
 

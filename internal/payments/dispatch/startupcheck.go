@@ -224,7 +224,7 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 			return wallet.Wallet{}, err
 		}
 	}
-	w, err := wallet.FirstUse(id, views, settled, d.Window)
+	w, err := wallet.FirstUse(id, views, settled, d.Window, d.GasUnit)
 	if err == nil && (settled == 0 || d.Ephemeral) {
 		return w, nil
 	}

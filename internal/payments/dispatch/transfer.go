@@ -20,15 +20,15 @@ type Transfer struct {
 	Mode     string // "test" or "live"
 	From, To token.Address
 	Ether    bool         // of ether, in wei; else of the stack's token
-	Amount   token.Amount // zero: all that is spendable; of ether less feeRoom; with Call none
+	Amount   token.Amount // zero: all that is spendable, less feeRoom of what pays gas; with Call none
 	Call     []byte       // call data for To, a contract, which the ether goes along with; nil: a transfer
 	Why      string       // shown in books
 	Daily    token.Amount // the most that transfers of this asset with a Daily move in a UTC day; zero: any
 }
 
 const (
-	// feeRoom is how many times its highest cost a transfer of all ether leaves in the
-	// wallet: once for its fee, once for a bump or a no-op of a nonce before it.
+	// feeRoom is how many times its highest cost a transfer of all ether, or of all of a token that pays
+	// gas, leaves in the wallet: once for its fee, once for a bump or a no-op of a nonce before it.
 	feeRoom = 2
 	// abandoned is how old a reservation of a transfer says that it is: no handler is
 	// going to commit it, so that check-receipts need not wait for one.
@@ -131,6 +131,9 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
 	case t.Call != nil && !t.Ether:
 		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
+	case t.Ether && d.GasUnit > 0 && (t.Call == nil || !t.Amount.IsZero()):
+		return payment.Payment{}, fmt.Errorf("%w: gas is paid in %s on this chain, and there is no ether: move %s", ErrUnavailable,
+			d.Token.Symbol, d.Token.Symbol)
 	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
 		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}
@@ -160,6 +163,15 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	tx, err := d.simulate(ctx, w.ID, p)
 	if err != nil {
 		return payment.Payment{}, err
+	}
+	if all && !t.Ether && d.GasUnit > 0 {
+		fee, _ := tx.Takes(token.Amount{})
+		if r.Amount = w.Balance.Sub(fee.ScaleUp(feeRoom, 1)); r.Amount.IsZero() {
+			return payment.Payment{}, fmt.Errorf("%w: %s has %s units to spend, less than %d times the fee", ErrInsufficient, t.From, w.Balance,
+				feeRoom)
+		}
+		p = payment.New(id, r, coin, d.Network, d.Now())
+		tx.Data = d.call(p, t.From).Data
 	}
 	if all && t.Ether {
 		tx.Value = token.Amount{}
@@ -208,8 +220,9 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
 		case errors.Is(err, wallet.ErrCeiling) && round < rounds && d.raise(ctx, w):
 		default:
+			need := store.NeedOf(p, d.Now())
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
-				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
+				ErrUnavailable, err, p.ID, need.Amount, need.Gas, p.Wallet, w.Balance, w.Gas, w.Paused)
 			d.refund(ctx, taken)
 			return d.refuse(ctx, p, refusal)
 		}

@@ -169,3 +169,14 @@ func TestRefill(t *testing.T) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
 }
+
+// TestGasAccount: nobody is paid where the token's logs move fees, since receipts would not show it.
+func TestGasAccount(t *testing.T) {
+	p := newProcess(t, script{})
+	p.d.Gas.Account = asked.To
+	_, err := p.d.Send(t.Context(), asked)
+	_, moved := p.d.Move(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(5)})
+	if !errors.Is(err, dispatch.ErrRecipient) || !errors.Is(moved, dispatch.ErrRecipient) || p.nonces() != 0 {
+		t.Errorf("paid: %v; moved: %v; %d nonces", err, moved, p.nonces())
+	}
+}

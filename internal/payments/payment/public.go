@@ -74,8 +74,13 @@ func (p Payment) Public() Public {
 	return v
 }
 
-// feeUnit names the unit of Fee, where the chain's gas is paid in its coin.
-func (p Payment) feeUnit() string { return "wei" }
+// feeUnit names the unit of Fee: the token where it pays gas, in 18 decimals.
+func (p Payment) feeUnit() string {
+	if p.Tx.GasUnit > 0 {
+		return p.Token.Symbol
+	}
+	return "wei"
+}
 
 // given returns a text, nil for none.
 func given(text string) *string {

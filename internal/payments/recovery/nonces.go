@@ -123,7 +123,9 @@ func (r *run) noop(ctx context.Context, id wallet.ID) (chain.Tx, error) {
 	if err != nil {
 		return chain.Tx{}, err
 	}
-	return r.nodes.Noop(ctx, r.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit)), nil
+	tx := r.nodes.Noop(ctx, r.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit))
+	tx.GasUnit = r.GasUnit
+	return tx, nil
 }
 
 // advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
@@ -139,13 +141,19 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 // all that are stored, at their highest fees.
 func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
-	if len(txs) == 0 || !leading.Gas.Less(txs[0].Gas) {
+	coin, gas := r.GasUnit.Holds(leading.Account)
+	if len(txs) == 0 || !gas.Less(txs[0].Gas) && !coin.Less(txs[0].Amount) {
 		return
 	}
-	var all token.Amount
+	var coins, all token.Amount
 	for _, tx := range txs {
 		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
+		coins, _ = coins.Add(tx.Amount)
 	}
-	r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they "+
-		"leave stays there", all.Sub(leading.Gas).Tokens(18), address)
+	asset, lacks := "ether", all.Sub(gas).Tokens(18)
+	if r.GasUnit > 0 {
+		asset, lacks = r.Token.Symbol, coins.Sub(coin).Tokens(r.Token.Decimals)
+	}
+	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what they "+
+		"leave stays there", asset, lacks, asset, address)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -151,8 +152,10 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 			return fmt.Errorf("bumping nonce %d: %w", s.Nonce, err)
 		}
 		p.report.Bumps++
-		p.wallet.Gas = p.wallet.Gas.Sub(bumped.Gas.Sub(s.Gas))
+		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount)) // of what the record calls spendable
+		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
 		waiting[i] = bumped
+		p.pendingTxs[slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == s.Nonce })] = bumped // for reconcile
 		p.rebroadcast(ctx, bumped)
 	}
 	return nil
@@ -197,8 +200,9 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	var raised bool
 	same := errDear
 	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
+	var coins token.Amount // that the payment moves
 	raise := func(tx chain.Tx) chain.Tx {
-		limit := p.limit(s, tx)
+		limit := p.limit(s, coins, tx)
 		if p.FeeLimit.IsZero() || limit.Less(p.FeeLimit) {
 			same = errPoor
 		}
@@ -213,11 +217,14 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return tx
 	}
 	better := func(tx chain.Tx) bool {
-		return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) && !p.wallet.Gas.Less(tx.Cost().Sub(s.Gas))
+		coin, gas := tx.Takes(coins)
+		dearer := s.Gas.Less(gas) || s.Amount.Less(coin)
+		return raised || class == chain.GasTooLow && dearer && !p.wallet.Gas.Sub(p.bumps.gas).Less(gas.Sub(s.Gas)) &&
+			!p.wallet.Balance.Sub(p.bumps.coin).Less(coin.Sub(s.Amount))
 	}
 	noop := func() chain.Tx {
 		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
-		tx.L1Fee = market.L1Reserve(tx)
+		tx.L1Fee, tx.GasUnit = market.L1Reserve(tx), p.GasUnit
 		return tx
 	}
 	if s.Noop() {
@@ -239,6 +246,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if stored.State != payment.Committed || len(stored.Attempts) != len(s.Hashes) {
 		return wallet.PendingTx{}, store.ErrChanged
 	}
+	coins = stored.Coins()
 	tx, again := stored.Tx, stored.Bump
 	tx.Gas = stored.Gas()
 	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong
@@ -269,11 +277,15 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 }
 
 // limit returns the highest fee cap of tx as the next attempt at a pending
-// transaction's nonce: FeeLimit, or less where the wallet cannot pay for more beside
-// all that is reserved and pending.
-func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
-	gas, err := p.wallet.Gas.Add(s.Gas)
-	if has := p.views.Leading().Gas; err != nil || has.Less(gas) { // the record may not know yet what other attempts of this run cost
+// transaction's nonce, which moves coins of the token: FeeLimit, or less where the wallet cannot pay for
+// more beside all that is reserved and pending.
+func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.Amount {
+	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
+	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
+	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
+	coin, ether := p.GasUnit.Holds(p.views.Leading().Account)
+	// The record may not know yet what other attempts of this run cost.
+	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has
 	}
 	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)

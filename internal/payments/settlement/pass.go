@@ -33,6 +33,7 @@ type pass struct {
 	registered  wallet.Registration
 	wallet      wallet.Wallet
 	pendingTxs  []wallet.PendingTx // in nonce order, then the ones this pass stored
+	bumps       load               // how much more the bumps of this pass tie up
 	below       uint64             // the pending transactions below it are remembered
 	claimed     time.Time          // until when the run last claimed the wallet
 	views       chain.Views

@@ -71,7 +71,8 @@ const keepsUp = 16
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	leading := p.views.Leading()
 	newest := slices.MaxFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	coin, gas, first := leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas), true
+	coin, gas = p.beside(leading, held)
+	first := true
 	for _, v := range p.views {
 		tied, err := held, error(nil)
 		if v.Mined != leading.Mined {
@@ -80,15 +81,22 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 		if err != nil || v.Number+keepsUp < newest {
 			continue
 		}
-		if left := v.Balance.Sub(tied.coin); first || left.Less(coin) {
-			coin = left
+		coins, wei := p.beside(v, tied)
+		if first || coins.Less(coin) {
+			coin = coins
 		}
-		if left := v.Gas.Sub(tied.gas); first || left.Less(gas) {
-			gas = left
+		if first || wei.Less(gas) {
+			gas = wei
 		}
 		first = false
 	}
 	return coin, gas
+}
+
+// beside returns what a node's balances of the wallet leave beside what is tied up.
+func (p *pass) beside(v chain.View, tied load) (coin, gas token.Amount) {
+	coin, gas = p.GasUnit.Holds(v.Account)
+	return coin.Sub(tied.coin), gas.Sub(tied.gas)
 }
 
 // owned reports whether every nonce that a re-organisation may give back has an owner: an
@@ -142,7 +150,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		}
 		stored, readErr := p.Store.Payment(ctx, id)
 		if readErr == nil {
-			owners[reservation.Nonce] = owner{stored.Coins(), stored.Tx.Cost(), stored.Merchant}
+			need := store.NeedOf(stored, reservation.At)
+			owners[reservation.Nonce] = owner{need.Amount, need.Gas, stored.Merchant}
 		} else if !errors.Is(readErr, store.ErrNotFound) && !errors.Is(readErr, store.ErrUnreadable) {
 			err = readErr
 		}

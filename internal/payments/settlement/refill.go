@@ -77,7 +77,7 @@ func (p *pass) refill(ctx context.Context) {
 	if low(func(v chain.View) token.Amount { return v.Balance.Sub(held.coin) }, p.Refills.Token) {
 		p.ask(ctx, false, seen)
 	}
-	if low(func(v chain.View) token.Amount { return v.Gas.Sub(held.gas) }, p.Refills.Ether) {
+	if p.GasUnit == 0 && low(func(v chain.View) token.Amount { return v.Gas.Sub(held.gas) }, p.Refills.Ether) {
 		p.ask(ctx, true, seen)
 	}
 }
@@ -93,7 +93,11 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 // can pay fewer, beside coin and gas, which are tied up.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	leading := p.views.Leading()
-	return min(times(leading.Balance.Sub(coin), p.Refills.Token.Amount), times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
+	refills := times(leading.Balance.Sub(coin), p.Refills.Token.Amount)
+	if p.GasUnit > 0 {
+		return refills
+	}
+	return min(refills, times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
 // mostRefills is the highest number of refills in a report.

@@ -44,13 +44,13 @@ type filler interface {
 // the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
 // after the write leaves a pending transaction that check-receipts sends.
 func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
-	now time.Time) (wallet.PendingTx, error) {
+	unit chain.GasUnit, now time.Time) (wallet.PendingTx, error) {
 	market, err := nodes.Fees(ctx)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
 	tx := nodes.Noop(ctx, id.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, limit))
-	tx.L1Fee = market.L1Reserve(tx)
+	tx.L1Fee, tx.GasUnit = market.L1Reserve(tx), unit
 	signed, err := signer.Sign(ctx, tx, nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err
@@ -62,7 +62,8 @@ func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Node
 // NeedOf returns what p needs of its wallet.
 func NeedOf(p payment.Payment, at time.Time) wallet.Need {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
-	return wallet.Need{Wallet: id, Payment: p.ID, For: p.Revision, Amount: p.Coins(), Gas: p.Tx.Cost(), At: at}
+	coin, gas := p.Tx.Takes(p.Coins())
+	return wallet.Need{Wallet: id, Payment: p.ID, For: p.Revision, Amount: coin, Gas: gas, At: at}
 }
 
 // PendingTxOf returns the pending transaction of a committed payment.
@@ -70,8 +71,9 @@ func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	last := p.LastAttempt()
 	tx := p.Tx
 	tx.Fees, tx.Gas = last.Fees, p.Gas()
+	coin, gas := tx.Takes(p.Coins())
 	return wallet.PendingTx{
 		ID: wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: p.Coins(), Gas: tx.Cost(), Merchant: p.Merchant,
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: coin, Gas: gas, Merchant: p.Merchant,
 	}
 }

@@ -90,7 +90,7 @@ func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
 func TestFill(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	fill := func(err error) (wallet.PendingTx, error) {
-		return store.Fill(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, now)
+		return store.Fill(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, 0, now)
 	}
 	noop, err := fill(nil)
 	if gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas)); err != nil || !gas.Less(noop.Gas) {

@@ -32,7 +32,7 @@ type Wallet struct {
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
 	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
-	Gas          token.Amount // the same of ether, in wei
+	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
 	Progress     Progress     // what the run that claimed it last has seen; zero where that is not known
@@ -78,7 +78,7 @@ type PendingTx struct {
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
 	Since   time.Time    // when the first attempt was
-	Amount  token.Amount // tied up until it is mined
+	Amount  token.Amount // tied up until it is mined; with the gas, at the newest attempt's cap, where the token pays it
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 
 	Merchant string // of the payment; empty for a no-op, and where it is not known
@@ -92,16 +92,18 @@ func (s PendingTx) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
 
 // PendingNoop returns the pending transaction of a signed no-op.
 func PendingNoop(id ID, tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
+	coin, gas := tx.Takes(token.Amount{})
 	return PendingTx{
 		ID: id, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw,
-		Fees: tx.Fees, At: now.UTC(), Since: now.UTC(), Gas: tx.Cost(),
+		Fees: tx.Fees, At: now.UTC(), Since: now.UTC(), Amount: coin, Gas: gas,
 	}
 }
 
-// Bumped returns s with a newer attempt.
+// Bumped returns the no-op s with a newer attempt.
 func (s PendingTx) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
 	s.Hashes = append(append([]chain.Hash(nil), s.Hashes...), signed.Hash)
-	s.Raw, s.Fees, s.At, s.Gas = signed.Raw, tx.Fees, now.UTC(), tx.Cost()
+	s.Raw, s.Fees, s.At = signed.Raw, tx.Fees, now.UTC()
+	s.Amount, s.Gas = tx.Takes(token.Amount{})
 	return s
 }
 
@@ -171,10 +173,10 @@ const Retiring = "to be retired"
 const Unexplained = "unexplained"
 
 // FirstUse returns the record of a wallet seen for the first time: it starts
-// at the chain's count. While a node's pool holds more than is mined, or more is
+// at the chain's count, with what it may spend by unit. While a node's pool holds more than is mined, or more is
 // mined than the settled count that is final, another program is sending from
 // it: ErrForeign. A nonce that a re-organisation gave back would have no owner.
-func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
+func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {
 		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, leading.Mined, id.Address, settled)
@@ -184,9 +186,10 @@ func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) 
 			return Wallet{}, fmt.Errorf("%w: %s holds %d of %s, %d are mined", ErrForeign, view.Node, view.Pending, id.Address, leading.Mined)
 		}
 	}
+	coin, gas := unit.Holds(leading.Account)
 	return Wallet{
 		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
-		Reservations: map[payment.ID]Reservation{}, Balance: leading.Balance, Gas: leading.Gas,
+		Reservations: map[payment.ID]Reservation{}, Balance: coin, Gas: gas,
 	}, nil
 }
 
@@ -207,8 +210,8 @@ type Need struct {
 	Wallet  ID
 	Payment payment.ID
 	For     string       // the payment's revision
-	Amount  token.Amount // in the token's smallest unit
-	Gas     token.Amount // wei
+	Amount  token.Amount // in the token's smallest unit, with the gas where the token pays it
+	Gas     token.Amount // wei of ether
 	At      time.Time    // when the reservation is requested
 
 	Merchant string

@@ -38,6 +38,8 @@ type Ledger struct {
 	Nonces   map[token.Address]uint64
 	Payments []payment.Payment
 	Noops    []wallet.PendingTx
+
+	gas chain.GasRule
 }
 
 // The common parts of a ledger's payments: fees, a recipient, and the time of the first.
@@ -51,12 +53,27 @@ var (
 // and one payment is mined and not settled yet.
 func NewLedger(t *testing.T) *Ledger {
 	t.Helper()
+	return newLedger(t, devnet.Config{})
+}
+
+// NewTokenLedger is NewLedger on a chain whose gas is the token: fees are taken to the wei, or in whole units.
+func NewTokenLedger(t *testing.T, whole bool) *Ledger {
+	t.Helper()
+	return newLedger(t, devnet.Config{TokenGas: true, WholeFees: whole})
+}
+
+func newLedger(t *testing.T, config devnet.Config) *Ledger {
+	t.Helper()
 	now := Nine
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
+	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, func() time.Time { return now }
+	c, err := devnet.Start(t.Context(), config)
 	l := &Ledger{T: t, Chain: c, Nonces: map[token.Address]uint64{}}
 	must.OK(l, err)
 	t.Cleanup(func() { must.OK(l, c.Close()) })
-	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(l)
+	if config.TokenGas {
+		l.gas = devnet.GasRule(c.Token().Contract, config.WholeFees)
+	}
+	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: l.gas}))(l)
 	l.URLs = []string{c.URL()}
 	for _, w := range c.Wallets() {
 		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
@@ -159,8 +176,9 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 	must.OK(l, tables.SetSettings(l.Context(), settings.Default()))
 	return Local(l.Context(), &deployed.Local{
 		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: l.URLs,
-		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
-		Keyed:  func() []token.Address { return nil },
+		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}, Gas: l.gas,
+			GasUnit: l.gas.Unit(l.Chain.Token())},
+		Keyed: func() []token.Address { return nil },
 	}, args...)
 }
 

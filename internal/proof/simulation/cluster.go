@@ -71,6 +71,7 @@ type Setup struct {
 	FeeLimit       token.Amount      // wei per gas; zero: none
 	Pause          time.Duration     // between two rounds of a run; zero: a block
 	ReservationAge time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Gas            fakechain.Rule    // how gas is paid; zero: in ether
 	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 }
@@ -121,7 +122,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
-	c.Chain.Epoch = setup.Epoch
+	c.Chain.Epoch, c.Chain.Rule = setup.Epoch, setup.Gas
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
 	for range setup.Wallets {
 		c.AddWallet()
@@ -262,7 +263,7 @@ func (c *Cluster) newInstance() instance {
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test",
-		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
+		ByCall: !c.Estimates, GasUnit: chain.GasUnit(c.Gas.Unit), Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
 		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime),
 		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}

@@ -181,6 +181,9 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		n.cluster.Chain.L1Gas = []uint64{0, 500, 5_000, 50_000}[n.rng.IntN(4)]
 	},
 	"L1 fee": func(n *nemesis, _ *fakechain.Node) {
+		if n.cluster.Gas.Unit > 0 { // no such chain has one
+			return
+		}
 		n.cluster.Chain.L1Fee = token.Units([]uint64{0, 1_000, 1_000_000}[n.rng.IntN(3)])
 	},
 	"nonsense": func(n *nemesis, on *fakechain.Node) {

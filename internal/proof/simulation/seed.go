@@ -71,6 +71,10 @@ func further(setup *Setup, seed uint64) {
 			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
+	if gas := rand.New(rand.NewPCG(seed, 0x6a5)); gas.IntN(4) == 0 {
+		setup.Gas = fakechain.Rule{Unit: []uint64{1_000_000, 10_000_000}[gas.IntN(2)], Whole: gas.IntN(2) == 0}
+		setup.Refills.Ether = settings.Refill{}
+	}
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the
@@ -107,6 +111,9 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
+		if c.Gas.Unit > 0 && i == 3 && c.Chain.Recipients[order.To] == fakechain.Pays {
+			c.Chain.Recipients[order.To] = fakechain.Guarded
+		}
 		order = c.batch(order, i, batches)
 		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
 			for j := range 6 {
@@ -188,7 +195,7 @@ func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 	for i := range rng.IntN(3) {
 		from := rng.IntN(c.Wallets)
 		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1),
-			Ether: rng.IntN(2) == 0}
+			Ether: rng.IntN(2) == 0 && c.Gas.Unit == 0}
 		if from+1 == c.Wallets {
 			order.To = fakechain.Payee(100 + i)
 		}

@@ -281,5 +281,6 @@ var pendingTxPromises = []promise[*check]{
 // rebid returns the no-op n with a newer attempt.
 func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 	tx := chain.Noop(n.ChainID, n.Address, chain.Fees{Tip: token.Units(tip), Cap: token.Units(50 + tip)})
+	tx.GasUnit = chain.GasUnit(n.Nonce % 2 * 1000)
 	return n.Bumped(tx, signed("no-op of "+n.Address.String(), n.Nonce, tx.Fees.Tip), noon.Add(time.Minute))
 }

@@ -107,7 +107,9 @@ func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 func (c *check) unstored() payment.Payment { return c.draft(c.walletID(), noon, token.Units(1)) }
 
 func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
+	units, _ := p.Amount.Uint64()
 	return chain.Tx{
+		GasUnit: chain.GasUnit(units % 2 * 1000), // of every other payment the token pays gas
 		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.CallData(tip%2 == 1), Gas: 65_000,
 		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
 	}
@@ -195,6 +197,7 @@ func (c *check) failing(p payment.Payment, code payment.FailureCode, r chain.Rec
 // noop returns the pending transaction of a no-op at nonce, not yet stored.
 func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 	tx := chain.Noop(id.ChainID, id.Address, chain.Fees{Tip: token.Units(1), Cap: token.Units(50)})
+	tx.GasUnit = chain.GasUnit(nonce % 2 * 1000)
 	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
 }
 

@@ -42,7 +42,7 @@ func (c *Chain) TransferLogs(ctx context.Context) ([]Transfer, error) {
 		}
 		for _, receipt := range blocks.GetReceiptsByHash(header.Hash()) {
 			for _, log := range receipt.Logs {
-				if transfer, ok := c.readTransfer(log); ok && ours[transfer.From] {
+				if transfer, ok := c.readTransfer(log); ok && ours[transfer.From] && transfer.To != gasAccount {
 					transfers = append(transfers, transfer)
 				}
 			}

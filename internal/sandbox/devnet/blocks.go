@@ -117,6 +117,9 @@ func (c *Chain) extend(txs []*types.Transaction) error {
 	parent := c.eth.BlockChain().CurrentBlock()
 	// The time is now, unless that is not later than the parent's.
 	block, err := c.build(parent, max(parent.Time+1, uint64(c.cfg.Now().Unix())), txs)
+	if err == nil && c.balances != nil {
+		block, err = c.balances.charge(parent, block)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,10 @@ func (c *Chain) replace(base uint64) error {
 	var block *types.Block
 	for range head.Number.Uint64() - base + 1 {
 		var err error
-		if block, err = c.build(parent, parent.Time+1, []*types.Transaction{}); err != nil {
+		if block, err = c.build(parent, parent.Time+1, []*types.Transaction{}); err == nil && c.balances != nil {
+			block, err = c.balances.charge(parent, block)
+		}
+		if err != nil {
 			return err
 		}
 		parent = block.Header()
@@ -183,8 +189,12 @@ func (c *Chain) adopt(block *types.Block) error {
 		return fmt.Errorf("adopting block %d: %w", block.NumberU64(), err)
 	}
 	c.meetMagic(block)
-	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safeDepth)))
-	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), finalizedDepth)))
+	safe, final := uint64(safeDepth), uint64(finalizedDepth)
+	if c.cfg.TokenGas {
+		safe, final = 0, 0
+	}
+	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safe)))
+	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), final)))
 	if err := c.eth.TxPool().Sync(); err != nil {
 		return fmt.Errorf("resetting the pool: %w", err)
 	}

@@ -45,6 +45,7 @@ type Chain struct {
 	node     *node.Node
 	eth      *eth.Ethereum
 	receipts *receipts
+	balances *oneBalance // nil: gas is paid in ether
 	rpc      *rpc.Server
 	client   *ethclient.Client // in process, past the front
 	front    *front

@@ -33,6 +33,11 @@ type Config struct {
 	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
 
+	// TokenGas makes the token the gas, as on Arc (see oneBalance), and every block final at once.
+	TokenGas bool
+	// WholeFees takes fees in whole units of the token, rounded up, and shows no other balance, as on Tempo.
+	WholeFees bool
+
 	Amsterdam bool                     // the rules are those of the fork Amsterdam, not of Osaka
 	Contracts map[token.Address][]byte // code of contracts that are there from the start
 

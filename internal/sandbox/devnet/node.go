@@ -65,6 +65,10 @@ func (c *Chain) startNode() (err error) {
 		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
 	}, rpc.API{Namespace: "web3", Service: web3{}},
 		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
+	if c.cfg.TokenGas {
+		c.balances = &oneBalance{chain: c, paid: map[common.Hash]map[common.Address]*big.Int{}}
+		apis = append(apis, rpc.API{Namespace: "eth", Service: c.balances})
+	}
 	for _, api := range apis {
 		if own, ok := api.Service.(blockReceipts); ok {
 			c.receipts.node = own

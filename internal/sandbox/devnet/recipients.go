@@ -51,7 +51,7 @@ func (c *Chain) meetMagic(block *types.Block) {
 			switch {
 			case transfer.To == StuckRecipient:
 				c.receipts.pretend(hash)
-			case transfer.To == ReorgRecipient && !c.reorged[hash]:
+			case transfer.To == ReorgRecipient && !c.reorged[hash] && !c.cfg.TokenGas: // there every block is final
 				c.reorged[hash] = true
 				if c.due == 0 {
 					c.due = block.NumberU64()

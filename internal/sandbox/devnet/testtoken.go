@@ -121,6 +121,14 @@ func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
 	return &types.DynamicFeeTx{Gas: callGas, To: &contract, Data: data}, nil
 }
 
+// signFor returns the signed transaction at a nonce, with fees filled in.
+func (c *Chain) signFor(from Wallet, nonce uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
+	feeCap := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000)) // never the reason to miss a block
+	tx.ChainID, tx.Nonce, tx.Value = bigInt(c.cfg.ChainID), nonce, new(big.Int)
+	tx.GasTipCap, tx.GasFeeCap = bigInt(ownerTip), feeCap.Add(feeCap, bigInt(ownerTip))
+	return from.sign(c.cfg.ChainID, tx)
+}
+
 // mineFor makes one block of exactly these transactions of one account, with
 // nonces and fees filled in. The caller holds mu.
 func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
@@ -128,15 +136,8 @@ func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
 	// The account's transactions that a reorg has made pending again come first.
 	signed, _ := c.eth.TxPool().ContentFrom(account)
 	nonce := c.eth.TxPool().PoolNonce(account)
-	feeCap := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000)) // never the reason to miss a block
-	feeCap.Add(feeCap, bigInt(ownerTip))
 	for i, tx := range txs {
-		tx.ChainID = bigInt(c.cfg.ChainID)
-		tx.Nonce = nonce + uint64(i)
-		tx.GasTipCap = bigInt(ownerTip)
-		tx.GasFeeCap = feeCap
-		tx.Value = new(big.Int)
-		s, err := from.sign(c.cfg.ChainID, tx)
+		s, err := c.signFor(from, nonce+uint64(i), tx)
 		if err != nil {
 			return err
 		}

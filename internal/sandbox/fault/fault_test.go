@@ -40,7 +40,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		results := map[string]string{"eth_feeHistory": `{"baseFeePerGas":["0x1","0x2"]}`,
 			"eth_getTransactionReceipt": `{"status":"0x1","logs":[{}],"blockNumber":"0x20"}`,
 			"eth_estimateGas":           `"0x5208"`, "eth_getTransactionCount": strconv.Quote(strings.Trim(string(c.Params[len(c.Params)-1]), `"`)),
-			"eth_sendRawTransaction": `"sent"`}
+			"eth_sendRawTransaction": `"sent"`, "eth_getBalance": `"0x1"`}
 		results["eth_getBlockByNumber"] = fmt.Sprintf(`{"number":%s,"hash":"0x00"}`, append(c.Params, json.RawMessage("0"))[0])
 		must.Get(fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method]))(t)
 	}))
@@ -57,7 +57,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		"a gap is held for one second": `["eth_sendRawTransaction","` + raw + `"]`,
 		"latest for pending":           `["eth_getTransactionCount","0x0","pending"]`,
 		"batches out of order":         "2", "100 calls a second": "400", "3 calls a batch, 20 requests a second": "4",
-		"every third request hangs": "",
+		"every third request hangs": "", "a placeholder for ether": `["eth_getBalance","0x0","latest"]`,
 	}
 	want := map[string]string{
 		"none": `200 [{"jsonrpc":"2.0","id":0,"result":"pending"}]`, "10 calls a batch": `200 {"jsonrpc":"2.0","error":{"code":-32014,`,
@@ -65,7 +65,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		"receipts without logs": `"logs":[]`, "receipts with a wrong status": `"status":"0x0"`,
 		"one base fee instead of two": `{"baseFeePerGas":["0x1"]}`,
 		"21,500 gas for a no-op":      "intrinsic gas too low: have 21000, want 21500", "a gap is held for one second": "nonce too high",
-		"latest for pending":   `"result":"latest"`,
+		"latest for pending": `"result":"latest"`, "a placeholder for ether": `"result":"0x9612084f`,
 		"batches out of order": `200 [{"jsonrpc":"2.0","id":1,`, "100 calls a second": `{"code":429,"message":"over rate limit"}}`,
 		"3 calls a batch, 20 requests a second": "413 batch",
 		"every third request hangs":             "EOF",
@@ -73,7 +73,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 	ask["one of two nodes down"], want["one of two nodes down"] = "1", "EOF"
 	ask["down"], want["down"], ask["hangs"], want["hangs"] = "1", "EOF", "1", "EOF"
 	ask["on a fork"], want["on a fork"] = `["eth_getTransactionCount","0x0","latest"],["eth_getTransactionReceipt","0x1"],["eth_getBlockByNumber","0x10"],["eth_getBlockByNumber","0x9"]`, `"result":"0xf"},{"jsonrpc":"2.0","id":1,"result":null},{"jsonrpc":"2.0","id":2,"result":{"hash":"`+hexutil.Encode(crypto.Keccak256([]byte("0x00")))+`","number":"0x10","transactions":[]}},{"jsonrpc":"2.0","id":3,"result":{"number":"0x9","hash":"0x00"}}`
-	for _, h := range append(slices.Clone(fault.Habits), *fault.Down(), *fault.Hanging(), *fault.Fork(16)) {
+	for _, h := range append(slices.Clone(fault.Habits), *fault.Down(), *fault.Hanging(), *fault.Fork(16), *fault.Placeholder()) {
 		g := &fault.Gateway{Node: node.URL}
 		g.Habit.Store(&h)
 		server := httptest.NewServer(g)

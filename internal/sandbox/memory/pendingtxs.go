@@ -144,7 +144,7 @@ func (s *Payments) bump(tx wallet.PendingTx) bool {
 		return false
 	}
 	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
-	there.Raw, there.Fees, there.At, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Gas
+	there.Raw, there.Fees, there.At, there.Amount, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Amount, tx.Gas
 	s.hashes[tx.Hash()] = tx.Payment
 	return true
 }

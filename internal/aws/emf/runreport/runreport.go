@@ -20,6 +20,7 @@ const fundingLow = 3
 type Of struct {
 	Decimals             int     // of the token: one has 10^Decimals units
 	TokenLow, GasLowGwei float64 // a wallet with less whole tokens, or gwei, is low
+	TokenGas             bool    // the token pays gas, so that there are no gwei to measure
 }
 
 // Add adds the report of a run of check-receipts to m. Amounts of the token
@@ -70,11 +71,13 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 	}
 	for _, w := range r.Wallets {
 		tokens, gas := rounded(w.Balance, of.Decimals), rounded(w.Gas, gweiDecimals)
-		if tokens < of.TokenLow || gas < of.GasLowGwei {
+		if tokens < of.TokenLow || !of.TokenGas && gas < of.GasLowGwei {
 			low++
 		}
 		m.Add("WalletToken", emf.None, tokens)
-		m.Add("WalletGas", emf.None, gas)
+		if !of.TokenGas {
+			m.Add("WalletGas", emf.None, gas)
+		}
 		m.Add("NonceGap", emf.Count, float64(w.Gap))
 	}
 	if len(r.Funding)+len(r.Wallets) > 0 { // a run that looked: it also ends the alarm

@@ -79,11 +79,11 @@ type Sandbox struct {
 
 // New returns a sandbox whose nodes are doors to the chain at a URL. It listens for
 // them and for webhooks on free ports of loopback, until Close.
-func New(chainURL string, chainID uint64, now func() time.Time, log *slog.Logger) (*Sandbox, error) {
+func New(chainURL string, chainID uint64, gas chain.GasRule, now func() time.Time, log *slog.Logger) (*Sandbox, error) {
 	s := &Sandbox{log: log, now: now, broken: map[string]time.Time{}, view: newView()}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	var err error
-	if s.watch, err = ethrpc.Open(chainURL, ethrpc.Config{ChainID: chainID, Log: log}); err != nil {
+	if s.watch, err = ethrpc.Open(chainURL, ethrpc.Config{ChainID: chainID, Gas: gas, Log: log}); err != nil {
 		return nil, err
 	}
 	for range nodeCount {
@@ -93,7 +93,7 @@ func New(chainURL string, chainID uint64, now func() time.Time, log *slog.Logger
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		node, err := ethrpc.Open(at, ethrpc.Config{ChainID: chainID, Log: log, Transport: d})
+		node, err := ethrpc.Open(at, ethrpc.Config{ChainID: chainID, Gas: gas, Log: log, Transport: d})
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

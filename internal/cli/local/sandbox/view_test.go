@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -46,7 +47,7 @@ func TestAnUpdateIsShort(t *testing.T) {
 func TestBatchesAcrossRequests(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	s := must.Get(New(c.URL(), c.ID(), time.Now, slog.New(slog.DiscardHandler)))(t)
+	s := must.Get(New(c.URL(), c.ID(), chain.GasRule{}, time.Now, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	s.Chain, s.Token = c, c.Token()
 	var raw [][]byte

@@ -394,7 +394,7 @@ func (a *auditor) text() string {
 		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, s.Fees)
 	}
 	for _, e := range a.Ether {
-		b.WriteString(e.text())
+		b.WriteString(e.text(map[bool]string{false: "Wei", true: a.Asset.Symbol + " with 18 decimals"}[a.Config.GasUnit > 0]))
 	}
 	if len(a.Differences) == 0 {
 		b.WriteString("\nNo difference.")

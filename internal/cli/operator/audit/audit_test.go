@@ -29,6 +29,7 @@ type auditedEther struct {
 	Opening, Received, Closing, Noops, Own, Unknown token.Amount
 	Moved                                           token.Amount `json:"operator_transfers"`
 	Payments                                        token.Amount `json:"network_fees"`
+	Coins                                           token.Amount `json:"token_transfers"`
 	Unrecorded                                      token.Amount `json:"network_fees_not_in_the_tables"`
 }
 
@@ -371,6 +372,34 @@ func TestAuditOfABatch(t *testing.T) {
 		}, "audit")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// TestAuditOfOneBalance: where the token pays gas, what a wallet had is what it has, its transfers and its fees, to the
+// last unit that the chain shows. A unit that is gone without a transaction is a difference.
+func TestAuditOfOneBalance(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		l := operatortest.NewTokenLedger(t, whole)
+		got := audit(l)
+		facts := must.Get(l.Chain.Facts(t.Context()))(l)
+		for _, e := range got.Ether {
+			at := slices.IndexFunc(facts.Wallets, func(w devnet.WalletFacts) bool { return w.Address == e.Wallet })
+			closing := facts.Wallets[at].GasBalance
+			if whole {
+				closing, _ = facts.Wallets[at].TokenBalance.Times(1_000_000_000_000)
+			}
+			before, _ := token.Units(1_000_000_000_000).Times(1_000_000_000_000) // walletTokens
+			left := closing
+			for _, part := range []token.Amount{e.Coins, e.Payments, e.Unrecorded, e.Noops, e.Own, e.Unknown} {
+				left, _ = left.Add(part)
+			}
+			if e.Closing != closing || e.Opening != before || left != before || !e.Received.IsZero() || e.Coins.IsZero() || e.Payments.IsZero() {
+				t.Errorf("in whole units %t: %+v, %s has %s of %s", whole, e, e.Wallet, closing, before)
+			}
+		}
+		if len(got.Ether) != 2 {
+			t.Errorf("%+v", got)
 		}
 	}
 }

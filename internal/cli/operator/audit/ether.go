@@ -12,7 +12,8 @@ import (
 )
 
 // An etherSum accounts for the ether of one wallet in the blocks of an audit, in wei:
-// Opening and Received are Closing and all that has left.
+// Opening and Received are Closing and all that has left. Where the token pays gas it accounts for the one balance, in
+// the unit of gas, to which the chain may keep it more exactly than balanceOf shows.
 type etherSum struct {
 	Wallet     token.Address `json:"wallet"`
 	Opening    *token.Amount `json:"opening"`  // before the wallet's first transaction in these blocks; nil: the nodes lack the state
@@ -23,18 +24,22 @@ type etherSum struct {
 	Moved      token.Amount  `json:"operator_transfers"` // ether that they moved; their fees are among network_fees
 	Own        token.Amount  `json:"own"`                // fees and amounts
 	Unknown    token.Amount  `json:"unknown"`
+	Coins      token.Amount  `json:"token_transfers,omitzero"` // where the token pays gas
 	Closing    token.Amount  `json:"closing"`
 }
 
-func (e etherSum) text() string {
+func (e etherSum) text(unit string) string {
 	var b strings.Builder
 	row := func(name string, wei any) { fmt.Fprintf(&b, "  %-34s %26v\n", name, wei) }
-	fmt.Fprintf(&b, "\nWei of %s\n", e.Wallet)
+	fmt.Fprintf(&b, "\n%s of %s\n", unit, e.Wallet)
 	if e.Opening != nil {
 		row("before these blocks", *e.Opening)
 		row("received", *e.Received)
 	} else {
 		row("before these blocks", "unknown to the nodes")
+	}
+	if !e.Coins.IsZero() {
+		row("transfers of the token", e.Coins)
 	}
 	row("network_fee of payments", e.Payments)
 	row("fees that are not in the tables", e.Unrecorded)
@@ -65,6 +70,13 @@ func (a *auditor) weighWallet(ctx context.Context, w token.Address) error {
 		return err
 	}
 	sum := etherSum{Wallet: w}
+	if unit := a.Config.GasUnit; unit > 0 {
+		for _, t := range a.transfers {
+			if t.From == w {
+				sum.Coins = plus(sum.Coins, unit.Pays(t.Amount, token.Amount{}))
+			}
+		}
+	}
 	for some := range slices.Chunk(txs, 200) {
 		hashes := make([]chain.Hash, len(some))
 		for i, tx := range some {
@@ -82,15 +94,32 @@ func (a *auditor) weighWallet(ctx context.Context, w token.Address) error {
 	if err != nil {
 		return err
 	}
-	sum.Closing = closing.Gas
+	sum.Closing = a.wei(closing)
 	if first := a.opening(txs); first > 0 {
 		opening, err := a.nodes.AccountAt(ctx, w, a.Asset.Contract, first)
 		if err == nil {
-			a.receive(&sum, opening.Gas)
+			a.receive(&sum, a.wei(opening))
 		}
 	}
 	a.Ether = append(a.Ether, sum)
 	return nil
+}
+
+// wei returns the balance that pays gas, as exactly as the chain shows it.
+func (a *auditor) wei(account chain.Account) token.Amount {
+	if a.Config.Gas.NoEther && a.Config.GasUnit > 0 {
+		return a.Config.GasUnit.Pays(account.Balance, token.Amount{})
+	}
+	return account.Gas
+}
+
+// taken returns what a chain takes for a fee: whole units of the token, rounded up, where it keeps no fractions.
+func (a *auditor) taken(fee token.Amount) token.Amount {
+	if a.Config.Gas.NoEther && a.Config.GasUnit > 0 {
+		coins, _ := a.Config.GasUnit.Takes(token.Amount{}, fee)
+		return a.Config.GasUnit.Pays(coins, token.Amount{})
+	}
+	return fee
 }
 
 // opening returns the block before the first transaction, or before the audit's first
@@ -104,7 +133,7 @@ func (a *auditor) opening(txs []chain.MinedTx) uint64 {
 
 // receive fills in the opening balance, and what came in since.
 func (a *auditor) receive(sum *etherSum, opening token.Amount) {
-	after := plus(sum.Closing, sum.Payments, sum.Unrecorded, sum.Noops, sum.Moved, sum.Own, sum.Unknown)
+	after := plus(sum.Closing, sum.Coins, sum.Payments, sum.Unrecorded, sum.Noops, sum.Moved, sum.Own, sum.Unknown)
 	received := after.Sub(opening)
 	if after.Less(opening) {
 		a.differ(kindDiffers, difference{Wallet: sum.Wallet,
@@ -169,9 +198,10 @@ func (a *auditor) asPromised(tx chain.MinedTx, p *entry) bool {
 // charge adds the fee of a transaction, and the ether that it moved, to the sums.
 func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 	p, kind := a.known[tx.Hash], a.counted[tx.Hash]
-	spent := fee
+	taken := a.taken(fee)
+	spent := taken
 	if tx.To != tx.From {
-		spent = plus(fee, tx.Value)
+		spent = plus(taken, tx.Value)
 	}
 	switch {
 	case slices.Contains(a.line.Own, tx.Hash):
@@ -185,16 +215,16 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 		if p.State == payment.Confirmed && p.Ether() {
 			kind, sum.Moved = kindMoved, plus(sum.Moved, tx.Value)
 		}
-		sum.Payments = plus(sum.Payments, fee)
+		sum.Payments = plus(sum.Payments, taken)
 		if *p.Fee != fee {
 			a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
 				What: fmt.Sprintf("it cost %s wei; the tables say %s", fee, p.Fee)})
 		}
 	case p != nil:
 		sum.Moved = plus(sum.Moved, tx.Value)
-		sum.Unrecorded = plus(sum.Unrecorded, fee)
+		sum.Unrecorded = plus(sum.Unrecorded, taken)
 	case tx.Noop():
-		kind, sum.Noops = kindNoop, plus(sum.Noops, fee)
+		kind, sum.Noops = kindNoop, plus(sum.Noops, taken)
 	default:
 		sum.Unknown = plus(sum.Unknown, spent)
 		if kind == "" {

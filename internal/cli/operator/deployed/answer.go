@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -27,6 +28,22 @@ func (d *Deployment) Show(v any, text string) error {
 // Coins writes an amount of the stack's token.
 func (d *Deployment) Coins(amount token.Amount) string {
 	return amount.Tokens(d.Asset.Decimals) + " " + d.Asset.Symbol
+}
+
+// Gas writes an amount of wei in what pays gas: ether, or the stack's token.
+func (d *Deployment) Gas(wei token.Amount) string {
+	if d.Config.GasUnit > 0 {
+		return wei.Tokens(18) + " " + d.Asset.Symbol
+	}
+	return wei.Tokens(18) + " ether"
+}
+
+// Holds writes the balances of an account.
+func (d *Deployment) Holds(a chain.Account) string {
+	if d.Config.GasUnit > 0 {
+		return d.Coins(a.Balance)
+	}
+	return d.Coins(a.Balance) + ", " + d.Gas(a.Gas)
 }
 
 // Tame returns a writer that escapes control characters but line ends and tabs, as JSON does: a

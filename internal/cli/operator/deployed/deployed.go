@@ -219,7 +219,7 @@ func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	}
 	own, _ := chains.Of(d.ChainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Transport: d.Transport})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Gas: d.Config.Gas, Transport: d.Transport})
 		if err != nil {
 			return nil, nil, err
 		}

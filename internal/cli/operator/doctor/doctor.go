@@ -73,6 +73,7 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	e.check(ctx, "batches", e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate")
 	e.check(ctx, "token", e.everyNode(e.tokenIsRight),
 		"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
+	e.check(ctx, "memo", e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
@@ -314,6 +315,35 @@ func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
 }
 
+// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments. It takes a wallet with
+// a unit of the token to try one from.
+func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
+	rules, unusable := e.Rules(ctx)
+	wallets, walletsErr := e.Wallets(ctx)
+	nodes, _, nodesErr := e.Nodes(ctx)
+	if err := errors.Join(unusable, walletsErr, nodesErr); err != nil {
+		return "", err
+	}
+	if rules.MemoOff {
+		return "off", nil
+	}
+	for _, from := range wallets.Active() {
+		if v, err := e.View(ctx, nodes, from); err != nil || v.Balance.IsZero() {
+			continue
+		}
+		call := chain.Call{From: from, To: e.Asset.Contract, Data: chain.TransferData(from, token.Units(1))}
+		if _, err := nodes.Estimate(ctx, call); err != nil {
+			return "not tried: the token moves nothing from " + from.String(), nil // payments report why
+		}
+		call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
+		if _, err := nodes.Estimate(ctx, call); err != nil {
+			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
+		}
+		return "the token takes a payment's id after the arguments of a transfer", nil
+	}
+	return "not tried: no wallet has a unit of the token", nil
+}
+
 // walletsAreFunded makes a finding of each wallet, and one if it cannot.
 func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 	wallets, walletsErr := e.Wallets(ctx)
@@ -329,6 +359,9 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			continue
 		}
 		name, advice := "wallet "+r.Address.String()[:10], "send "+symbol+" and ether for gas to "+r.Address.String()
+		if e.Config.GasUnit > 0 {
+			advice = "send " + symbol + " to " + r.Address.String()
+		}
 		w, unread := e.Payments.Wallet(ctx, r.ID)
 		if unread != nil && !errors.Is(unread, wallet.ErrUnknown) {
 			e.found(name, "", unread, "check your rights on the payments table")
@@ -339,7 +372,6 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			e.found(name, "", err, "see nodes")
 			continue
 		}
-		gas := v.Gas.Tokens(18) + " ether"
 		switch {
 		case w.Paused != "":
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
@@ -349,10 +381,10 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 				"pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.State == wallet.Active && v.Balance.IsZero():
 			err = errors.New("holds no " + symbol)
-		case r.State == wallet.Active && v.Gas.Less(least):
-			err = errors.New("holds " + gas)
+		case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
+			err = errors.New("holds " + e.Gas(v.Gas))
 		}
-		e.found(name, v.Balance.Tokens(e.Asset.Decimals)+" "+symbol+", "+gas, err, advice)
+		e.found(name, e.Holds(v.Account), err, advice)
 	}
 }
 

@@ -18,6 +18,58 @@ type Account struct {
 	Allowance  token.Amount
 }
 
+// A Rule is how gas is paid.
+type Rule struct {
+	// Unit is how many wei of gas a unit of the token pays, on a chain whose gas is the token: an account
+	// then has one balance. Its Gas is that balance in wei, and its Coins are the whole units of it. Zero:
+	// gas is paid in ether.
+	Unit uint64
+	// Whole has the chain take fees in whole units of the token, rounded up, and show no other balance:
+	// nodes give Placeholder for it, as Tempo's do. Otherwise it takes them to the wei, as Arc does.
+	Whole bool
+}
+
+// Placeholder is what nodes of a chain without a coin give for everybody's balance of it
+// (docs.tempo.xyz, EVM Differences).
+var Placeholder = token.MaxAmount().Over(27)
+
+// one returns the account as the chain keeps it, after a change of the one balance.
+func (r Rule) one(a Account) Account {
+	if r.Unit > 0 {
+		a.Coins = a.Gas.Over(r.Unit)
+	}
+	return a
+}
+
+// of returns what amounts of the token and of wei are to an Account, as its Coins and Gas.
+func (r Rule) of(coins, wei token.Amount) (token.Amount, token.Amount) {
+	if r.Unit == 0 {
+		return coins, wei
+	}
+	wei, _ = coins.Times(r.Unit)
+	return token.Amount{}, wei
+}
+
+// Fee is what the chain takes of a sender for a cost of gas.
+func (r Rule) Fee(cost token.Amount) token.Amount {
+	if r.Whole {
+		return cost.ScaleUp(1, r.Unit).ScaleUp(r.Unit, 1)
+	}
+	return cost
+}
+
+// move moves coins from one account to another.
+func (r Rule) move(accounts map[token.Address]Account, from, to token.Address, amount token.Amount) {
+	coins, wei := r.of(amount, token.Amount{})
+	source := accounts[from]
+	source.Coins, source.Gas = source.Coins.Sub(coins), source.Gas.Sub(wei)
+	accounts[from] = r.one(source)
+	payee := accounts[to]
+	payee.Coins, _ = payee.Coins.Add(coins)
+	payee.Gas, _ = payee.Gas.Add(wei)
+	accounts[to] = r.one(payee)
+}
+
 // Source is an account whose tokens addresses may move by the allowance that Approve gives.
 var Source = token.Address{0: 0x7e}
 
@@ -76,7 +128,11 @@ const (
 	Reverts      Recipient = "reverts"       // the address is on the token's blacklist
 	ReturnsFalse Recipient = "returns_false" // status 1, nothing moved, nothing logged
 	LogsLess     Recipient = "logs_less"     // the token keeps a fee of one unit
+	Guarded      Recipient = "guarded"       // its coins go to Guard, by a policy of its own (Tempo, TIP-1028)
 )
+
+// Guard is the contract that holds what recipients are sent and do not accept.
+var Guard = token.Address{0: 0xb1, 1: 0x0c}
 
 // gasUsed is the gas that a transfer of the fake token uses.
 const gasUsed = 50_000
@@ -118,14 +174,26 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 	from.Nonce++
 	fee, _ = c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
 	fee, _ = fee.Add(c.L1Fee)
-	from.Gas = from.Gas.Sub(fee)
-	b.accounts[tx.From] = from
+	taken := c.Fee(fee)
+	limit, _ := c.price(tx).Times(tx.Gas)
+	limit, _ = limit.Add(c.L1Fee)
+	refund := c.Fee(limit).Sub(taken) // of the one balance; the call runs without it
+	if c.Unit == 0 || from.Gas.Less(c.Fee(limit)) {
+		refund = token.Amount{}
+	}
+	from.Gas = from.Gas.Sub(taken).Sub(refund)
+	b.accounts[tx.From] = c.one(from)
+	defer func() {
+		from := b.accounts[tx.From]
+		from.Gas, _ = from.Gas.Add(refund)
+		b.accounts[tx.From] = c.one(from)
+	}()
 	if tx.To != c.Token && tx.To != Batcher {
 		from.Gas = from.Gas.Sub(tx.Value)
-		b.accounts[tx.From] = from
+		b.accounts[tx.From] = c.one(from)
 		to := b.accounts[tx.To]
 		to.Gas, _ = to.Gas.Add(tx.Value)
-		b.accounts[tx.To] = to
+		b.accounts[tx.To] = c.one(to)
 		return chain.Receipt{Succeeded: true}, fee
 	}
 	after := maps.Clone(b.accounts)
@@ -167,15 +235,14 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 			spender.Allowance = spender.Allowance.Sub(e.Amount)
 			accounts[tx.From] = spender
 		}
-		source := accounts[owner]
-		source.Coins = source.Coins.Sub(moved)
-		accounts[owner] = source
-		payee := accounts[e.To]
-		payee.Coins, _ = payee.Coins.Add(moved)
-		accounts[e.To] = payee
+		to := e.To
+		if c.Recipients[to] == Guarded {
+			to = Guard
+		}
+		c.move(accounts, owner, to, moved)
 		word := moved.Bytes32()
 		logs = append(logs, chain.Log{
-			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(e.To)}, Data: word[:], Index: uint64(len(logs)),
+			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(to)}, Data: word[:], Index: uint64(len(logs)),
 		})
 	}
 	return logs, true
@@ -196,7 +263,7 @@ func (c *Chain) gasOf(tx Tx) uint64 {
 // cost is what the sender of tx must hold for the next block to take it.
 func (c *Chain) cost(tx Tx) token.Amount {
 	tx.L1Fee = c.L1Fee
-	return tx.Cost()
+	return c.Fee(tx.Cost())
 }
 
 // price is the wei that tx pays for a unit of gas in the next block.
@@ -228,7 +295,14 @@ func (c *Chain) executable(parent *block, from pool) []Tx {
 				break
 			}
 			used, _ := c.price(tx).Times(c.gasOf(tx))
-			a.Gas = a.Gas.Sub(used).Sub(c.L1Fee).Sub(tx.Value)
+			used, _ = used.Add(c.L1Fee)
+			a.Gas = a.Gas.Sub(c.Fee(used)).Sub(tx.Value)
+			if tx.To == c.Token || tx.To == Batcher {
+				for _, e := range Outputs(tx.Tx) {
+					_, wei := c.of(e.Amount, token.Amount{})
+					a.Gas = a.Gas.Sub(wei) // less than is left where it reverts: the next block takes what follows
+				}
+			}
 			txs = append(txs, tx)
 		}
 	}

@@ -23,6 +23,7 @@ type Chain struct {
 	BaseFee token.Amount // in wei per gas
 	Depth   uint64       // in blocks: no reorg goes deeper
 	Epoch   uint64       // blocks that become final together, by a tag; 0: each by itself
+	Rule                 // how gas is paid; to be set before Fund
 	L1Fee   token.Amount // wei that each transaction pays beside gas (OP stack); wallets need room for it to double
 	// That the next block charges each transaction for its data, before it runs (OffchainLabs/nitro,
 	// GasChargingHook).
@@ -74,14 +75,15 @@ func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 }
 
 // Fund gives an address units of the token and wei out of nowhere, in every
-// block so far, so that no reorg takes them away.
+// block so far, so that no reorg takes them away. Where the token is the gas, wei count for nothing.
 func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {
 	c.funded[a], _ = c.funded[a].Add(coins)
+	coins, wei = c.of(coins, wei)
 	give := func(b *block) {
 		account := b.accounts[a]
 		account.Coins, _ = account.Coins.Add(coins)
 		account.Gas, _ = account.Gas.Add(wei)
-		b.accounts[a] = account
+		b.accounts[a] = c.one(account)
 	}
 	for b := c.tip; b != nil; b = b.parent {
 		give(b)

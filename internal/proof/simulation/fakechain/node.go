@@ -242,6 +242,9 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 		}
 		pending++
 	}
+	if n.chain.Whole {
+		a.Gas = Placeholder
+	}
 	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
 }
 
