@@ -65,7 +65,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	least := p.least().Mined
 	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	for _, s := range txs {
-		attempt, in, agreed := placed(s, known)
+		in, agreed := placed(s, known)
 		agreed = agreed && s.Nonce < least
 		switch {
 		case len(before.Runs) > 0 && s.Nonce+1 < before.Next():
@@ -86,7 +86,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 		if !added || p.short(ctx, 0) {
 			break
 		}
-		if err := p.publishMined(ctx, s.Merchant, s.Payment, attempt, in.Number); err != nil {
+		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {
 			p.seen = seen // without it: it is not stored as mined before it is published
 			return err
 		}
@@ -96,14 +96,14 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	return nil
 }
 
-// placed returns the attempt at a nonce, and its block, that every node that gave a view has.
-func placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash, in chain.Block, ok bool) {
-	for _, attempt = range s.Hashes {
-		if in, ok = known.In[attempt]; ok {
+// placed returns the block in which every node that gave a view has an attempt at a nonce.
+func placed(s wallet.PendingTx, known chain.Mined) (in chain.Block, ok bool) {
+	for _, h := range s.Hashes {
+		if in, ok = known.In[h]; ok {
 			break
 		}
 	}
-	return attempt, in, ok
+	return in, ok
 }
 
 // waits notes why the lowest nonce is not mined.
@@ -170,9 +170,9 @@ func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%w %d: %w", errNoTime, block, errors.Join(errs...))
 }
 
-// publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
-// know and it is no no-op. It may be repeated: the same block makes the same event.
-func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, attempt chain.Hash, block uint64) error {
+// publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may
+// be repeated: the same block makes the same event.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, block uint64) error {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return nil
 	}
@@ -183,12 +183,8 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(stored.Attempts, func(a payment.Attempt) bool { return a.Hash == attempt })
-	switch {
-	case stored.State == payment.Prepared || len(stored.Attempts) == 0:
+	if stored.State == payment.Prepared || len(stored.Attempts) == 0 {
 		return errForeignTx
-	case i >= 0 && stored.Attempts[i].Noop:
-		return nil
 	}
 	at, err := p.blockTime(ctx, block)
 	if err != nil {
