@@ -130,8 +130,7 @@ func (k *call) refusal() *Refused {
 	return e
 }
 
-// pause waits before the next attempt: for d, the last answer's Retry-After and the backoff, whichever is
-// longest. It reports false at once if the deadline comes first.
+// pause waits for the longest of d, Retry-After and the backoff. It reports false at once if the deadline comes first.
 func (k *call) pause(d time.Duration) bool {
 	backoff := min(time.Second<<min(k.tries, 3), 8*time.Second)
 	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds; another form is none

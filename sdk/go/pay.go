@@ -41,9 +41,8 @@ func (e *IntentReused) Error() string {
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
-// Pay pays once for an intent (what is paid, such as an order), however often it is called, and returns the
-// committed payment. It retries until the deadline of ctx, or for two minutes. A *Refused started nothing. After
-// an *OutcomeUnknown, call again with the same intent. An *IntentReused names the other payment. Others sent nothing.
+// Pay pays once for an intent (what is paid, such as an order), and retries until the deadline of ctx or for two minutes.
+// A *Refused started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
 	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
@@ -81,16 +80,17 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 	if err != nil {
 		return made, err
 	}
-	k := c.begin(ctx)
+	k, other := c.begin(ctx), &IntentReused{Intent: intent}
+	sent, _ := json.Marshal(asked) // as the API reads it; the caller may change it meanwhile
+	_ = json.Unmarshal(sent, &other.Asked)
 	made, err = k.post(key, body)
 	if refusal, is := errors.AsType[*Refused](err); is {
-		return k.settle(refusal, key, &IntentReused{Intent: intent, Asked: asked})
+		return k.settle(refusal, key, other)
 	}
 	return made, err
 }
 
-// settle finds out what a refusal means. It is about one attempt: an earlier one without an answer may
-// commit the payment, until a look-up lifetime later finds nothing.
+// settle finds out what a refusal of one attempt means: an earlier one may pay until a look-up lifetime later finds nothing.
 func (k *call) settle(refusal *Refused, key string, other *IntentReused) (Payment, error) {
 	reused, sure := refusal.Code == "idempotency_key_reused", k.unanswered.IsZero()
 	if sure && !reused {
@@ -148,14 +148,14 @@ func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 
 // VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
 func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
-	hook, err := standardwebhooks.NewWebhook(secret)
+	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
 	if err == nil {
 		err = hook.Verify(body, header)
 	}
-	if err != nil {
-		return event, err
+	if err == nil {
+		err = json.Unmarshal(body, &event)
 	}
-	return event, json.Unmarshal(body, &event)
+	return event, err
 }
 
 // An Amount is a whole number of the token's smallest unit, to 2^256-1: "2500000" is 2.5 USDC. "" is null.

@@ -2,6 +2,9 @@ package remit_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -301,5 +304,13 @@ func TestVerifyWebhook(t *testing.T) {
 	}
 	if _, err := remit.VerifyWebhook(secret, append(body, ' '), header); err == nil {
 		t.Error("a changed body is genuine")
+	}
+	for _, none := range []string{"", "whsec_"} { // the library takes that for a secret
+		mac := hmac.New(sha256.New, nil)
+		fmt.Fprintf(mac, "evt_1.%s.%s", header["Webhook-Timestamp"][0], body)
+		header["Webhook-Signature"] = []string{"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}
+		if _, err := remit.VerifyWebhook(none, body, header); err == nil {
+			t.Errorf("with the secret %q everybody's events are genuine", none)
+		}
 	}
 }

@@ -64,7 +64,8 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 
 // stale reports whether settings have p made otherwise by now than it is stored.
 func (d sending) stale(p, offer payment.Payment) bool {
-	return p.Tx.To != offer.Tx.To || !bytes.Equal(p.Tx.Data, offer.Tx.Data) || !d.FeeLimit.IsZero() && d.FeeLimit.Less(p.Tx.Fees.Cap)
+	return p.Tx.To != offer.Tx.To || !bytes.Equal(p.Tx.Data, offer.Tx.Data) || p.Tx.GasUnit != offer.Tx.GasUnit ||
+		!d.FeeLimit.IsZero() && d.FeeLimit.Less(p.Tx.Fees.Cap)
 }
 
 // errStale reports a stored payment that would be paid through another contract, or with

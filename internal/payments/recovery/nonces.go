@@ -142,7 +142,7 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
 	coin, gas := r.GasUnit.Holds(leading.Account)
-	if len(txs) == 0 || !gas.Less(txs[0].Gas) && !coin.Less(txs[0].Amount) {
+	if len(txs) == 0 || !gas.Less(txs[0].Gas) && (r.GasUnit == 0 || !coin.Less(txs[0].Amount)) {
 		return
 	}
 	var coins, all token.Amount

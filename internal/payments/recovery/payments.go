@@ -67,6 +67,7 @@ func (r *run) putBack(ctx context.Context) error {
 func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	ours := slices.Contains(r.wallets(), tx.From)
 	found, ok := payment.Recovered(tx, r.ChainID, r.Token, r.Network)
+	found.Tx.GasUnit = r.GasUnit
 	switch {
 	case !ours && len(r.sources) > 0:
 		return nil // a source's owner moves its coins too

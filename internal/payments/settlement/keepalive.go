@@ -247,6 +247,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return wallet.PendingTx{}, store.ErrChanged
 	}
 	coins = stored.Coins()
+	stored.Tx.GasUnit = p.GasUnit // a version that did not know the chain stored none
 	tx, again := stored.Tx, stored.Bump
 	tx.Gas = stored.Gas()
 	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong

@@ -3,6 +3,7 @@ package settlement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -50,8 +51,8 @@ func (p *pass) least() chain.View {
 }
 
 // see notes what the nodes show of the wallet: for which nonces every one has a receipt in the same
-// block. The last nonce of before stands for those below it, since its block's hash does: while some
-// node does not say where it is, the round has seen nothing, and what is stored stays. It publishes what
+// block. The last nonce of before stands for those below it, since its block's hash does: while only
+// some nodes have it, the round has seen nothing, and what is stored stays. It publishes what
 // it adds. An error leaves the nonces before the one whose event failed.
 func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) error {
 	seen := &wallet.Progress{Mined: before, Head: p.views[0].Number}
@@ -64,13 +65,13 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	least := p.least().Mined
 	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	for _, s := range txs {
-		in, agreed := placed(s, known)
+		attempt, in, agreed := placed(s, known)
 		agreed = agreed && s.Nonce < least
 		switch {
 		case len(before.Runs) > 0 && s.Nonce+1 < before.Next():
 			continue
 		case len(before.Runs) > 0 && s.Nonce+1 == before.Next():
-			if !agreed && (!known.Whole || slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] })) {
+			if !agreed && slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
 				return nil
 			}
 			if !before.EndsIn(in) {
@@ -85,7 +86,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 		if !added || p.short(ctx, 0) {
 			break
 		}
-		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {
+		if err := p.publishMined(ctx, s.Merchant, s.Payment, attempt, in.Number); err != nil {
 			p.seen = seen // without it: it is not stored as mined before it is published
 			return err
 		}
@@ -95,14 +96,14 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	return nil
 }
 
-// placed returns the block in which every node that gave a view has an attempt at a nonce.
-func placed(s wallet.PendingTx, known chain.Mined) (in chain.Block, ok bool) {
-	for _, h := range s.Hashes {
-		if in, ok = known.In[h]; ok {
+// placed returns the attempt at a nonce, and its block, that every node that gave a view has.
+func placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash, in chain.Block, ok bool) {
+	for _, attempt = range s.Hashes {
+		if in, ok = known.In[attempt]; ok {
 			break
 		}
 	}
-	return in, ok
+	return attempt, in, ok
 }
 
 // waits notes why the lowest nonce is not mined.
@@ -150,9 +151,28 @@ func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
 	return wants, nil
 }
 
-// publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may
-// be repeated: the same block makes the same event.
-func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, block uint64) error {
+// errNoTime reports that no node gave the time of a block.
+var errNoTime = errors.New("no node gives the time of a block")
+
+// blockTime returns the time of a block by the first node that gives it, or errNoTime.
+func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
+	var errs []error
+	for _, v := range p.views {
+		if v.Number < block {
+			continue
+		}
+		at, err := v.Node.BlockTime(ctx, block)
+		if err == nil {
+			return at, nil
+		}
+		errs = append(errs, err)
+	}
+	return time.Time{}, fmt.Errorf("%w %d: %w", errNoTime, block, errors.Join(errs...))
+}
+
+// publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
+// know and it is no no-op. It may be repeated: the same block makes the same event.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, attempt chain.Hash, block uint64) error {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return nil
 	}
@@ -163,9 +183,16 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 	if err != nil {
 		return err
 	}
-	at, err := p.views[0].Node.BlockTime(ctx, block)
+	i := slices.IndexFunc(stored.Attempts, func(a payment.Attempt) bool { return a.Hash == attempt })
+	switch {
+	case stored.State == payment.Prepared || len(stored.Attempts) == 0:
+		return errForeignTx
+	case i >= 0 && stored.Attempts[i].Noop:
+		return nil
+	}
+	at, err := p.blockTime(ctx, block)
 	if err != nil {
-		return fmt.Errorf("reading the time of block %d: %w", block, err)
+		return err
 	}
 	var depth *uint64
 	if p.ConfirmationRule.Tag == "" {

@@ -141,7 +141,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	}
 	owners := map[uint64]owner{}
 	for _, s := range p.pendingTxs {
-		owners[s.Nonce] = owner{s.Amount, s.Gas, s.Merchant}
+		coin, gas := p.GasUnit.Takes(s.Amount, s.Gas) // of a version that did not know the chain; else it takes no gas
+		owners[s.Nonce] = owner{coin, gas, s.Merchant}
 	}
 	for _, id := range p.reserved() {
 		reservation := p.wallet.Reservations[id]
@@ -151,7 +152,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		stored, readErr := p.Store.Payment(ctx, id)
 		if readErr == nil {
 			need := store.NeedOf(stored, reservation.At)
-			owners[reservation.Nonce] = owner{need.Amount, need.Gas, stored.Merchant}
+			coin, gas := p.GasUnit.Takes(need.Amount, need.Gas)
+			owners[reservation.Nonce] = owner{coin, gas, stored.Merchant}
 		} else if !errors.Is(readErr, store.ErrNotFound) && !errors.Is(readErr, store.ErrUnreadable) {
 			err = readErr
 		}

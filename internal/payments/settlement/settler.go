@@ -165,7 +165,7 @@ func (s *Settler) yield(ctx context.Context, r *run) error {
 	var errs []error
 	now := s.Now()
 	for _, w := range wallets.Working(true) {
-		var seen *wallet.Progress
+		seen := &wallet.Progress{} // what an earlier version may have hidden is not known to hold
 		if remembered, ok := r.mined.Load(w.ID); ok {
 			seen = remembered.(mined).seen
 		}

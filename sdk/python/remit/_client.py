@@ -151,7 +151,7 @@ class _Call:
         if self.status == 409 and (self.pays or code == "idempotency_in_progress"):
             return None
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
-            code, loc = detail[0].get("type", code), detail[0].get("loc", [])
+            code, loc = detail[0].get("type", code), detail[0].get("loc") or []
             index = loc[2] if len(loc) > 2 and isinstance(loc[2], int) else index  # body.payments.PLACE
         return Refused(self.status, code, detail if isinstance(detail, str) else json.dumps(detail), index)
 

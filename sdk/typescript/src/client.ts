@@ -108,6 +108,7 @@ class Call {
     private readonly pays: boolean,
     timeoutMs = over.timeoutMs,
   ) {
+    if (Number.isNaN(timeoutMs)) throw new TypeError("timeoutMs is not a number");
     this.end = over.now() + timeoutMs;
   }
 
@@ -209,20 +210,23 @@ export class Client extends Endpoints {
   constructor(options: ClientOptions) {
     super();
     const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-    this.over = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep, ...options };
+    const defaults = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep };
+    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+    this.over = { ...defaults, ...(given as unknown as ClientOptions) };
+    if (!/^https?:\/\/[^/]/.test(this.over.url ?? "")) throw new TypeError(`${this.over.url} is no URL: give http:// or https:// and a host`);
   }
 
   /**
    * Pays once for an intent (what is paid, such as an order), however often it is called, and returns the committed
    * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then call again with the same intent.
    */
-  pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
+  async pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
     const order = { to, amount: amountOf(amount), reference: details.reference || undefined };
     return this.paid(intent, "/send-payment", { ...order, metadata: details.metadata }, [order], details);
   }
 
   /** Is pay for a batch: all its payments are made, or none. */
-  payMany(intent: string, payments: { to: string; amount: AmountLike; reference?: string }[], details: Details = {}): Promise<Payment> {
+  async payMany(intent: string, payments: { to: string; amount: AmountLike; reference?: string }[], details: Details = {}): Promise<Payment> {
     const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
     const body = { payments: entries, reference: details.reference || undefined, metadata: details.metadata };
     return this.paid(intent, "/send-payments", body, entries, details);
@@ -231,7 +235,8 @@ export class Client extends Endpoints {
   private async paid(intent: string, path: string, body: unknown, payments: Batch["payments"], details: Details): Promise<Payment> {
     const idempotencyKey = key(intent);
     const call = new Call(this.over, true, details.timeoutMs);
-    const asked = { payments, reference: details.reference || undefined, metadata: { ...details.metadata } };
+    // As the API reads it: without what JSON leaves out, and the caller may change it meanwhile.
+    const asked: Batch = parse(write({ payments, reference: details.reference || undefined, metadata: { ...details.metadata } }));
     try {
       return await call.ask((json) => typeof json.tx_hash === "string", "POST", path, write(body), idempotencyKey);
     } catch (error) {
@@ -265,8 +270,8 @@ export class Client extends Endpoints {
 }
 
 /** Returns the event of a raw body that was signed with the secret in the last five minutes. Throws for any other. */
-export function verifyWebhook(secret: string, body: string | Uint8Array, headers: Record<string, string | string[] | undefined>): Event {
+export function verifyWebhook(secret: string, body: string | Uint8Array, headers: Headers | Record<string, string | string[] | undefined>): Event {
   const text = typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-  new Verifier(secret).verify(text, headers as Record<string, string>);
+  new Verifier(secret).verify(text, (headers instanceof Headers ? Object.fromEntries(headers) : headers) as Record<string, string>);
   return parse(text);
 }

@@ -142,5 +142,15 @@ test("webhooks", () => {
   };
   assert.equal(verifyWebhook(secret, body, headers).data.amount, 9007199254740993n);
   assert.equal(verifyWebhook(secret, Buffer.from(body), headers).id, "evt_1");
+  assert.equal(verifyWebhook(secret, body, new Headers(headers)).id, "evt_1");
   assert.throws(() => verifyWebhook(secret, body + " ", headers));
+  assert.throws(() => verifyWebhook("", body, headers));
+});
+
+test("options that are undefined are the defaults", async () => {
+  const send = async () => ({ status: 200, retryAfter: null, text: '{"tx_hash":"0x1","status":"confirmed"}' });
+  const api = new Client({ url: "http://remit.example", key: undefined, timeoutMs: undefined, send });
+  assert.equal((await api.get("0x1")).tx_hash, "0x1");
+  assert.throws(() => new Client({ url: undefined }), TypeError);
+  await assert.rejects(api.pay("order-7", "0x2222222222222222222222222222222222222222", 1.5), TypeError);
 });
