@@ -54,7 +54,7 @@ var Crashes = [Steps][]Crash{
 	Sent: {{"between a stored bump and its broadcast", "one more attempt",
 		"check-receipts sends it, and reads the receipts of all attempts"}},
 	Mined: {},
-	Final: {{"between the end and its event", "a final payment with its pending transaction",
+	Final: {{"between the final state and its event", "a final payment with its pending transaction",
 		"the next run publishes the same event, then deletes the pending transaction"}},
 	Published: {},
 }

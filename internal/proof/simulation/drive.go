@@ -189,7 +189,8 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
-	if c.Gas.Unit > 0 && (c.losses > 0 || c.accepted) { // the operator sends what the recovery asks for
+	if c.Gas.Unit > 0 && (c.losses > 0 || c.accepted || c.mispriced) {
+		// The operator sends what the recovery asks for, and the gas that a sweep at an absurd price did not leave.
 		for w := range c.Chain.Funded() {
 			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
 		}
