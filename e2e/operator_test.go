@@ -253,7 +253,7 @@ func TestFreshDeployment(t *testing.T) {
 	if len(steps) != 7 || strings.Contains(r.stderr, "left out") {
 		t.Errorf("smoke made %d steps: %s", len(steps), r.stderr)
 	}
-	o.fails("answered 401", "smoke", o.s.URL(""), "--key", "remit_test_wrong")
+	o.fails("refused with 401", "smoke", o.s.URL(""), "--key", "remit_test_wrong")
 	o.fails("looking for stack nobody", "doctor", "--stack", "nobody")
 	o.unseen()
 }

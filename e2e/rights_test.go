@@ -39,6 +39,8 @@ var spare = map[right]string{
 	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
 		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
+	{"CreateRecipientFunction", "dynamodb:BatchGetItem",
+		"PaymentsTable"}: "compares an address with recipients paid before, of a merchant that has paid",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
 }
 
