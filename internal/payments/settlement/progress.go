@@ -151,10 +151,7 @@ func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
 	return wants, nil
 }
 
-// errNoTime reports that no node gave the time of a block.
-var errNoTime = errors.New("no node gives the time of a block")
-
-// blockTime returns the time of a block by the first node that gives it, or errNoTime.
+// blockTime returns the time of a block by the first node that gives it.
 func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
 	var errs []error
 	for _, v := range p.views {
@@ -167,7 +164,7 @@ func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
 		}
 		errs = append(errs, err)
 	}
-	return time.Time{}, fmt.Errorf("%w %d: %w", errNoTime, block, errors.Join(errs...))
+	return time.Time{}, fmt.Errorf("no node gives the time of block %d: %w", block, errors.Join(errs...))
 }
 
 // publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may

@@ -223,10 +223,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
 	if !final.Onchain.IsZero() && !p.listed(s.Nonce) {
-		switch err := p.publishMined(ctx, e.Merchant, final.ID, final.Block); {
-		case errors.Is(err, errNoTime): // the end does not wait for that
-			p.Log.WarnContext(ctx, "payment.mined left out", "payment", final.ID, "err", err)
-		case err != nil:
+		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Block); err != nil {
 			return done, err
 		}
 	}
