@@ -113,6 +113,9 @@ func (p parser) inside(object bool, depth int) (Value, error) {
 		case object:
 			v.Members = append(v.Members, Member{name.Text, item})
 		default:
+			if len(v.Items) == cap(v.Items) { // append grows long slices by a quarter, which copies more
+				v.Items = slices.Grow(v.Items, len(v.Items)+1)
+			}
 			v.Items = append(v.Items, item)
 		}
 	}
