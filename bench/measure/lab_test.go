@@ -210,7 +210,7 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 	return found, err
 }
 
-// sandboxTransfers reads those of the embedded chain of m's stack.
+// sandboxTransfers reads the transfers on the embedded chain of m's stack.
 func sandboxTransfers(b *testing.B, m *sdk.Client) map[int][]common.Hash {
 	b.Helper()
 	var chain devnet.Facts

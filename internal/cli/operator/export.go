@@ -50,7 +50,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		row := dossier.RowOf(p)
 		id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 		if _, read := wallets[id]; !read && !p.State.Final() {
-			wallets[id], _ = d.Payments.Wallet(ctx, id) // of one that cannot be read no progress is known
+			wallets[id], _ = d.Payments.Wallet(ctx, id) // an unreadable wallet shows no progress
 		}
 		row.Progress = wallets[id].ProgressOf(p)
 		write := func() error { return lines.Encode(row) }

@@ -190,7 +190,7 @@ func TimelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingT
 		s.Fee = p.Fee.String()
 	}
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
-	w, _ := tables.Wallet(ctx, id) // of one that cannot be read no progress is known
+	w, _ := tables.Wallet(ctx, id) // an unreadable wallet shows no progress
 	if is := w.ProgressOf(p); is != nil {
 		s.Progress = is.String()
 	}

@@ -113,7 +113,7 @@ func (p *pass) waits(why payment.Stage) {
 	}
 }
 
-// listed reports whether a nonce is one of those that were seen as mined, whose events are published.
+// listed reports whether a nonce was seen as mined, and its event published.
 func (p *pass) listed(nonce uint64) bool {
 	seen := p.seen
 	if seen == nil {
