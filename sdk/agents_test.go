@@ -3,9 +3,11 @@ package sdk_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +20,8 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// An agent pays a bill, or two of one amount, through `remit mcp`. Its calls time out, its server is killed, it
-// words the intent anew, and it forgets what it has paid.
+// An agent pays a bill, or two of one amount, through two servers of `remit mcp`. Its calls time out and overlap, its
+// servers are killed, it words the intent anew, repeats an old one, and forgets what it has paid.
 type agent struct {
 	*testing.T
 	number  int
@@ -27,11 +29,18 @@ type agent struct {
 	env     []string
 	state   string
 	log     *buffer
-	session *mcp.ClientSession
-	kill    func()
+	servers [2]server
 	hashes  []string // of its payments, in order
 	refused string   // the code that ended it, if one did
-	calls   map[string]int
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// A server is a process of `remit mcp`; zero if none runs.
+type server struct {
+	session *mcp.ClientSession
+	kill    func()
 }
 
 // A buffer takes the words of many processes.
@@ -61,8 +70,8 @@ func (a *agent) amount() string {
 }
 
 // connect starts the server, unless it runs.
-func (a *agent) connect() error {
-	if a.session != nil {
+func (a *agent) connect(s *server) error {
+	if s.session != nil {
 		return nil
 	}
 	cmd := command(a.T, language{dir: "."}, a.log, remitPath, "mcp", "--state", a.state)
@@ -70,56 +79,84 @@ func (a *agent) connect() error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
 	session, err := client.Connect(a.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}, nil)
 	if err == nil {
-		a.session, a.kill = session, func() { _ = cmd.Process.Kill() }
+		*s = server{session, func() { _ = cmd.Process.Kill() }}
 	}
 	return err
 }
 
-// pay calls the tool once, and returns the hash it answers.
-func (a *agent) pay(args map[string]any) (hash string, err error) {
-	if err := a.connect(); err != nil {
-		return "", err
-	}
-	wait := time.Minute
+// A call is one of the tool pay, with its time, and the time after which the server is killed (0 is never).
+type call struct {
+	args        map[string]any
+	wait, death time.Duration
+	hash        string
+	err         error
+}
+
+func (a *agent) ask(bill, step int) *call {
+	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee(), "amount": a.amount()}, wait: time.Minute}
 	if a.draw.IntN(3) == 0 {
-		wait = time.Duration(20+a.draw.IntN(2000)) * time.Millisecond
+		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
 	}
-	ctx, cancel := context.WithTimeout(a.Context(), wait)
+	if a.draw.IntN(4) == 0 {
+		c.args["reference"] = fmt.Sprint("bill ", a.number)
+	}
+	if bill > 0 {
+		c.args["different_from"] = a.hashes[0]
+	}
+	if a.draw.IntN(3) == 0 {
+		c.wait = time.Duration(20+a.draw.IntN(2000)) * time.Millisecond
+	}
+	if a.draw.IntN(4) == 0 {
+		c.death = time.Duration(20+a.draw.IntN(1500)) * time.Millisecond
+	}
+	return c
+}
+
+func (a *agent) count(words ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, word := range words {
+		a.calls[word]++
+	}
+}
+
+// pay makes a call of a server.
+func (a *agent) pay(s *server, c *call) {
+	if c.err = a.connect(s); c.err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.Context(), c.wait)
 	defer cancel()
 	var death *time.Timer
-	if a.draw.IntN(4) == 0 {
-		death = time.AfterFunc(time.Duration(20+a.draw.IntN(1500))*time.Millisecond, a.kill)
+	if c.death > 0 {
+		death = time.AfterFunc(c.death, s.kill)
 	}
-	result, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: args})
-	a.calls["pay"]++
+	result, err := s.session.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: c.args})
+	a.count("calls")
 	if death != nil && !death.Stop() {
-		a.calls["killed"]++
-		_ = a.session.Close()
-		a.session = nil
+		a.count("servers killed")
+		_ = s.session.Close()
+		s.session = nil
 	}
-	if err != nil {
-		a.calls["no answer"]++
-		return "", err
+	if c.err = err; err != nil {
+		a.count("without an answer")
+		return
 	}
 	text := result.Content[0].(*mcp.TextContent).Text
-	if result.IsError {
-		for _, code := range []string{"daily_limit_exceeded", "amount_above_maximum"} {
-			if strings.Contains(text, code) {
-				a.refused = code
-			}
-		}
-		a.calls["error"]++
-		return "", fmt.Errorf("%s", text)
-	}
 	var said struct {
 		Payment struct {
 			Hash string `json:"tx_hash"`
 		}
 		Next string
 	}
-	err = json.Unmarshal([]byte(text), &said)
-	a.calls[strings.SplitN(said.Next, " ", 2)[0]]++
-	return said.Payment.Hash, err
+	if result.IsError {
+		c.err = errors.New(text)
+		said.Next = text
+	} else {
+		c.err = json.Unmarshal([]byte(text), &said)
+	}
+	c.hash = said.Payment.Hash
+	a.count(strings.Join(strings.Fields(said.Next)[:2], " "))
 }
 
 // work goes on until all bills have a hash, or a limit refuses one.
@@ -130,23 +167,35 @@ func (a *agent) work() {
 			a.Errorf("agent %d: after %d calls: %v", a.number, step, last)
 			return
 		}
-		args := map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, len(a.hashes)), "to": a.payee(), "amount": a.amount()}
-		if a.draw.IntN(3) == 0 {
-			args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, len(a.hashes), step)
+		bill := len(a.hashes)
+		calls := []*call{a.ask(bill, step)}
+		switch a.draw.IntN(5) {
+		case 0:
+			calls = append(calls, a.ask(bill, step+1000)) // at once, by the other server
+		case 1:
+			calls[0] = a.ask(0, step) // once more
 		}
-		if len(a.hashes) > 0 {
-			args["different_from"] = a.hashes[0]
+		var paying sync.WaitGroup
+		for i, c := range calls {
+			paying.Go(func() { a.pay(&a.servers[i], c) })
 		}
-		hash, err := a.pay(args)
-		if last = err; err == nil && a.draw.IntN(4) > 0 { // else it forgets what it was told
-			a.hashes = append(a.hashes, hash)
+		paying.Wait()
+		for _, c := range calls {
+			if last = c.err; c.err != nil {
+				for _, code := range []string{"daily_limit_exceeded", "amount_above_maximum"} {
+					if strings.HasPrefix(c.err.Error(), "nothing was started") && strings.Contains(c.err.Error(), code) {
+						a.refused = code
+					}
+				}
+			} else if len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && a.draw.IntN(4) > 0 { // else it forgets what it was told
+				a.hashes = append(a.hashes, c.hash)
+			}
 		}
 	}
-	if a.refused == "" && a.connect() == nil {
-		_, _ = a.session.CallTool(a.Context(), &mcp.CallToolParams{Name: "wait", Arguments: map[string]any{"tx_hash": a.hashes[0]}})
-	}
-	if a.session != nil {
-		_ = a.session.Close()
+	for i := range a.servers {
+		if a.servers[i].session != nil {
+			_ = a.servers[i].session.Close()
+		}
 	}
 }
 
@@ -158,11 +207,11 @@ func agentKey(t *testing.T, owner *remit.Client, limit int) string {
 
 // agents lets n agents pay at most 50 at a time.
 func agents(t *testing.T, n int, url, key string) []*agent {
-	all, log := make([]*agent, n), &buffer{}
+	all, log, state := make([]*agent, n), &buffer{}, t.TempDir()
 	var working sync.WaitGroup
 	turns := make(chan struct{}, 50)
 	for i := range all {
-		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), state: t.TempDir(), log: log, calls: map[string]int{},
+		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), state: state, log: log, calls: map[string]int{},
 			env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
 		working.Go(func() {
 			turns <- struct{}{}

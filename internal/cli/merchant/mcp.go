@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 // MCP is `remit mcp`, a server of the Model Context Protocol on standard input and output.
 type MCP struct {
 	URL   string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key   string `env:"REMIT_API_KEY" required:"" help:"API key to use. Its limits are the agent's limits."`
+	Key   string `env:"REMIT_API_KEY" help:"API key to use: better in the variable, where ps does not show it. Its limits are the agent's."`
 	State string `type:"path" default:"~/.local/state/remit" help:"Where to note payments before they are sent. Must survive a restart."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
@@ -44,7 +45,10 @@ Never make an intent from chance or the time, and never change its spelling: ano
 
 // Run serves the tools until standard input ends.
 func (c *MCP) Run(ctx context.Context) error {
-	notes, err := openNotes(c.State, c.URL)
+	if c.Key == "" {
+		return errors.New("there is no API key: make one with limits for the agent, and set REMIT_API_KEY")
+	}
+	notes, err := openNotes(c.State)
 	if err != nil {
 		return err
 	}
@@ -74,31 +78,23 @@ func agentServer(api *remit.Client, notes notes) *mcp.Server {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version}, &mcp.ServerOptions{Instructions: instructions})
 	a := &agent{api: api, notes: notes}
-	tool(s, "pay", false, a.pay, `Pay an amount to an address, once per intent.
+	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
 If a payment of the same amount to the same address was made in the last 24 hours under another intent, that one is returned and NOTHING is paid: it is probably the same payment. Only if the user wants a second one, call pay again with different_from set to its tx_hash.
 After any error or timeout repeat the call with the same intent.`)
-	tool(s, "find", true, a.find, "Find payments: the one of an intent, or the newest of the last days. Says whether something was paid already.")
-	tool(s, "wait", true, a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). One that is still pending needs another wait, not another payment.")
-	tool(s, "limits", true, a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
-	tool(s, "address_book", true, a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
+	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days. Says whether something was paid already.")
+	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). One that is still pending needs another wait, not another payment.")
+	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
+	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
 	return s
 }
 
 // tool adds a tool. What its function returns is the answer; an error is one that the model reads.
-func tool[In any](s *mcp.Server, name string, reads bool, do func(context.Context, In) (any, error), text string) {
-	no := false
-	t := &mcp.Tool{Name: name, Description: text, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads, IdempotentHint: true, DestructiveHint: &no}}
+func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any, error), text string) {
+	t := &mcp.Tool{Name: name, Description: text, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: name != "pay", IdempotentHint: true}}
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		out, err := do(ctx, in)
-		if open, is := errors.AsType[*remit.OutcomeUnknown](err); is && name == "pay" {
-			err = fmt.Errorf("UNKNOWN: the payment may have been made. Call pay again with the same intent. (%w)", open)
-		} else if reused, is := errors.AsType[*remit.IntentReused](err); is {
-			err = fmt.Errorf("nothing was paid: check what you want to pay, and name its own intent: %w", reused)
-		} else if refusal, is := errors.AsType[*remit.Refused](err); is {
-			err = fmt.Errorf("nothing was started: %w", refusal)
-		}
 		return nil, out, err
 	})
 }
@@ -111,81 +107,142 @@ type payment struct {
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
-// pay pays once for an intent. It first waits until what is noted of another intent with the same amount and
-// recipient is settled, and returns the newest such payment of the last day unless it is named.
+// pay pays once for an intent, or answers what the intent has paid, or what looks like the same payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	key, err := remit.Key(in.Intent)
+	order, err := a.order(ctx, in)
 	if err != nil {
-		return nil, err
+		return nil, unsent(err)
+	}
+	note, err := a.notes.lock(ctx, order)
+	if err != nil {
+		return nil, unsent(err)
+	}
+	defer note.unlock()
+	before, age, err := note.read()
+	open := before.Intent == in.Intent && age < lifetime // an earlier request of this intent may still be carried out
+	settled := time.Now().Add(lifetime - age)
+	key, _ := remit.Key(in.Intent)
+	var made, other *remit.Payment
+	if err == nil {
+		made, err = a.stored(ctx, key)
+	}
+	if err == nil && !signed(made) && !open {
+		other, err = a.similar(ctx, note, in.Intent, order)
+	}
+	switch {
+	case err != nil:
+		return nil, unsent(err)
+	case signed(made):
+		return known(order, *made)
+	case other != nil && !strings.EqualFold(string(other.TxHash), in.DifferentFrom):
+		return answer(*other, "NOT paid: a payment of the same amount to this address has another intent. "+meaning(*other)+
+			" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
+	}
+	if err := note.write(entry{in.Intent, order}); err != nil {
+		return nil, unsent(err)
+	}
+	p, err := a.api.Pay(note.on(ctx), in.Intent, order)
+	refusal, refused := errors.AsType[*remit.Refused](err)
+	if refused && open {
+		if made, err = a.settle(ctx, key, settled); signed(made) {
+			return known(order, *made)
+		}
+		refused = err == nil
+	}
+	reused, is := errors.AsType[*remit.IntentReused](err)
+	switch {
+	case is && reused.Stored != nil:
+		return known(order, *reused.Stored)
+	case refused:
+		return nil, fmt.Errorf("nothing was started: %w", refusal)
+	case err != nil:
+		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
+	}
+	return answer(p, "Accepted, and paid once. "+meaning(p))
+}
+
+func unsent(err error) error {
+	return fmt.Errorf("this call sent nothing; if an earlier one of this intent got no answer, it may have paid: "+
+		"then call pay again with the same intent: %w", err)
+}
+
+// known is the answer for an intent that has a payment.
+func known(order remit.Order, p remit.Payment) (any, error) {
+	if p.Payments == nil && pays(p, order.To, order.Amount) {
+		return answer(p, "Nothing more was paid: this is the payment of the intent. "+meaning(p))
+	}
+	return answer(p, "NOT paid: this intent is that of another payment. "+meaning(p)+
+		" If it is the same bill, it is done. Do not invent another intent: ask the user.")
+}
+
+// order returns what to pay.
+func (a *agent) order(ctx context.Context, in payment) (o remit.Order, err error) {
+	if _, err = remit.Key(in.Intent); err != nil {
+		return o, err
 	}
 	unit, err := a.unit(ctx)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
-	amount, err := remit.ParseUnits(in.Amount, unit.Decimals)
-	if err != nil {
-		return nil, err
-	}
-	note, err := a.notes.lock(ctx, in.To, amount)
-	if err != nil {
-		return nil, err
-	}
-	defer note.unlock()
-	own, err := a.stored(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if own == nil {
-		other, err := a.similar(ctx, note, key, in.To, amount)
-		if err != nil {
-			return nil, fmt.Errorf("nothing was sent; call pay again with the same intent: %w", err)
-		}
-		if other != nil && !strings.EqualFold(string(other.TxHash), in.DifferentFrom) {
-			return answer(*other, "NOT paid again: the same amount was paid to this address under another intent. Is it the same payment? "+
-				"If the user wants a second one, call pay with different_from set to this tx_hash.")
-		}
-	}
-	if err := note.write(key); err != nil {
-		return nil, err
-	}
-	made, err := a.api.Pay(note.on(ctx), in.Intent, remit.Order{To: in.To, Amount: amount, Reference: in.Reference})
-	if err != nil {
-		return nil, err
-	}
-	if own != nil {
-		return answer(made, "Paid before under this intent; nothing more was paid.")
-	}
-	return answer(made, "Accepted: it is paid once. Call wait to see it become final.")
+	o = remit.Order{To: in.To, Reference: in.Reference}
+	o.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
+	return o, err
 }
 
-// similar returns the newest payment of the last day with that amount and recipient, nil if there is none.
-func (a *agent) similar(ctx context.Context, n *note, key, to string, amount remit.Amount) (newest *remit.Payment, err error) {
-	for { // until the other payment of the note is stored, or can be no more
-		other, since, err := n.read()
+// settle looks a payment up at that time, when it is stored or can be no more.
+func (a *agent) settle(ctx context.Context, key string, at time.Time) (*remit.Payment, error) {
+	for wait := time.Until(at); ; wait = time.Second {
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		if made, err := a.stored(ctx, key); err == nil && (made == nil || signed(made)) {
+			return made, nil
+		}
+	}
+}
+
+func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
+
+// similar returns the newest payment of the last day with that amount and recipient, nil if there is none. Before, it waits
+// until what is noted of another intent is stored, or can be no more, and has what is half done completed.
+func (a *agent) similar(ctx context.Context, n *note, intent string, order remit.Order) (newest *remit.Payment, err error) {
+	for {
+		other, age, err := n.read()
 		if err != nil {
 			return nil, err
 		}
-		if other == "" || other == key || since > lookBack {
+		key, none := remit.Key(other.Intent)
+		if none != nil || other.Intent == intent || age > lookBack {
 			break
 		}
-		if newest, err = a.stored(ctx, other); err != nil {
+		if newest, err = a.stored(ctx, key); err != nil {
 			return nil, err
 		}
-		if newest == nil && since > lifetime || newest != nil && newest.TxHash != "" {
+		if newest != nil && !signed(newest) && age > lifetime {
+			made, err := a.api.Pay(n.on(ctx), other.Intent, other.Order)
+			if _, refused := errors.AsType[*remit.Refused](err); err != nil && !refused {
+				return nil, err
+			}
+			newest = &made
+			if err != nil {
+				newest = nil
+			}
+		}
+		if newest == nil && age > lifetime || signed(newest) {
 			break
 		}
 		if err := pause(ctx, time.Second); err != nil {
-			return nil, fmt.Errorf("another payment of this amount to this address is under way: %w", err)
+			return nil, fmt.Errorf("a payment of this amount to this address is under way, for %q: %w", other.Intent, err)
 		}
 	}
-	if newest != nil && (nothingMoved(*newest) || !pays(*newest, to, amount)) {
+	if signed(newest) && (nothingMoved(*newest) || !pays(*newest, order.To, order.Amount)) {
 		newest = nil
 	}
 	for p, err := range a.recent(ctx, lookBack) {
 		if err != nil {
 			return nil, err
 		}
-		if pays(p, to, amount) && !nothingMoved(p) {
+		if pays(p, order.To, order.Amount) && !nothingMoved(p) {
 			if newest == nil || p.CreatedAt.After(newest.CreatedAt) {
 				newest = &p
 			}
@@ -242,10 +299,9 @@ func (a *agent) recent(ctx context.Context, back time.Duration) iter.Seq2[remit.
 
 func (a *agent) find(ctx context.Context, in struct {
 	Intent string `json:"intent,omitempty" jsonschema:"exactly as it was paid"`
-	To     string `json:"to,omitempty"`
+	To     string `json:"to,omitempty" jsonschema:"recipient"`
 	Amount string `json:"amount,omitempty" jsonschema:"in whole tokens"`
-	Status string `json:"status,omitempty" jsonschema:"pending, confirmed or failed"`
-	Days   int    `json:"days,omitempty" jsonschema:"how far back; 7 if absent"`
+	Days   int    `json:"days,omitempty" jsonschema:"how far back, 7 if absent"`
 }) (any, error) {
 	if in.Intent != "" {
 		key, err := remit.Key(in.Intent)
@@ -253,55 +309,63 @@ func (a *agent) find(ctx context.Context, in struct {
 			return nil, err
 		}
 		p, err := a.stored(ctx, key)
-		if err != nil {
-			return nil, fmt.Errorf("a payment may be under way: %w", err)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
+		case p == nil:
+			return found(nil, "Nothing is stored under this intent; a request of the last minute may still pay. To pay, call pay with it."), nil
+		case !signed(p):
+			return found(nil, "The payment of this intent is under way. Call pay with the same intent."), nil
 		}
-		if p == nil || p.TxHash == "" {
-			return map[string]any{"payments": []any{}, "next": "Nothing is stored under this intent now; a request of the last minute may still pay. To pay, call pay with this intent."}, nil
-		}
-		return answer(*p, "This is the payment of the intent.")
+		return answer(*p, meaning(*p))
 	}
-	var amount remit.Amount
-	if in.Amount != "" {
-		unit, err := a.unit(ctx)
-		if err == nil {
-			amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
-		}
-		if err != nil {
-			return nil, err
-		}
+	order, err := a.order(ctx, payment{Intent: "none", To: in.To, Amount: cmp.Or(in.Amount, "0")})
+	if err != nil {
+		return nil, err
 	}
-	found := []any{}
-	if in.Days <= 0 {
-		in.Days = 7
+	if in.Amount == "" {
+		order.Amount = ""
 	}
-	for p, err := range a.recent(ctx, time.Duration(min(in.Days, 366))*24*time.Hour) {
+	list := []any{}
+	for p, err := range a.recent(ctx, time.Duration(cmp.Or(in.Days, 7))*lookBack) {
 		if err != nil {
 			return nil, err
 		}
-		if pays(p, in.To, amount) && (in.Status == "" || in.Status == string(p.Status)) {
-			if len(found) == mostShown {
-				return map[string]any{"payments": found, "next": "There are more: narrow the search."}, nil
+		if pays(p, in.To, order.Amount) {
+			if len(list) == mostShown {
+				return found(list, "There are more: narrow the search."), nil
 			}
-			found = append(found, shown(p))
+			list = append(list, shown(p))
 		}
 	}
-	return map[string]any{"payments": found}, nil
+	return found(list, "That is all."), nil
+}
+
+func found(payments []any, next string) any {
+	return map[string]any{"payments": payments, "next": next}
 }
 
 func (a *agent) wait(ctx context.Context, in struct {
 	TxHash string `json:"tx_hash"`
 }) (any, error) {
 	p, err := a.api.Wait(ctx, in.TxHash)
-	switch {
-	case p.TxHash == "":
-		return nil, err
-	case p.Status == remit.PaymentStatusPending:
-		return answer(p, "Still pending. Call wait again; do not pay again.")
-	case p.Status == remit.PaymentStatusFailed:
-		return answer(p, "Failed; failure says what happened. Ask the user before you pay this under another intent.")
+	if !signed(&p) {
+		return nil, fmt.Errorf("could not read; this says nothing of what was paid: %w", err)
 	}
-	return answer(p, "Final: the recipient has it.")
+	return answer(p, meaning(p))
+}
+
+// meaning says what a payment's status means for who asked for it.
+func meaning(p remit.Payment) string {
+	switch {
+	case p.Status == remit.PaymentStatusConfirmed:
+		return "It is final: the recipient has it."
+	case p.Status == remit.PaymentStatusPending:
+		return "It is pending: call wait, and do not pay again."
+	case nothingMoved(p):
+		return "It FAILED and paid nobody. Ask the user; a new attempt needs another intent."
+	}
+	return "It FAILED, but coins moved; failure says which. Ask the user."
 }
 
 func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
@@ -309,7 +373,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"token": unit.Token, "network": unit.Network, "limits": "A key with limits cannot list keys, so they are not shown. " +
+	out := map[string]any{"token": unit.Token, "network": unit.Network, "limits": "The limits of this key, if any, cannot be read here. " +
 		"A payment beyond one is refused and pays nothing: amount_above_maximum, daily_limit_exceeded or recipient_not_in_book."}
 	keys, err := a.api.ListKeys(ctx)
 	for _, k := range keys {
@@ -358,8 +422,11 @@ func (a *agent) unit(ctx context.Context) (remit.Balance, error) {
 	defer a.mu.Unlock()
 	if a.token.Token == "" {
 		b, err := a.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD")
+		if err == nil && b.Token == "" {
+			err = errors.New("the answer is not that of Remit: check --url")
+		}
 		if err != nil {
-			return b, fmt.Errorf("reading the token's decimals (nothing was sent): %w", err)
+			return b, fmt.Errorf("reading the token's decimals: %w", err)
 		}
 		a.token = b
 	}
