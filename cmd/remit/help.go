@@ -37,7 +37,7 @@ var examples = map[string]string{
 	"chain fund":        "remit chain fund " + to + " --ether 5",
 	"listen":            "remit listen --key $KEY --body",
 	"pay":               "remit pay salaries.csv --key $KEY --run 2026-11 --wait",
-	"mcp":               "remit mcp --url https://abc.execute-api.eu-west-1.amazonaws.com/prod --key $KEY",
+	"mcp":               "remit mcp --url https://abc.execute-api.eu-west-1.amazonaws.com/prod",
 	"smoke":             "remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod",
 	"plan":              "remit plan --rate 5 --chain base",
 	"preflight":         "remit preflight --stack remit ChainId=8453 Mode=live",

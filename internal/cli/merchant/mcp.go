@@ -84,7 +84,7 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days. Says whether something was paid already.")
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
-	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
+	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read them. Compare every digit before you pay.")
 	return s
 }
 

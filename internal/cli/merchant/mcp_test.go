@@ -2,6 +2,8 @@ package merchant_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // serveAgent serves the tools before an API, and returns what calls a tool.
@@ -48,9 +51,11 @@ func connectAgent(t *testing.T, c merchant.MCP) func(name, args string) (text st
 
 // A book answers as an API whose merchant has the listed payments.
 type book struct {
-	list   func(page int) string // JSON of the payments of a page, and whether there are more
+	list   func(page int) string       // JSON of the payments of a page, and whether there are more
+	stored func(n int) (int, string)   // the n-th answer to a look-up by key, from 0; nil for none stored
+	post   func(w http.ResponseWriter) // nil accepts
+	asked  int
 	posted []string
-	status int
 }
 
 func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,16 +65,27 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"token":"USDC","decimals":6,"network":"test"}`)
 	case r.Method == http.MethodPost:
 		b.posted = append(b.posted, r.Header.Get("Idempotency-Key"))
+		if b.post != nil {
+			b.post(w)
+			return
+		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, entry("0xnew", "2.5", "pending", "null"))
+	case r.URL.Query().Has("idempotency_key") && b.stored != nil:
+		status, body := b.stored(b.asked)
+		b.asked++
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
 	case r.URL.Query().Has("idempotency_key"):
-		fmt.Fprint(w, `{"data":[],"next_cursor":null}`)
+		fmt.Fprint(w, none)
 	default:
 		page := 0
 		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
 		fmt.Fprint(w, b.list(page))
 	}
 }
+
+const none = `{"data":[],"next_cursor":null}`
 
 const alice = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
@@ -145,3 +161,64 @@ func TestAgentBounds(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestAgentNotes: what an earlier process may have sent holds up another intent of the same amount and address, until it is
+// stored, or old enough to be no more, and is completed if it was taken on.
+func TestAgentNotes(t *testing.T) {
+	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
+	unsigned, ours := `{"detail":"","code":"idempotency_in_progress"}`, remitKey(t, "old")
+	for name, test := range map[string]struct {
+		age    time.Duration
+		stored func(int) (int, string)
+		says   string
+		posts  []string
+	}{
+		"stored":                  {time.Second, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "2.5", "pending", "null")) }, "NOT paid", nil},
+		"stored a second later":   {time.Second, func(n int) (int, string) { return 200, list(n > 1, entry("0xold", "2.5", "pending", "null")) }, "NOT paid", nil},
+		"stored, of other amount": {time.Second, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "7.5", "pending", "null")) }, "Accepted", []string{remitKey(t, "new")}},
+		"old":                     {36 * time.Second, nil, "Accepted", []string{remitKey(t, "new")}},
+		"a day old":               {25 * time.Hour, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "2.5", "pending", "null")) }, "Accepted", []string{remitKey(t, "new")}},
+		"old and not signed": {36 * time.Second, func(n int) (int, string) {
+			if n == 0 {
+				return 200, none
+			}
+			return 409, unsigned
+		}, "NOT paid", []string{ours}},
+		"its own, refused, and old": {33 * time.Second, nil, "nothing was started", []string{ours}},
+		"its own, refused, then stored": {34 * time.Second, func(n int) (int, string) {
+			return 200, list(n > 0, entry("0xold", "2.5", "pending", "null"))
+		}, "Nothing more was paid", []string{ours}},
+		"its own, failed":           {time.Hour, func(int) (int, string) { return 200, list(true, entry("0xold", "2.5", "failed", `{"code":"x"}`)) }, "FAILED", nil},
+		"its own, of other content": {time.Hour, func(int) (int, string) { return 200, list(true, entry("0xold", "7.5", "pending", "null")) }, "NOT paid: this intent", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state, intent := t.TempDir(), "new"
+			var post func(http.ResponseWriter)
+			if strings.HasPrefix(name, "its own") {
+				intent = "old"
+				post = func(w http.ResponseWriter) {
+					w.WriteHeader(http.StatusBadRequest)
+					fmt.Fprint(w, `{"detail":"No.","code":"insufficient_funds"}`)
+				}
+			}
+			note := filepath.Join(state, hex.EncodeToString(sum[:])+".note")
+			must.OK(t, os.WriteFile(note, []byte(`{"Intent":"old","Order":{"to":"`+alice+`","amount":2500000}}`+"\nrest"), 0o600))
+			must.OK(t, os.Chtimes(note, time.Time{}, time.Now().Add(-test.age)))
+			b := &book{list: func(int) string { return none }, stored: test.stored, post: post}
+			text, _ := serveAgent(t, state, b)("pay", `{"intent":"`+intent+`","to":"`+alice+`","amount":"2.50"}`)
+			if diff := cmp.Diff(test.posts, b.posted); diff != "" || !strings.Contains(text, test.says) {
+				t.Errorf("%s\n%s", text, diff)
+			}
+		})
+	}
+}
+
+func list(has bool, payment string) string {
+	if !has {
+		return none
+	}
+	return `{"data":[` + payment + `],"next_cursor":null}`
+}
+
+func remitKey(t *testing.T, intent string) string { return must.Get(remit.Key(intent))(t) }

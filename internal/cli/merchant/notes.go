@@ -36,7 +36,7 @@ type entry struct {
 // openNotes makes the directory, and deletes the files that are too old to matter.
 func openNotes(dir string) (notes, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("notes of payments: %w; pass a directory of yours with --state", err)
+		return "", fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.note"))
 	for _, f := range files {
