@@ -93,7 +93,8 @@ type call struct {
 }
 
 func (a *agent) ask(bill, step int) *call {
-	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee(), "amount": a.amount()}, wait: time.Minute}
+	intent := fmt.Sprintf("invoice %d/%d", a.number, bill)
+	c := &call{args: map[string]any{"intent": intent, "to": a.payee(), "amount": a.amount()}, wait: time.Minute}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
 	}

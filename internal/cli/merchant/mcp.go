@@ -79,12 +79,16 @@ func agentServer(api *remit.Client, notes notes) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version}, &mcp.ServerOptions{Instructions: instructions})
 	a := &agent{api: api, notes: notes}
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
-If a payment of the same amount to the same address was made in the last 24 hours under another intent, that one is returned and NOTHING is paid: it is probably the same payment. Only if the user wants a second one, call pay again with different_from set to its tx_hash.
+If a payment of the same amount to the same address was made in the last 24 hours under another intent, that one is
+returned and NOTHING is paid: it is probably the same payment.
+Only if the user wants a second one, call pay again with different_from set to its tx_hash.
 After any error or timeout repeat the call with the same intent.`)
 	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days. Says whether something was paid already.")
-	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). One that is still pending needs another wait, not another payment.")
+	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
+		"One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
-	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read them. Compare every digit before you pay.")
+	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read them. "+
+		"Compare every digit before you pay.")
 	return s
 }
 

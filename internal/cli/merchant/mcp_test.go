@@ -101,13 +101,15 @@ func TestAgentSimilar(t *testing.T) {
 		stored, named string
 		pays          bool
 	}{
-		"another amount":            {entry("0xold", "2.6", "confirmed", "null"), "", true},
-		"pending":                   {entry("0xold", "2.5", "pending", "null"), "", false},
-		"another is named":          {entry("0xold", "2.5", "pending", "null"), "0xother", false},
-		"it is named":               {entry("0xold", "2.5", "pending", "null"), "0xOLD", true},
-		"failed, paid nobody":       {entry("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
-		"failed, coins moved":       {entry("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
-		"the newest is not named":   {entry("0xold", "2.5", "pending", "null") + "," + entry("0xolder", "2.5", "pending", "null"), "0xolder", false},
+		"another amount":      {entry("0xold", "2.6", "confirmed", "null"), "", true},
+		"pending":             {entry("0xold", "2.5", "pending", "null"), "", false},
+		"another is named":    {entry("0xold", "2.5", "pending", "null"), "0xother", false},
+		"it is named":         {entry("0xold", "2.5", "pending", "null"), "0xOLD", true},
+		"failed, paid nobody": {entry("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
+		"failed, coins moved": {entry("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
+		"the newest is not named": {
+			entry("0xold", "2.5", "pending", "null") + "," + entry("0xolder", "2.5", "pending", "null"), "0xolder", false,
+		},
 		"the newest is not it":      {entry("0xnewer", "7.5", "pending", "null") + "," + entry("0xold", "2.5", "pending", "null"), "", false},
 		"nothing was paid that day": {"", "", true},
 	} {
@@ -166,30 +168,30 @@ func TestAgentBounds(t *testing.T) {
 // stored, or old enough to be no more, and is completed if it was taken on.
 func TestAgentNotes(t *testing.T) {
 	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
-	unsigned, ours := `{"detail":"","code":"idempotency_in_progress"}`, remitKey(t, "old")
+	unsigned := `{"detail":"","code":"idempotency_in_progress"}`
+	key := func(intent string) []string { return []string{must.Get(remit.Key(intent))(t)} }
+	stored, other := entry("0xold", "2.5", "pending", "null"), entry("0xold", "7.5", "pending", "null")
 	for name, test := range map[string]struct {
 		age    time.Duration
 		stored func(int) (int, string)
 		says   string
 		posts  []string
 	}{
-		"stored":                  {time.Second, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "2.5", "pending", "null")) }, "NOT paid", nil},
-		"stored a second later":   {time.Second, func(n int) (int, string) { return 200, list(n > 1, entry("0xold", "2.5", "pending", "null")) }, "NOT paid", nil},
-		"stored, of other amount": {time.Second, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "7.5", "pending", "null")) }, "Accepted", []string{remitKey(t, "new")}},
-		"old":                     {36 * time.Second, nil, "Accepted", []string{remitKey(t, "new")}},
-		"a day old":               {25 * time.Hour, func(n int) (int, string) { return 200, list(n > 0, entry("0xold", "2.5", "pending", "null")) }, "Accepted", []string{remitKey(t, "new")}},
+		"stored":                  {time.Second, after(0, stored), "NOT paid", nil},
+		"stored a second later":   {time.Second, after(1, stored), "NOT paid", nil},
+		"stored, of other amount": {time.Second, after(0, other), "Accepted", key("new")},
+		"old":                     {36 * time.Second, nil, "Accepted", key("new")},
+		"a day old":               {25 * time.Hour, after(0, stored), "Accepted", key("new")},
 		"old and not signed": {36 * time.Second, func(n int) (int, string) {
 			if n == 0 {
 				return 200, none
 			}
 			return 409, unsigned
-		}, "NOT paid", []string{ours}},
-		"its own, refused, and old": {33 * time.Second, nil, "nothing was started", []string{ours}},
-		"its own, refused, then stored": {34 * time.Second, func(n int) (int, string) {
-			return 200, list(n > 0, entry("0xold", "2.5", "pending", "null"))
-		}, "Nothing more was paid", []string{ours}},
-		"its own, failed":           {time.Hour, func(int) (int, string) { return 200, list(true, entry("0xold", "2.5", "failed", `{"code":"x"}`)) }, "FAILED", nil},
-		"its own, of other content": {time.Hour, func(int) (int, string) { return 200, list(true, entry("0xold", "7.5", "pending", "null")) }, "NOT paid: this intent", nil},
+		}, "NOT paid", key("old")},
+		"its own, refused, and old":     {33 * time.Second, nil, "nothing was started", key("old")},
+		"its own, refused, then stored": {34 * time.Second, after(0, stored), "Nothing more was paid", key("old")},
+		"its own, failed":               {time.Hour, after(-1, entry("0xold", "2.5", "failed", `{"code":"x"}`)), "FAILED", nil},
+		"its own, of other content":     {time.Hour, after(-1, other), "NOT paid: this intent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,11 +216,12 @@ func TestAgentNotes(t *testing.T) {
 	}
 }
 
-func list(has bool, payment string) string {
-	if !has {
-		return none
+// after answers nothing to look-ups until number n, from 0, and then the payment.
+func after(n int, payment string) func(int) (int, string) {
+	return func(asked int) (int, string) {
+		if asked <= n {
+			return 200, none
+		}
+		return 200, `{"data":[` + payment + `],"next_cursor":null}`
 	}
-	return `{"data":[` + payment + `],"next_cursor":null}`
 }
-
-func remitKey(t *testing.T, intent string) string { return must.Get(remit.Key(intent))(t) }

@@ -130,7 +130,10 @@ func (t noting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := n.touch(); err != nil {
 		return nil, fmt.Errorf("noting a payment before it is sent: %w", err)
 	}
-	leaves := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { _ = n.touch() }, WroteRequest: func(httptrace.WroteRequestInfo) { _ = n.touch() }}
+	leaves := &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { _ = n.touch() },
+		WroteRequest: func(httptrace.WroteRequestInfo) { _ = n.touch() },
+	}
 	got, err := t.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), leaves)))
 	_ = n.touch() // if it fails, the time is the one above
 	return got, err

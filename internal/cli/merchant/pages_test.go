@@ -103,7 +103,8 @@ func TestAgentPage(t *testing.T) {
 		} `json:"mcpServers"`
 	}
 	must.OK(t, json.Unmarshal([]byte(page(`{"mcpServers"`)), &client))
-	if c := client.Servers["remit"]; c.Command != "remit" || strings.Join(c.Args, " ") != "mcp --url "+onThePage || c.Env["REMIT_API_KEY"] == "" {
+	c := client.Servers["remit"]
+	if c.Command != "remit" || strings.Join(c.Args, " ") != "mcp --url "+onThePage || c.Env["REMIT_API_KEY"] == "" {
 		t.Errorf("the client starts %+v", c)
 	}
 	call := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
