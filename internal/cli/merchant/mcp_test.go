@@ -79,6 +79,10 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Has("idempotency_key"):
 		fmt.Fprint(w, none)
 	default:
+		after, err := time.Parse(time.RFC3339, r.URL.Query().Get("created_after"))
+		if page := r.URL.Query().Get("cursor"); page == "" && (err != nil || time.Since(after).Round(time.Hour)%(24*time.Hour) != 0) {
+			w.WriteHeader(http.StatusTeapot)
+		}
 		page := 0
 		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
 		fmt.Fprint(w, b.list(page))
@@ -127,7 +131,7 @@ func TestAgentSimilar(t *testing.T) {
 // TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and old notes are deleted.
 func TestAgentBounds(t *testing.T) {
 	state := t.TempDir()
-	for name, age := range map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "other": 50 * time.Hour} {
+	for name, age := range map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "ahead.note": -time.Hour, "other": 50 * time.Hour} {
 		must.OK(t, os.WriteFile(filepath.Join(state, name), nil, 0o600))
 		then := time.Now().Add(-age)
 		must.OK(t, os.Chtimes(filepath.Join(state, name), then, then))
@@ -152,6 +156,9 @@ func TestAgentBounds(t *testing.T) {
 	if text, _ := call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
 		t.Errorf("find: %s", text)
 	}
+	if ahead := must.Get(os.Stat(filepath.Join(state, "ahead.note")))(t); time.Until(ahead.ModTime()) > 0 {
+		t.Error("a note is of the future")
+	}
 	files := must.Get(filepath.Glob(filepath.Join(state, "*")))(t)
 	var short []string
 	for _, f := range files {
@@ -159,7 +166,7 @@ func TestAgentBounds(t *testing.T) {
 			short = append(short, name)
 		}
 	}
-	if diff := cmp.Diff([]string{"new.note", "other"}, short); diff != "" {
+	if diff := cmp.Diff([]string{"ahead.note", "new.note", "other"}, short); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -188,6 +195,7 @@ func TestAgentNotes(t *testing.T) {
 			}
 			return 409, unsigned
 		}, "NOT paid", key("old")},
+		"its own, in flight":            {time.Second, nil, "Accepted", key("old")},
 		"its own, refused, and old":     {33 * time.Second, nil, "nothing was started", key("old")},
 		"its own, refused, then stored": {34 * time.Second, after(0, stored), "Nothing more was paid", key("old")},
 		"its own, failed":               {time.Hour, after(-1, entry("0xold", "2.5", "failed", `{"code":"x"}`)), "FAILED", nil},
@@ -208,6 +216,9 @@ func TestAgentNotes(t *testing.T) {
 			must.OK(t, os.WriteFile(note, []byte(`{"Intent":"old","Order":{"to":"`+alice+`","amount":2500000}}`+"\nrest"), 0o600))
 			must.OK(t, os.Chtimes(note, time.Time{}, time.Now().Add(-test.age)))
 			b := &book{list: func(int) string { return none }, stored: test.stored, post: post}
+			if name == "its own, in flight" {
+				b.post, b.list = nil, func(int) string { return `{"data":[` + stored + `],"next_cursor":null}` }
+			}
 			text, _ := serveAgent(t, state, b)("pay", `{"intent":"`+intent+`","to":"`+alice+`","amount":"2.50"}`)
 			if diff := cmp.Diff(test.posts, b.posted); diff != "" || !strings.Contains(text, test.says) {
 				t.Errorf("%s\n%s", text, diff)
@@ -223,5 +234,13 @@ func after(n int, payment string) func(int) (int, string) {
 			return 200, none
 		}
 		return 200, `{"data":[` + payment + `],"next_cursor":null}`
+	}
+}
+
+// TestAgentElsewhere: another server's answers pay nothing.
+func TestAgentElsewhere(t *testing.T) {
+	call := serveAgent(t, t.TempDir(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
+	if text, wrong := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`); !wrong || !strings.Contains(text, "check --url") {
+		t.Error(text)
 	}
 }
