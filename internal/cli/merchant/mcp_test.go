@@ -81,7 +81,9 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		after, err := time.Parse(time.RFC3339, r.URL.Query().Get("created_after"))
 		if page := r.URL.Query().Get("cursor"); page == "" && (err != nil || time.Since(after).Round(time.Hour)%(24*time.Hour) != 0) {
-			w.WriteHeader(http.StatusTeapot)
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"detail":"Not the last day.","code":"wrong"}`)
+			return
 		}
 		page := 0
 		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
