@@ -133,7 +133,8 @@ func TestAgentSimilar(t *testing.T) {
 // TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and old notes are deleted.
 func TestAgentBounds(t *testing.T) {
 	state := t.TempDir()
-	for name, age := range map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "ahead.note": -time.Hour, "other": 50 * time.Hour} {
+	ages := map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "ahead.note": -time.Hour, "other": 50 * time.Hour}
+	for name, age := range ages {
 		must.OK(t, os.WriteFile(filepath.Join(state, name), nil, 0o600))
 		then := time.Now().Add(-age)
 		must.OK(t, os.Chtimes(filepath.Join(state, name), then, then))
