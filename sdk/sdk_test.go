@@ -4,11 +4,12 @@ package sdk_test
 import (
 	"flag"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
@@ -36,33 +37,22 @@ type language struct {
 func built(t *testing.T) []language {
 	t.Helper()
 	work := t.TempDir()
-	must.OK(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
-	must.OK(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
+	must.OK(t, os.MkdirAll(filepath.Join(work, "sdk/typescript"), 0o700))
+	ts := language{"typescript", []string{tooltest.Program(t, "Node.js", "node"), "test/driver.mjs"}, filepath.Join(work, "sdk/typescript"), nil}
+	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but not what was built there
+		"sdk/typescript": {"typescript/package.json", "typescript/tsconfig.json", "typescript/src", "typescript/test"}} {
+		run(t, language{name: "the SDKs", dir: "."}, slices.Concat([]string{"cp", "-RP"}, from, []string{filepath.Join(work, to)})...)
+	}
 	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
-	must.OK(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
-	node, python := tooltest.Program(t, "Node.js", "node"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
-	ts := language{"typescript", []string{node, "test/driver.mjs"}, filepath.Join(work, "typescript"), nil}
-	run(t, ts, node, filepath.Join(modules, "typescript/bin/tsc"))
+	must.OK(t, os.Symlink(modules, filepath.Join(ts.dir, "node_modules")))
+	run(t, ts, ts.driver[0], filepath.Join(modules, "typescript/bin/tsc"))
 	driver := filepath.Join(work, "driver")
 	must.OK(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
 	return []language{
 		{"go", []string{driver}, "go", nil}, ts,
-		{"python", []string{python, "tests/driver.py"}, "python", []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+		{"python", []string{tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python"), "tests/driver.py"}, filepath.Join(work, "sdk/python"),
+			[]string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
 	}
-}
-
-// sources returns a package's directory without what was built or installed in it.
-func sources(t *testing.T, dir string) fs.FS {
-	t.Helper()
-	kept := filepath.Join(t.TempDir(), dir)
-	for _, part := range []string{"src", "test"} {
-		must.OK(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
-	}
-	for _, file := range []string{"package.json", "tsconfig.json"} {
-		b := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
-		must.OK(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
-	}
-	return os.DirFS(kept)
 }
 
 // command returns a program of a language.
@@ -73,13 +63,14 @@ func command(t *testing.T, l language, stderr io.Writer, words ...string) *exec.
 	return cmd
 }
 
-func run(t *testing.T, l language, words ...string) {
+func run(t *testing.T, l language, words ...string) (printed string) {
 	t.Helper()
 	cmd := command(t, l, nil, words...)
-	cmd.Stderr = nil
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%s: %v\n%s", l.name, err, out)
 	}
+	return string(out)
 }
 
 // TestLanguages runs the tests of the SDKs that are not in Go.
@@ -89,6 +80,26 @@ func TestLanguages(t *testing.T) {
 			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
 		} else {
 			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+		}
+	}
+}
+
+// TestPackages: what npm and pip pack has the licence and the page that registries show.
+func TestPackages(t *testing.T) {
+	all := built(t)
+	npm := run(t, all[1], tooltest.Program(t, "npm, which comes with Node.js", "npm"), "pack", "--offline", "--dry-run")
+	wheel := run(t, all[2], all[2].driver[0], "-c", `import zipfile
+from setuptools.build_meta import build_wheel
+with zipfile.ZipFile(build_wheel(".")) as wheel:
+    print(wheel.namelist(), wheel.read(next(n for n in wheel.namelist() if n.endswith("METADATA"))).decode())`)
+	for _, want := range []string{"LICENSE", "README.md", "dist/index.js"} {
+		if !strings.Contains(npm, want) {
+			t.Errorf("npm packs no %s:\n%s", want, npm)
+		}
+	}
+	for _, want := range []string{"licenses/LICENSE", "# Remit SDK", "remit/py.typed"} {
+		if !strings.Contains(wheel, want) {
+			t.Errorf("the wheel has no %s:\n%s", want, wheel)
 		}
 	}
 }
