@@ -73,33 +73,27 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 	return string(out)
 }
 
-// TestLanguages runs the tests of the SDKs that are not in Go.
+// TestLanguages runs the tests of the SDKs that are not in Go, and holds that what npm and pip pack has the licence and
+// the page that registries show.
 func TestLanguages(t *testing.T) {
+	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	for _, l := range built(t)[1:] {
+		packed, wants := "", []string{"LICENSE", "README.md", "dist/index.js"}
 		if l.name == "python" {
+			wants = []string{"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}
 			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+			packed = run(t, l, l.driver[0], "-c", `import zipfile
+from setuptools.build_meta import build_wheel
+wheel = zipfile.ZipFile(build_wheel("."))
+print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`)
 		} else {
 			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
 		}
-	}
-}
-
-// TestPackages: what npm and pip pack has the licence and the page that registries show.
-func TestPackages(t *testing.T) {
-	all := built(t)
-	npm := run(t, all[1], tooltest.Program(t, "npm, which comes with Node.js", "npm"), "pack", "--offline", "--dry-run")
-	wheel := run(t, all[2], all[2].driver[0], "-c", `import zipfile
-from setuptools.build_meta import build_wheel
-with zipfile.ZipFile(build_wheel(".")) as wheel:
-    print(wheel.namelist(), wheel.read(next(n for n in wheel.namelist() if n.endswith("METADATA"))).decode())`)
-	for _, want := range []string{"LICENSE", "README.md", "dist/index.js"} {
-		if !strings.Contains(npm, want) {
-			t.Errorf("npm packs no %s:\n%s", want, npm)
-		}
-	}
-	for _, want := range []string{"licenses/LICENSE", "# Remit SDK", "remit/py.typed"} {
-		if !strings.Contains(wheel, want) {
-			t.Errorf("the wheel has no %s:\n%s", want, wheel)
+		for _, want := range wants {
+			if !strings.Contains(packed, want) {
+				t.Errorf("the package for %s has no %s:\n%s", l.name, want, packed)
+			}
 		}
 	}
 }
