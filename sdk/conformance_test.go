@@ -158,7 +158,7 @@ func amounts(i int) []string {
 }
 
 // TestConformance: through lost answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
-// every language is paid once. The chain is the judge.
+// every language and every bill of an agent is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
 	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
@@ -192,6 +192,11 @@ func TestConformance(t *testing.T) {
 				time.Since(begin).Seconds(), kills)
 		})
 	}
+	var bots []*agent
+	limit := *intents / 2 * 9 / 10
+	owner := localtest.Join(t, &remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}, "agents")
+	key := agentKey(t, owner, limit)
+	clients.Go(func() { bots = agents(t, *intents/2, gateway.URL, key) })
 	done, kills := make(chan struct{}), 0
 	go func() { clients.Wait(); close(done) }()
 	for paying := true; paying; {
@@ -208,13 +213,19 @@ func TestConformance(t *testing.T) {
 	}
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.broken)
 	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
-	judge(t, node, common.Address(facts.Token.Address), languages, payee)
+	told := 0
+	for _, a := range bots {
+		told += len(a.hashes)
+	}
+	judgeAgents(t, bots, limit, judge(t, node, common.Address(facts.Token.Address), languages, payee, told))
 }
 
-// judge counts the transfers on the chain until every payment is mined, and then no more for two seconds.
-func judge(t *testing.T, node *ethclient.Client, token common.Address, languages []language, payee func(i int) common.Address) {
+// judge counts the transfers on the chain until every payment is mined, and then no more for two seconds. It returns
+// the count of each recipient and amount.
+func judge(t *testing.T, node *ethclient.Client, token common.Address, languages []language, payee func(i int) common.Address,
+	more int) (found map[string]int) {
 	var logs, before int
-	found := map[string]int{}
+	found = map[string]int{}
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		all, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
 			Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}}})
@@ -224,7 +235,7 @@ func judge(t *testing.T, node *ethclient.Client, token common.Address, languages
 			found[fmt.Sprint(common.HexToAddress(l.Topics[2].Hex()), " ", new(big.Int).SetBytes(l.Data))]++
 		}
 		before, logs = logs, len(all)
-		if calm++; logs != before || time.Now().Before(end) && len(found) < *intents*len(languages)*11/10 {
+		if calm++; logs != before || time.Now().Before(end) && logs < *intents*len(languages)*11/10+more {
 			calm = 0
 		}
 	}
@@ -247,4 +258,5 @@ func judge(t *testing.T, node *ethclient.Client, token common.Address, languages
 			t.Errorf("%s: paid more than once: %q; lost: %q", l.name, twice, lost)
 		}
 	}
+	return found
 }

@@ -12,7 +12,8 @@ import (
 var groups = []struct{ name, commands string }{
 	{"Run", "local        The whole stack on this machine\nchain        An embedded chain: serve, fund\n" +
 		"listen       Receive, verify and print webhooks"},
-	{"Pay", "pay          Pay a CSV file, each row once\nsmoke        Pay once through a running stack, step by step"},
+	{"Pay", "pay          Pay a CSV file, each row once\n" +
+		"mcp          Pay from an agent (Model Context Protocol)\nsmoke        Pay once through a running stack, step by step"},
 	{"Deploy", "plan         Wallets, quotas and dollars for a rate of payments\npreflight    Find problems before a deployment\n" +
 		"policies     Print IAM policies for operators\nsettings     Show and change limits, fees, windows\n" +
 		"rollback     Go back to an earlier version"},
@@ -36,6 +37,7 @@ var examples = map[string]string{
 	"chain fund":        "remit chain fund " + to + " --ether 5",
 	"listen":            "remit listen --key $KEY --body",
 	"pay":               "remit pay salaries.csv --key $KEY --run 2026-11 --wait",
+	"mcp":               "remit mcp --url https://abc.execute-api.eu-west-1.amazonaws.com/prod",
 	"smoke":             "remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod",
 	"plan":              "remit plan --rate 5 --chain base",
 	"preflight":         "remit preflight --stack remit ChainId=8453 Mode=live",

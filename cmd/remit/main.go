@@ -31,6 +31,8 @@ type commands struct {
 
 	Pay merchant.Pay `cmd:"" help:"Pay each row of a CSV file once, no matter how often you run it."`
 
+	MCP merchant.MCP `cmd:"" name:"mcp" help:"Serve an agent on standard input and output (Model Context Protocol): pay, find, wait, limits, address book."`
+
 	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
 
 	Plan plan.Command `cmd:"" help:"Compute the wallets, quotas, node calls and dollars that a rate of payments needs."`

@@ -1,6 +1,7 @@
 package merchant_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -8,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // root is the root of the repository, from here.
@@ -80,6 +84,37 @@ func TestKeysPage(t *testing.T) {
 	for _, want := range []string{`"label":"Alice","status":"pending"`, `"tx_hash":"0x`, `"code":"key_not_permitted"`} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is not in\n%s", want, printed)
+		}
+	}
+}
+
+// TestAgentPage: an agent with the key of docs/clients.md pays to the address book alone.
+func TestAgentPage(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	page := func(start string) string { return guidetest.Read(t, root, "docs/clients.md", start) }
+	printed := guidetest.Run(t, page("curl -s "+onThePage+"/api-keys"), onThePage, api.URL, "$KEY", api.Key)
+	var made remit.IssuedAPIKey
+	must.OK(t, json.Unmarshal([]byte(printed), &made))
+	var client struct {
+		Servers map[string]struct {
+			Command string
+			Args    []string
+			Env     map[string]string
+		} `json:"mcpServers"`
+	}
+	must.OK(t, json.Unmarshal([]byte(page(`{"mcpServers"`)), &client))
+	c := client.Servers["remit"]
+	if c.Command != "remit" || strings.Join(c.Args, " ") != "mcp --url "+onThePage || c.Env["REMIT_API_KEY"] == "" {
+		t.Errorf("the client starts %+v", c)
+	}
+	call := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
+	text, _ := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`)
+	more, _ := call("limits", `{}`)
+	book, _ := call("address_book", `{}`)
+	want := []string{"nothing was started: refused with 400 recipient_not_in_book", "cannot be read here", "key_not_permitted"}
+	for i, got := range []string{text, more, book} {
+		if !strings.Contains(got, want[i]) {
+			t.Errorf("%s\nis not in %s", want[i], got)
 		}
 	}
 }
