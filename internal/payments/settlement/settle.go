@@ -42,7 +42,7 @@ func (p *pass) settle(ctx context.Context) error {
 				shown = append(shown, s.Hashes...)
 			}
 		}
-		if spares = len(shown) > 0 && p.spares(); spares {
+		if spares = p.spares(); spares {
 			shown = nil
 		}
 	}
