@@ -1,5 +1,10 @@
 package payment
 
+import (
+	"fmt"
+	"strings"
+)
+
 // A Stage is how far a pending payment has come.
 type Stage string
 
@@ -18,4 +23,16 @@ type Progress struct {
 	Stage Stage   `json:"stage"`
 	Block *uint64 `json:"block_number"` // nil unless StageMined
 	Left  *uint64 `json:"blocks_left"`  // that the confirmation rule still wants; nil unless StageMined, and where the rule is a tag
+}
+
+// String returns p in words: "mined in block 7, 3 blocks left".
+func (p Progress) String() string {
+	words := strings.ReplaceAll(string(p.Stage), "_", " ")
+	if p.Block != nil {
+		words += fmt.Sprint(" in block ", *p.Block)
+	}
+	if p.Left != nil {
+		words += fmt.Sprintf(", %d blocks left", *p.Left)
+	}
+	return words
 }
