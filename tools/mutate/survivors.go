@@ -22,7 +22,7 @@ import (
 var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
 	"internal/merchants/recipient",
 	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet",
-	"internal/merchants/webhook"}
+	"internal/merchants/webhook", "sdk/go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
@@ -60,7 +60,7 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 	changed := map[string]string{}
 	var all []mutant
 	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".gen.go") {
 			continue
 		}
 		file := pkg + "/" + filepath.Base(path)
@@ -75,7 +75,11 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 		changed[file] = text
 		all = append(all, mutants...)
 	}
-	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, filepath.Base(pkg), first+len(all))
+	name := filepath.Base(pkg)
+	if pkg == "sdk/go" {
+		name = "remit"
+	}
+	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, name, first+len(all))
 	distinguish(all)
 	return changed, all, nil
 }
