@@ -10,6 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
@@ -35,6 +37,17 @@ func (w *world) one(p payment.Payment) string {
 
 // paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
+
+// also has a payment mined at the next nonce in block 5.
+func (w *world) also() { p := w.commit("b", minute); w.paid(p, p.TxHash) }
+
+// cancel stores a no-op as another attempt at a payment's nonce.
+func (w *world) cancel(p payment.Payment) payment.Attempt {
+	noop := chain.Noop(1, payer, p.Tx.Fees)
+	cancelled := must.Get(p.Cancel(must.Get(w.Quiet().Sign(w.T.Context(), noop, p.Nonce))(w.T), noop, w.Now()))(w.T)
+	w.Must(w.Tables.AddAttempt(w.T.Context(), cancelled))
+	return cancelled.LastAttempt()
+}
 
 // first returns the payment of a world as it is stored.
 func first(w *world) payment.Payment {
@@ -82,6 +95,27 @@ func TestProgress(t *testing.T) {
 			r.Block, r.BlockHash = 6, chain.Hash{6}
 			w.receipts[r.Tx] = r
 		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"one of two nodes counts it no more", func(w *world) { mined(w); w.second() }, func(w *world) { w.peer.mined = 0 },
+			[2]string{"mined 5, left 0", "sent"}},
+		{"one of two nodes has no receipt any more", func(w *world) { mined(w); w.second() }, func(w *world) { clear(w.peer.receipts) },
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
+		{"with another, it is mined in another block", func(w *world) { mined(w); w.also() }, func(w *world) {
+			for tx, r := range w.receipts {
+				r.Block, r.BlockHash = 6, chain.Hash{6}
+				w.receipts[tx] = r
+			}
+		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"it is mined after another", func(w *world) {
+			w.also()
+			w.commit("a", minute)
+			w.final = 4
+		}, func(w *world) { w.mine(chain.Receipt{Tx: first(w).TxHash}) }, [2]string{"committed", "mined 5, left 0"}},
+		{"the first of two attempts is mined", func(w *world) { mined(w); w.cancel(first(w)) }, nothing,
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
+		{"the second of two attempts is mined", func(w *world) {
+			w.final = 4
+			w.mine(chain.Receipt{Tx: w.cancel(w.commit("a", minute)).Hash})
+		}, nothing, [2]string{"mined 5, left 0", "mined 5, left 0"}},
 		{"a node gives no receipts any more", func(w *world) { mined(w); w.second() },
 			func(w *world) { w.Script["Receipts#4"] = func(*world) error { return porttest.ErrBroken } },
 			[2]string{"mined 5, left 0", "mined 5, left 0"}},
@@ -97,6 +131,11 @@ func TestProgress(t *testing.T) {
 		}, nothing, [2]string{"waiting_for_funds", "sent"}}, // the first round sees a top-up
 		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
 			[2]string{"waiting_for_funds", "committed"}},
+		{"the wallet is paused, and lacks gas", func(w *world) {
+			w.commit("a", minute)
+			w.reply = chain.Funds
+			w.Must(w.Tables.Pause(w.T.Context(), id, "by hand"))
+		}, nothing, [2]string{"waiting_for_funds", "waiting_for_funds"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{})
@@ -193,6 +232,25 @@ func TestMinedOfAForeignTransaction(t *testing.T) {
 	}
 }
 
+// TestMinedForNobody: neither a no-op, nor a transfer of the operator, nor a payment without a merchant, which recovery has
+// found, is published as mined.
+func TestMinedForNobody(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 4
+	w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()})
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+	for _, merchant := range []string{payment.Operator, ""} {
+		p := w.prepareFor(merchant, "a", minute)
+		must.Get(w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now())))(t)
+		p = w.unreleased(p, minute)
+		w.paid(p, p.TxHash)
+	}
+	_, err := w.round()
+	if m := w.record().Progress.Mined; err != nil || len(w.events) > 0 || m.Next() != 3 {
+		t.Errorf("%v, events %v, %+v", err, w.events, m)
+	}
+}
+
 // TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round sees it or ends the
 // payment at once.
 func TestCancelledIsNotMined(t *testing.T) {
@@ -200,10 +258,7 @@ func TestCancelledIsNotMined(t *testing.T) {
 		w := newWorld(t, script{})
 		w.named, w.final = true, final
 		p := w.stored(w.commit("a", minute))
-		noop := chain.Noop(1, payer, p.Tx.Fees)
-		cancelled := must.Get(p.Cancel(must.Get(w.Quiet().Sign(t.Context(), noop, p.Nonce))(t), noop, w.Now()))(t)
-		w.Must(w.Tables.AddAttempt(t.Context(), cancelled))
-		w.mine(chain.Receipt{Tx: cancelled.LastAttempt().Hash, Succeeded: true})
+		w.mine(chain.Receipt{Tx: w.cancel(p).Hash, Succeeded: true})
 		_, err := w.round()
 		if w.Must(err); len(w.events) != int(final-4) || w.events[payment.EventID(p.ID, "payment.failed")] != (final == 5) {
 			t.Errorf("with block %d final: events %v", final, w.events)
@@ -236,6 +291,55 @@ func TestReceiptsForProgressFail(t *testing.T) {
 		if err != nil || report.Confirmed != 8 || !slices.Equal(w.asked, test.asked) || in != 6 {
 			t.Errorf("%q fails: %v, %d end, the last is mined in %d, asked for %v, want %v", test.failing, err, report.Confirmed, in, w.asked,
 				test.asked)
+		}
+	}
+}
+
+// hiding are tables as a run finds them after one of an earlier version, whose claim hides the progress.
+type hiding struct{ settlement.Store }
+
+func (h hiding) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	w, err := h.Store.Wallet(ctx, id)
+	w.Progress = wallet.Progress{}
+	return w, err
+}
+
+// TestProgressOfNoNode: what is stored stays while no node answers, unless a claim of an earlier version hid it: then the
+// next claim would show it again.
+func TestProgressOfNoNode(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		w := newWorld(t, script{})
+		paying(w)
+		w.final = 4
+		w.one(first(w))
+		if hidden {
+			w.settler.Store = hiding{w.settler.Store}
+		}
+		w.down = porttest.ErrBroken
+		_, err := w.round()
+		if _, listed := w.record().Progress.Mined.Of(0); err == nil || listed == hidden {
+			t.Errorf("hidden %t: %v, %+v", hidden, err, w.record().Progress)
+		}
+	}
+}
+
+// TestMinedIsStoredAfterItsEvent: neither a payment whose event cannot be published, nor one that nodes place below the one
+// before it, is stored as mined.
+func TestMinedIsStoredAfterItsEvent(t *testing.T) {
+	for _, failing := range []string{"Publish#2", ""} {
+		w := newWorld(t, breaks(failing))
+		w.named, w.final = true, 4
+		paying(w)
+		w.also()
+		if second := w.pending()[1].Hash(); failing == "" {
+			r := w.receipts[second]
+			r.Block, r.BlockHash = 4, chain.Hash{4}
+			w.receipts[second] = r
+			w.final = 3
+		}
+		_, err := w.round()
+		if m := w.record().Progress.Mined; (err == nil) != (failing == "") || len(w.events) != 1 || m.Next() != 1 {
+			t.Errorf("%q fails: %v, events %v, %+v", failing, err, w.events, m)
 		}
 	}
 }
