@@ -118,6 +118,10 @@ func TestExtraReceipts(t *testing.T) {
 			t.Errorf("%s: %d stand by it, dispute %q, after %d requests", test.name, by, got.Disputed[tx], node.asked)
 		}
 	}
+	node := &stub{refuses: tx}
+	if got, err := views(nodes(node)).Receipts(t.Context(), []chain.Hash{tx}); err == nil || got.Bare || node.asked != 1 {
+		t.Errorf("none are extra: %v, %+v, after %d requests", err, got, node.asked)
+	}
 }
 
 // TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,
