@@ -135,6 +135,9 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	if seven, _ := remit.Key("order-7"); key != seven && (key != "" || strings.HasPrefix(r.URL.Path, "/send-payment")) {
 		return nil, io.ErrUnexpectedEOF // another intent's
 	}
+	if sent, _ := io.ReadAll(r.Body); r.Method == http.MethodPost && strings.Contains(string(sent), `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") {
+		return nil, errors.New("posted to " + r.URL.Path)
+	}
 	list := a.answers[r.Method]
 	words := answer.FindStringSubmatch(list[min(a.made[r.Method], len(list)-1)])
 	a.made[r.Method]++
@@ -298,6 +301,77 @@ func TestNetHTTPRepeatsNothing(t *testing.T) {
 	if _, err := c.Pay(ctx, "order-2", remit.Order{Amount: "1"}); outcome(err) != "unknown" {
 		t.Errorf("a lost answer and a refusal are %v", err)
 	}
+}
+
+// A closing body says whether it was closed.
+type closing struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closing) Close() error { *c.closed = true; return nil }
+
+// TestAttempt: one attempt is one request, whose redirect is not followed and whose body is closed. It leaves the outcome
+// unknown, since the time is over.
+func TestAttempt(t *testing.T) {
+	n, closed := 0, false
+	c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: answers(func(*http.Request) (*http.Response, error) {
+		n++
+		return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://other.test/"}}, Body: closing{strings.NewReader("x"), &closed}}, nil
+	})}}
+	if _, err := c.Attempt(t.Context(), "k", remit.Order{}); outcome(err) != "unknown" || n != 1 || !closed {
+		t.Errorf("%d requests, closed %v: %v", n, closed, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.Pay(ctx, "i", remit.Order{Amount: "1"}); outcome(err) != "unknown" || !errors.Is(err, context.DeadlineExceeded) || n != 2 {
+		t.Errorf("%d requests: %v", n, err)
+	}
+	c.HTTP.Transport = answers(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 422, Body: io.NopCloser(strings.NewReader(`{"detail":[]}`))}, nil
+	})
+	if _, err := c.Attempt(t.Context(), "k", remit.Order{}); outcome(err) != "refused " {
+		t.Error(err)
+	}
+	if _, err := c.Call(t.Context(), " ", "/", ""); err == nil {
+		t.Error("a method that is none was sent")
+	}
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestTwoCalls: a refusal is not believed until 35 seconds after the last attempt of any call for the intent.
+func TestTwoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, posts, looked := time.Now(), 0, time.Duration(0)
+		c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if r.Method == http.MethodGet {
+				looked = time.Since(begin)
+				_, _ = io.WriteString(w, `{"data":[]}`)
+				return w.Result(), nil
+			}
+			if posts++; posts == 2 {
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"detail":"No.","code":"insufficient_funds"}`)
+				return w.Result(), nil
+			}
+			return nil, io.ErrUnexpectedEOF
+		})}}
+		key, err := remit.Key("i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(20 * time.Second)
+			_, _ = c.Attempt(t.Context(), key, remit.Order{Amount: "1"})
+		}()
+		if _, err := c.Pay(t.Context(), "i", remit.Order{Amount: "1"}); outcome(err) != "refused insufficient_funds" || looked < 55*time.Second {
+			t.Errorf("after %v: %v", looked, err)
+		}
+	})
 }
 
 func TestRefusedBeforeAnythingIsSent(t *testing.T) {
