@@ -118,6 +118,10 @@ func TestExtraReceipts(t *testing.T) {
 			t.Errorf("%s: %d stand by it, dispute %q, after %d requests", test.name, by, got.Disputed[tx], node.asked)
 		}
 	}
+	down := &stub{down: true}
+	if got := must.Get(views(nodes(down, &stub{})).Receipts(t.Context(), []chain.Hash{tx}))(t); got.Bare || down.asked != 1 {
+		t.Errorf("without any, a node that fails has %d requests: %+v", down.asked, got)
+	}
 }
 
 // TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,

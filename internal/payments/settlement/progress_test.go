@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -36,6 +36,17 @@ func (w *world) one(p payment.Payment) string {
 // paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
+// retried stores another attempt at a payment.
+func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
+	tx := chain.Noop(1, payer, p.Tx.Fees) // its bytes are nobody's concern here
+	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)
+	w.Must(err)
+	p, err = again(signed, tx, w.Now())
+	w.Must(err)
+	w.Must(w.Tables.AddAttempt(w.T.Context(), p))
+	return p
+}
+
 // first returns the payment of a world as it is stored.
 func first(w *world) payment.Payment {
 	return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
@@ -56,6 +67,8 @@ func TestProgress(t *testing.T) {
 			[2]string{"committed", "sent"}},
 		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, nothing, [2]string{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]string{"mined 5, left 0", "none"}},
+		{"its first attempt is mined", func(w *world) { mined(w); p := first(w); w.retried(p, p.Bump) }, nothing,
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
 		{"the rule wants more", func(w *world) { mined(w); w.settler.ConfirmationRule.Depth = 12 }, nothing,
 			[2]string{"mined 5, left 8", "mined 5, left 8"}},
 		{"the rule is a tag", func(w *world) { mined(w); w.settler.ConfirmationRule.Tag = "finalized" }, nothing,
@@ -143,8 +156,8 @@ func TestMinedIsPublished(t *testing.T) {
 				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)
 			}
 			listed, _ := w.record().Progress.Mined.Of(1)
-			if events := len(w.events); listed != 5 || test.named != (events == 2) {
-				t.Errorf("in block %d, events %v", listed, w.events)
+			if events := len(w.events); listed != 5 || test.named != (events == 2) || test.named != strings.Contains(w.body, `"blocks_left":0`) {
+				t.Errorf("in block %d, events %v, the last %s", listed, w.events, w.body)
 			}
 		})
 	}
@@ -199,11 +212,9 @@ func TestCancelledIsNotMined(t *testing.T) {
 	for _, final := range []uint64{4, 5} {
 		w := newWorld(t, script{})
 		w.named, w.final = true, final
-		p := w.stored(w.commit("a", minute))
-		noop := chain.Noop(1, payer, p.Tx.Fees)
-		cancelled := must.Get(p.Cancel(must.Get(w.Quiet().Sign(t.Context(), noop, p.Nonce))(t), noop, w.Now()))(t)
-		w.Must(w.Tables.AddAttempt(t.Context(), cancelled))
-		w.mine(chain.Receipt{Tx: cancelled.LastAttempt().Hash, Succeeded: true})
+		p := w.commit("a", minute)
+		p = w.retried(p, p.Cancel)
+		w.mine(chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true})
 		_, err := w.round()
 		if w.Must(err); len(w.events) != int(final-4) || w.events[payment.EventID(p.ID, "payment.failed")] != (final == 5) {
 			t.Errorf("with block %d final: events %v", final, w.events)
@@ -217,10 +228,10 @@ func TestCancelledIsNotMined(t *testing.T) {
 func TestReceiptsForProgressFail(t *testing.T) {
 	for _, test := range []struct {
 		failing string
-		asked   []int // receipts in a round every 12 seconds, by each request that was answered
+		asked   []int // receipts in a round every ten seconds, by each request that was answered
 	}{{"", []int{30, 9, 9, 9, 9}}, {"Receipts#1", []int{8, 8, 8, 22, 9}}, {"Receipts#2", []int{30, 8, 8, 8, 9}}} {
 		w := newWorld(t, breaks(test.failing))
-		w.settled = 8
+		w.settled, w.settler.BlockTime = 8, 10*second
 		for n := range 30 {
 			p := w.commit(fmt.Sprint(n), minute)
 			w.paid(p, p.TxHash)
@@ -229,7 +240,7 @@ func TestReceiptsForProgressFail(t *testing.T) {
 				w.receipts[r.Tx] = r
 			}
 		}
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(minute))
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(54*second))
 		report, err := w.settler.Run(ctx, "run")
 		cancel()
 		in, _ := w.record().Progress.Mined.Of(29)
