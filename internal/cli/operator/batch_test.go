@@ -1,8 +1,6 @@
 package operator_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -74,12 +72,12 @@ func TestBatchCall(t *testing.T) {
 		e.want("the contract is there", "batch deploy W --key a", "The contract is there, on every node")
 		e.want("no key", approve[:len(approve)-1]+"=", "^--key is empty")
 		e.want("no such wallet", "batch approve O --amount 5 --key a", "^payment rail unavailable: no key for wallet O")
-		e.fail("Rules", 1, false)
+		e.fail("Rules", true)
 		e.want("no rules", approve+"a", "^store is down")
 		e.mend()
 		e.want("what it means", "batch approve W --amount unlimited --key a", `add --yesThis lets \S+ take any amount of USDC from W, when this wallet `+
 			`asks it to. Now it may take any amount of USDC.\nW pays a fee of at most \S+ ether.\nNothing more is done if this is given again with --key a.$`)
-		e.Hint = func(context.Context) error { return errors.New("no run") }
+		e.Hint = noRun
 		e.want("no end", approve+"a", `^no run \(run the command again with the same --key to see the outcome\)`)
 		e.mend()
 		for range 2 {

@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -28,8 +26,7 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 func killedAfterEachStep(t *testing.T, e *embedded) {
 	first := e.wallets[0]
 	must.OK(t, e.settle(t.Context()))
-	killed := errors.New("killed")
-	var kill context.CancelCauseFunc
+	var kill context.CancelFunc
 	steps := []string{}
 	stored := map[string]bool{}
 	after := func(step string) error {
@@ -37,8 +34,8 @@ func killedAfterEachStep(t *testing.T, e *embedded) {
 			return nil
 		}
 		stored[step], steps = true, append(steps, step)
-		kill(killed)
-		return killed
+		kill()
+		return context.Canceled
 	}
 	e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 		if ctx.Err() != nil {
@@ -53,25 +50,16 @@ func killedAfterEachStep(t *testing.T, e *embedded) {
 	}
 	put := e.PutKey
 	e.PutKey = func(k keyring.Key) { put(k); _ = after("PutKey") }
-	run := func(args ...string) (string, string) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		kill = cancel
-		out, err := operatortest.Local(ctx, e.Local, args...)
-		if err != nil {
-			return out, err.Error()
-		}
-		return out, ""
-	}
 	var out string
-	for {
-		before := len(steps)
-		said := ""
-		if out, said = run("wallet", "rotate", "--yes", first.String()); said == "" {
+	for before := 0; ; before = len(steps) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e.ctx, kill = ctx, cancel
+		if out, _ = e.run("wallet rotate W --yes"); strings.HasPrefix(out, "W is retired") {
 			break
 		}
-		if len(steps) != before+1 || len(steps) > 13 || !strings.Contains(said, "give the same command again") {
-			t.Fatalf("after %q: %s", steps, said)
+		if len(steps) != before+1 || len(steps) > 13 || !strings.Contains(out, "give the same command again") {
+			t.Fatalf("after %q: %s", steps, out)
 		}
 	}
 	t.Logf("killed after %q", steps)
@@ -91,17 +79,12 @@ func killedAfterEachStep(t *testing.T, e *embedded) {
 			t.Errorf("its successor: %+v; the command said %s", r, out)
 		}
 	}
-	out, _ = run("export", "--merchant", "operator", "--csv")
+	out, _ = e.run("export --merchant operator --csv")
 	if n := strings.Count(out, ",confirmed,"); n != 4 || strings.Count(out, "\n") != 5 {
 		t.Errorf("four transfers are to be confirmed: %s", out)
 	}
-	out, _ = run("wallet", "balance")
-	if !strings.Contains(out, fmt.Sprint(first, "  0 ")) {
-		t.Errorf("the wallet has tokens: %s", out)
-	}
-	if again, said := run("wallet", "rotate", "--yes", first.String()); said != "" || !strings.Contains(again, "has taken its place") {
-		t.Errorf("once more: %s %s", again, said)
-	}
+	e.want("the wallet has no tokens", "wallet balance", "W  0 ")
+	e.want("once more", "wallet rotate W --yes", "has taken its place")
 }
 
 // TestRotate rotates wallets of each kind. None drains before its successor can spend what it has been sent.
@@ -156,7 +139,6 @@ func TestRotateFails(t *testing.T) {
 		const rotate = "wallet rotate W --yes"
 		must.OK(t, e.settle(t.Context()))
 		e.want("no wallet", "wallet rotate O", "^O is not a wallet of the stack")
-		down := errors.New("no run")
 		once := func(then func(context.Context) error) {
 			e.Hint = func(ctx context.Context) error { e.Hint = then; return e.soon(ctx) }
 		}
@@ -165,16 +147,16 @@ func TestRotateFails(t *testing.T) {
 			fault func()
 			want  string
 		}{
-			{"no list of wallets", func() { e.fail("Wallets", 1, false) }, "^store is down"},
-			{"no list of transfers", func() { e.fail("Payment", 1, false) }, "^store is down"},
-			{"no successor", func() { e.fail("Register", 1, false) }, "^registering .*store is down.*\nNothing is lost: give the same command again"},
-			{"no record", func() { e.fail("Wallet", 1, false) }, `^moving half to 0x\S+: store is down`},
-			{"no transfer", func() { e.fail("Create", 0, false) }, "^moving half to .*: payment is in progress"},
-			{"a run that ends", func() { once(func(context.Context) error { return down }) }, "^moving half to .*no run"},
-			{"no record of the successor", func() { once(func(context.Context) error { e.fail("Wallet", 1, false); return nil }) },
+			{"no list of wallets", func() { e.fail("Wallets", true) }, "^store is down"},
+			{"no list of transfers", func() { e.fail("Payment", true) }, "^store is down"},
+			{"no successor", func() { e.fail("Register", true) }, "^registering .*store is down.*\nNothing is lost: give the same command again"},
+			{"no record", func() { e.fail("Wallet", true) }, `^moving half to 0x\S+: store is down`},
+			{"no transfer", func() { e.fail("Create", false) }, "^moving half to .*: payment is in progress"},
+			{"a run that ends", func() { once(noRun) }, "^moving half to .*no run"},
+			{"no record of the successor", func() { once(func(context.Context) error { e.fail("Wallet", true); return nil }) },
 				"^moving half to 0x[^:]+: store is down"},
 			{"half of a transfer that is not read", func() {
-				e.fail("Payment "+string(payment.KeyID(payment.Operator, "test", "rotate/"+e.wallets[0].String()+"/fund/ETH")), 1, false)
+				e.fail("Payment "+string(payment.KeyID(payment.Operator, "test", "rotate/"+e.wallets[0].String()+"/fund/ETH")), true)
 			}, "^moving half to 0x[^:]+: store is down"},
 		} {
 			c.fault()
@@ -184,7 +166,7 @@ func TestRotateFails(t *testing.T) {
 				t.Errorf("%s: the wallet is %s", c.why, r.State)
 			}
 		}
-		e.fail("Retire", 1, false)
+		e.fail("Retire", false)
 		e.want("all but its end", rotate, "^store is down")
 		e.mend()
 		e.own(2, wallet.Active)

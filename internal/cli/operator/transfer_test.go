@@ -4,14 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // TestMove moves coins to an address outside the stack. Under one key, they move once, whatever is not known in between.
@@ -62,16 +79,16 @@ func TestMoveUnknown(t *testing.T) {
 			{"too little, by the tables", forget(0, 1e18), "token", "^payment rail unavailable: wallet has too little of the token" + again, 2},
 			{"too little ether", forget(1e9, 0), "ether", "^payment rail unavailable: wallet has too little ether" + again, 2},
 			{"no run to sign it", deaf, "token", "^payment is in progress: check-receipts has not signed it yet;" + again, 2},
-			{"no run can be asked for", func() { e.Hint = func(context.Context) error { return errors.New("no run") } }, "token", "^no run" + again, 0},
+			{"no run can be asked for", func() { e.Hint = noRun }, "token", "^no run" + again, 0},
 			{"a command that is stopped", func() {
 				ctx, cancel := context.WithCancel(t.Context())
 				e.ctx, e.Hint = ctx, func(context.Context) error { cancel(); return nil }
 			}, "token", "^context canceled" + again, 0},
-			{"an answer that is lost", func() { e.fail("Create", 1, true) }, "token", moved, 0},
-			{"a nonce that is lost", func() { e.fail("Reserve", 1, true) }, "token", moved, 0},
-			{"a store that is down", func() { e.fail("Create", 0, false) }, "token",
+			{"an answer that is lost", func() { e.fail("Create", true) }, "token", moved, 0},
+			{"a nonce that is lost", func() { e.fail("Reserve", true) }, "token", moved, 0},
+			{"a store that is down", func() { e.fail("Create", false) }, "token",
 				"^payment is in progress: check-receipts has not signed it yet" + again + ".*store is down", 2},
-			{"a list that is not read", func() { e.fail("Wallets", 1, false) }, "token", "^store is down", 0},
+			{"a list that is not read", func() { e.fail("Wallets", true) }, "token", "^store is down", 0},
 			{"a refusal", func() { must.OK(t, e.tables.Pause(t.Context(), e.id(0), "theft")) }, "token", "wallet is paused", 0},
 		} {
 			line := fmt.Sprintf("wallet move W --to O --yes --key %d --%s 1", i, c.coin)
@@ -95,7 +112,7 @@ func TestSweep(t *testing.T) {
 		const sweep = "wallet sweep W --to O --key s --yes"
 		must.OK(t, e.settle(t.Context()))
 		e.want("a wallet that pays", sweep, "^W is not draining; run remit wallet drain W first")
-		e.Hint = func(context.Context) error { return errors.New("no run") }
+		e.Hint = noRun
 		e.want("a payment", "wallet move W --to O --key m --yes --token 1", "no run")
 		e.want("", "wallet drain W --yes", "done")
 		e.want("at once", sweep, "processes may pay from W for 1s more")
@@ -106,7 +123,7 @@ func TestSweep(t *testing.T) {
 		e.mend()
 		must.OK(t, e.settle(t.Context()))
 		for _, op := range []string{"Wallets", "Wallet", "PendingTxs"} {
-			e.fail(op, 1, false)
+			e.fail(op, true)
 			e.want(op, sweep, "^store is down")
 			e.mend()
 		}
@@ -125,3 +142,154 @@ func TestSweep(t *testing.T) {
 		e.want("a wallet that has never paid", "wallet sweep U --to O --key u", "This moves 1000000 USDC from U to O")
 	})
 }
+
+// An embedded is a stack in this process, on a chain of its own and by the clock of synctest. The first of its three wallets
+// is registered, and its record shows no coins. When a command hints, a block is mined, and check-receipts runs.
+type embedded struct {
+	*deployed.Local
+	*testing.T
+	tables  *memory.Payments
+	wallets []token.Address
+	private []string // their keys
+	keys    map[token.Address]keyring.Key
+	settle  func(ctx context.Context) error // mines a block, and runs check-receipts, which mines while it waits
+	around  interpose.Around                // makes the calls of commands' store
+	cut     func()                          // ends the run, in place of a wait; nil: it waits
+	ctx     context.Context                 // of commands
+	asked   func()                          // before each request to the node, if not nil
+}
+
+// RoundTrip implements http.RoundTripper. A connection that is kept would hold the clock.
+func (e *embedded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if e.asked != nil {
+		e.asked()
+	}
+	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+}
+
+func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded)) {
+	t.Helper()
+	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 3, func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+	c := must.Get(devnet.Start(t.Context(), config))(t)
+	mine, mined := make(chan struct{}), make(chan error) // the chain's channels are not of the bubble
+	t.Cleanup(func() { close(mine); _ = c.Close() })
+	go func() {
+		for range mine {
+			mined <- c.Mine()
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		e := &embedded{T: t, tables: memory.NewPayments(), keys: map[token.Address]keyring.Key{}}
+		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second, RegistryAge: time.Second,
+			Own:              stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
+			ConfirmationRule: chain.ConfirmationRule{Depth: 2}, ReservationAge: time.Second}
+		if config.TokenGas {
+			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract, false), chain.ConfirmationRule{Tag: "finalized"}
+			own.GasUnit = own.Gas.Unit(c.Token())
+		}
+		node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: own.Gas, Transport: e}))(t)
+		must.OK(t, e.tables.SetSettings(t.Context(), settings.Default()))
+		ring := keyring.New(func(a token.Address) keyring.Read {
+			return func(context.Context) (keyring.Key, error) { return e.keys[a], nil }
+		})
+		block := func() error { mine <- struct{}{}; return <-mined }
+		settler := settlement.New(own, settlement.Parts{Store: e.tables, Keys: ring, Nodes: chain.Nodes{node}, Events: unheard{},
+			Log: slog.New(slog.DiscardHandler), Now: time.Now, Wait: func(_ context.Context, d time.Duration) {
+				if e.cut != nil {
+					e.cut()
+					return
+				}
+				time.Sleep(d)
+				must.OK(t, block())
+			}})
+		e.settle = func(ctx context.Context) error {
+			_, err := settler.Run(ctx, "run")
+			return errors.Join(block(), err)
+		}
+		payments := &interpose.Store{Store: e.tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+			return e.around(ctx, c, apply)
+		}}
+		e.Local = &deployed.Local{Tables: deployed.Tables{Payments: payments, AuditLog: e.tables}, Nodes: []string{c.URL()}, Config: own,
+			Transport: e, PutKey: func(k keyring.Key) { e.keys[k.Address()] = k },
+			Keyed: func() []token.Address { return slices.Collect(maps.Keys(e.keys)) }}
+		for _, w := range c.Wallets() {
+			e.wallets, e.private = append(e.wallets, w.Address), append(e.private, w.PrivateKey())
+		}
+		e.own(0, wallet.Active)
+		must.OK(t, e.tables.Open(t.Context(), wallet.Wallet{ID: e.id(0), Ceiling: 64}))
+		e.mend()
+		test(t, e)
+	})
+}
+
+// own registers a wallet that has a key, and no record.
+func (e *embedded) own(i int, state wallet.State) {
+	e.Helper()
+	e.PutKey(must.Get(keyring.ParseKey(e.private[i]))(e))
+	must.OK(e, e.tables.Register(e.T.Context(), wallet.Registration{ID: e.id(i), State: state, Key: wallet.InSecret}))
+}
+
+func noRun(context.Context) error { return errors.New("no run") }
+
+// soon is a run that ends when it would wait for what it has sent.
+func (e *embedded) soon(ctx context.Context) error {
+	ctx, e.cut = context.WithCancel(ctx)
+	_ = e.settle(ctx)
+	e.cut = nil
+	return nil
+}
+
+func (e *embedded) id(i int) wallet.ID {
+	return wallet.ID{ChainID: e.Config.ChainID, Address: e.wallets[i]}
+}
+
+// fail has each call of an operation from now on fail; or if once, the next one lose its answer.
+func (e *embedded) fail(op string, once bool) {
+	e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+		failed := op == c.Op || op == c.Op+" "+c.Args
+		if once || !failed {
+			apply(ctx)
+		}
+		if !failed {
+			return nil
+		}
+		if once {
+			op = ""
+		}
+		return errors.New("store is down")
+	}
+}
+
+// mend ends what fail, and a test, has done to the stack.
+func (e *embedded) mend() {
+	e.ctx, e.Hint = e.T.Context(), e.settle
+	e.around = func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error { apply(ctx); return nil }
+}
+
+// run gives a command, in which W, U and O are the three wallets, and returns its answer and error,
+// in which they are too, and how long it took.
+func (e *embedded) run(line string) (string, time.Duration) {
+	var in, out []string
+	for name, i := range map[string]int{"W": 0, "U": 1, "O": 2} {
+		in, out = append(in, " "+name, " "+e.wallets[i].String()), append(out, e.wallets[i].String(), name)
+	}
+	began := time.Now()
+	answer, err := operatortest.Local(e.ctx, e.Local, strings.Fields(strings.NewReplacer(in...).Replace(line))...)
+	said := strings.NewReplacer(out...).Replace(fmt.Sprint(answer, err))
+	return strings.TrimSuffix(said, "<nil>"), time.Since(began)
+}
+
+// want gives a command, whose answer or error matches a pattern.
+func (e *embedded) want(why, line, pattern string) {
+	e.Helper()
+	if got, _ := e.run(line); !regexp.MustCompile("(?s)" + pattern).MatchString(got) {
+		e.Errorf("%s: %s: %s\nwant %s", why, line, got, pattern)
+	}
+}
+
+// unheard publishes nothing: operators' transfers have no events.
+type unheard struct{}
+
+// Publish implements settlement.Events.
+func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+func (unheard) Publish(context.Context, webhook.Event) error               { return nil }
