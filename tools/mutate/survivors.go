@@ -23,7 +23,8 @@ import (
 var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
 	"internal/merchants/recipient",
 	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet",
-	"internal/merchants/webhook", "internal/cli/operator/batch.go", "internal/cli/operator/rotate.go", "internal/cli/operator/transfer.go"}
+	"internal/merchants/webhook", "sdk/go",
+	"internal/cli/operator/batch.go", "internal/cli/operator/rotate.go", "internal/cli/operator/transfer.go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
@@ -65,7 +66,7 @@ func (b bench) generate(entry string, first int) (map[string]string, []mutant, e
 	changed := map[string]string{}
 	var all []mutant
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".gen.go") {
 			continue
 		}
 		file = pkg + "/" + filepath.Base(file)
@@ -80,7 +81,11 @@ func (b bench) generate(entry string, first int) (map[string]string, []mutant, e
 		changed[file] = text
 		all = append(all, mutants...)
 	}
-	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, filepath.Base(pkg), first+len(all))
+	name := filepath.Base(pkg)
+	if pkg == "sdk/go" {
+		name = "remit"
+	}
+	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, name, first+len(all))
 	distinguish(all)
 	return changed, all, nil
 }

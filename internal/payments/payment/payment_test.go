@@ -276,3 +276,16 @@ func TestTime(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+func TestProgressInWords(t *testing.T) {
+	block, left := uint64(7), uint64(3)
+	for want, p := range map[string]payment.Progress{
+		"waiting for fees":                {Stage: payment.WaitingForFees},
+		"mined in block 7":                {Stage: payment.StageMined, Block: &block},
+		"mined in block 7, 3 blocks left": {Stage: payment.StageMined, Block: &block, Left: &left},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

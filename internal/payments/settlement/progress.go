@@ -65,7 +65,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	least := p.least().Mined
 	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 	for _, s := range txs {
-		in, agreed := placed(s, known)
+		attempt, in, agreed := placed(s, known)
 		agreed = agreed && s.Nonce < least
 		switch {
 		case len(before.Runs) > 0 && s.Nonce+1 < before.Next():
@@ -86,7 +86,7 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 		if !added || p.short(ctx, 0) {
 			break
 		}
-		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {
+		if err := p.publishMined(ctx, s.Merchant, s.Payment, attempt, in.Number); err != nil {
 			p.seen = seen // without it: it is not stored as mined before it is published
 			return err
 		}
@@ -96,14 +96,32 @@ func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) 
 	return nil
 }
 
-// placed returns the block in which every node that gave a view has an attempt at a nonce.
-func placed(s wallet.PendingTx, known chain.Mined) (in chain.Block, ok bool) {
-	for _, h := range s.Hashes {
-		if in, ok = known.In[h]; ok {
+// placed returns the attempt at a nonce, and its block, that every node that gave a view has.
+func placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash, in chain.Block, ok bool) {
+	for _, attempt = range s.Hashes {
+		if in, ok = known.In[attempt]; ok {
 			break
 		}
 	}
-	return in, ok
+	return attempt, in, ok
+}
+
+// sparing is how long no node is asked for receipts that only show progress, after one has failed at them: what is
+// stored stays for that time, and a node that hangs does not cost every round two requests.
+const sparing = 30 * time.Second
+
+// spare notes that a node has failed at receipts.
+func (s *Settler) spare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = s.Now()
+}
+
+// spares reports whether nodes are spared.
+func (s *Settler) spares() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.age(s.failed) < sparing
 }
 
 // waits notes why the lowest nonce is not mined.
@@ -167,9 +185,9 @@ func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("no node gives the time of block %d: %w", block, errors.Join(errs...))
 }
 
-// publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may
-// be repeated: the same block makes the same event.
-func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, block uint64) error {
+// publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
+// know and it is no no-op. It may be repeated: the same block makes the same event.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, attempt chain.Hash, block uint64) error {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return nil
 	}
@@ -180,8 +198,11 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 	if err != nil {
 		return err
 	}
-	if stored.State == payment.Prepared || len(stored.Attempts) == 0 {
+	switch {
+	case stored.State == payment.Prepared || len(stored.Attempts) == 0:
 		return errForeignTx
+	case stored.Cancelled(attempt):
+		return nil
 	}
 	at, err := p.blockTime(ctx, block)
 	if err != nil {

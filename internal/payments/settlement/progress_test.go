@@ -3,11 +3,15 @@ package settlement_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -159,5 +163,79 @@ func TestMinedBeforeItEnds(t *testing.T) {
 	_, err = w.round()
 	if w.Must(err); len(w.events) != 2 || w.record().Progress.Mined.Runs != nil {
 		t.Errorf("events %v, %+v", w.events, w.record().Progress)
+	}
+}
+
+// TestMinedByAnyNode: the first of two nodes does not give the time of a block, as one that lags or is forked. The other's
+// holds up neither event.
+func TestMinedByAnyNode(t *testing.T) {
+	w := newWorld(t, breaks("BlockTime#1"))
+	w.named = true
+	paying(w)
+	w.second()
+	_, err := w.round()
+	if w.Must(err); len(w.events) != 2 || w.stored(first(w)).State != payment.Confirmed {
+		t.Errorf("events %v, after %v", w.events, w.Calls)
+	}
+}
+
+// TestMinedOfAForeignTransaction: a table that was repaired by hand has a pending transaction of a payment that was never
+// committed. That is an error.
+func TestMinedOfAForeignTransaction(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 4
+	p := w.reserve("a", 0)
+	foreign := wallet.PendingTx{ID: id, Payment: p.ID, Merchant: p.Merchant, Hashes: []chain.Hash{{1}}, Since: w.Now()}
+	w.Must(w.Tables.PutNoop(t.Context(), foreign))
+	w.mine(chain.Receipt{Tx: foreign.Hash(), Succeeded: true})
+	if _, err := w.round(); err == nil || !strings.Contains(err.Error(), "does not match its payment") || len(w.events) > 0 {
+		t.Errorf("%v, events %v", err, w.events)
+	}
+}
+
+// TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round sees it or ends the
+// payment at once.
+func TestCancelledIsNotMined(t *testing.T) {
+	for _, final := range []uint64{4, 5} {
+		w := newWorld(t, script{})
+		w.named, w.final = true, final
+		p := w.stored(w.commit("a", minute))
+		noop := chain.Noop(1, payer, p.Tx.Fees)
+		cancelled := must.Get(p.Cancel(must.Get(w.Quiet().Sign(t.Context(), noop, p.Nonce))(t), noop, w.Now()))(t)
+		w.Must(w.Tables.AddAttempt(t.Context(), cancelled))
+		w.mine(chain.Receipt{Tx: cancelled.LastAttempt().Hash, Succeeded: true})
+		_, err := w.round()
+		if w.Must(err); len(w.events) != int(final-4) || w.events[payment.EventID(p.ID, "payment.failed")] != (final == 5) {
+			t.Errorf("with block %d final: events %v", final, w.events)
+		}
+	}
+}
+
+// TestReceiptsForProgressFail: receipts that only show progress are in the same request as those that end payments. A node
+// that fails at it is asked for the latter alone, and all of them end; then it is spared for half a minute, in which
+// what was seen stays.
+func TestReceiptsForProgressFail(t *testing.T) {
+	for _, test := range []struct {
+		failing string
+		asked   []int // receipts in a round every 12 seconds, by each request that was answered
+	}{{"", []int{30, 9, 9, 9, 9}}, {"Receipts#1", []int{8, 8, 8, 22, 9}}, {"Receipts#2", []int{30, 8, 8, 8, 9}}} {
+		w := newWorld(t, breaks(test.failing))
+		w.settled = 8
+		for n := range 30 {
+			p := w.commit(fmt.Sprint(n), minute)
+			w.paid(p, p.TxHash)
+			if r := w.receipts[p.TxHash]; n >= 8 {
+				r.Block, r.BlockHash = 6, chain.Hash{6}
+				w.receipts[r.Tx] = r
+			}
+		}
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(minute))
+		report, err := w.settler.Run(ctx, "run")
+		cancel()
+		in, _ := w.record().Progress.Mined.Of(29)
+		if err != nil || report.Confirmed != 8 || !slices.Equal(w.asked, test.asked) || in != 6 {
+			t.Errorf("%q fails: %v, %d end, the last is mined in %d, asked for %v, want %v", test.failing, err, report.Confirmed, in, w.asked,
+				test.asked)
+		}
 	}
 }

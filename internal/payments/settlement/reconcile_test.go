@@ -55,6 +55,27 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
+// TestGasOfOldItems: items of a version that did not know that the token pays the chain's gas, with the gas beside the
+// amount, tie up both in the token, and so does a bump.
+func TestGasOfOldItems(t *testing.T) {
+	w := newWorld(t, script{})
+	w.commit("a", 0)
+	w.reserve("b", 0)
+	w.topUp()
+	w.settler.GasUnit = 10
+	must.Get(w.round())(t)
+	if got, want := w.record().Balance, funds.Balance.Sub(token.Units(2*(100+21))); got != want {
+		t.Errorf("%s can be spent, want %s", got, want)
+	}
+	w = newWorld(t, script{})
+	w.commit("a", 4*minute)
+	w.settler.GasUnit, w.pooled, w.price = 10, 1, 21
+	must.Get(w.round())(t)
+	if tx := w.pending()[0]; len(tx.Hashes) != 2 || !tx.Gas.IsZero() || tx.Amount != token.Units(100+43) {
+		t.Errorf("the bump ties up %s and %s: %+v", tx.Amount, tx.Gas, tx)
+	}
+}
+
 // TestMoreMerchantsThanAreCounted: of more merchants in flight than a wallet counts, some
 // are left out, and the round ends without an error.
 func TestMoreMerchantsThanAreCounted(t *testing.T) {

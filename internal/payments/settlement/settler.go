@@ -84,8 +84,9 @@ type Settler struct {
 	Parts
 	cached settings.Cached[stack.Rules]
 
-	mu    sync.Mutex
-	named map[webhook.Owner]naming // who wants payment.mined
+	mu     sync.Mutex
+	named  map[webhook.Owner]naming // who wants payment.mined
+	failed time.Time                // when a node last failed at receipts that only show progress
 }
 
 // New returns a settler.

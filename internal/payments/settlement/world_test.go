@@ -56,6 +56,7 @@ type world struct {
 	made   []payment.ID
 	events map[string]bool // published
 	named  bool            // the merchant wants payment.mined
+	asked  []int           // how many receipts each request was for
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -281,6 +282,7 @@ func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { 
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
 	once := map[chain.Hash]bool{}
+	w.asked = append(w.asked, len(hashes))
 	for _, h := range hashes {
 		if once[h] {
 			w.T.Errorf("the receipt of %s is asked for twice", h)
