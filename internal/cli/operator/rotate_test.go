@@ -123,7 +123,8 @@ func TestRotate(t *testing.T) {
 			rotated("ether alone", "W", 3)
 			tokens = true
 			e.own(1, wallet.Active)
-			rotated("a wallet that has never paid", "U", 7)
+			e.Hint = e.soon
+			rotated("a wallet that has never paid, by runs that end soon", "U", 7)
 			e.mend()
 			e.wallets[1] = must.Get(token.ParseAddress("0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"))(t)
 			e.private[1] = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"

@@ -36,7 +36,8 @@ func (l *Local) Context(ctx context.Context) context.Context {
 
 func (l *Local) deployment(t Target, out io.Writer) *Deployment {
 	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l},
-		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out, Transport: l.Transport}
+		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out,
+		Transport: l.Transport}
 }
 
 // here is the platform of a stack in this process.
