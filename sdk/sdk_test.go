@@ -38,7 +38,8 @@ func built(t *testing.T) []language {
 	t.Helper()
 	work := t.TempDir()
 	must.OK(t, os.MkdirAll(filepath.Join(work, "sdk/typescript"), 0o700))
-	ts := language{"typescript", []string{tooltest.Program(t, "Node.js", "node"), "test/driver.mjs"}, filepath.Join(work, "sdk/typescript"), nil}
+	node, at := tooltest.Program(t, "Node.js", "node"), filepath.Join(work, "sdk/typescript")
+	ts := language{"typescript", []string{node, "test/driver.mjs"}, at, nil}
 	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but not what was built there
 		"sdk/typescript": {"typescript/package.json", "typescript/tsconfig.json", "typescript/src", "typescript/test"}} {
 		run(t, language{name: "the SDKs", dir: "."}, slices.Concat([]string{"cp", "-RP"}, from, []string{filepath.Join(work, to)})...)

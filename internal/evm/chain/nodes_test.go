@@ -118,9 +118,9 @@ func TestExtraReceipts(t *testing.T) {
 			t.Errorf("%s: %d stand by it, dispute %q, after %d requests", test.name, by, got.Disputed[tx], node.asked)
 		}
 	}
-	node := &stub{refuses: tx}
-	if got, err := views(nodes(node)).Receipts(t.Context(), []chain.Hash{tx}); err == nil || got.Bare || node.asked != 1 {
-		t.Errorf("none are extra: %v, %+v, after %d requests", err, got, node.asked)
+	down := &stub{down: true}
+	if got := must.Get(views(nodes(down, &stub{})).Receipts(t.Context(), []chain.Hash{tx}))(t); got.Bare || down.asked != 1 {
+		t.Errorf("without any, a node that fails has %d requests: %+v", down.asked, got)
 	}
 }
 

@@ -350,6 +350,10 @@ func TestTakenUp(t *testing.T) {
 	}{
 		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
 		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
+		{"without a nonce, on a later day that is over", breaks("Reserve#1", "Payment#1"), script{}, func(p *process) {
+			p.Pass(24 * time.Hour)
+			p.Must(p.Tables.Charge(context.Background(), day(5000, p.Now())))
+		}, store.ErrDailyLimit},
 		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
 		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, dispatch.ErrInProgress},
 		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},

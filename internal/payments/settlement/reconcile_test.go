@@ -1,6 +1,7 @@
 package settlement_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // topUp has the tables know less of the wallet than its node, and a merchant that has nothing
@@ -105,6 +107,18 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	must.Get(w.round())(t)
 	if n := len(w.record().PerMerchant); n != wallet.MaxInFlight {
 		t.Errorf("%d merchants are counted, want %d", n, wallet.MaxInFlight)
+	}
+}
+
+// TestCountsThatAreNotStored: merchants' counts that a store refuses are an error of the round, and
+// keep neither a top-up from the tables nor the balances from the metrics.
+func TestCountsThatAreNotStored(t *testing.T) {
+	w := newWorld(t, breaks("Reconcile#1"))
+	w.topUp()
+	got, err := w.round()
+	if record := w.record(); !errors.Is(err, porttest.ErrBroken) || record.Balance != funds.Balance || record.Gas != funds.Gas ||
+		!slices.Equal(got.Wallets, []settlement.Funds{funds}) {
+		t.Errorf("%v, reported %v, stored is %+v", err, got.Wallets, record)
 	}
 }
 

@@ -55,6 +55,7 @@ type world struct {
 
 	made   []payment.ID
 	events map[string]bool // published
+	body   string          // of the last one
 	named  bool            // the merchant wants payment.mined
 	asked  []int           // how many receipts each request was for
 }
@@ -250,7 +251,7 @@ func (w *world) Publish(_ context.Context, e webhook.Event) error {
 	return w.around(context.Background(), interpose.Call{Op: "Publish"}, func(context.Context) {
 		w.Mu.Lock()
 		defer w.Mu.Unlock()
-		w.events[e.ID] = true
+		w.events[e.ID], w.body = true, string(e.Body)
 		if e.Type == webhook.PaymentMined && !e.At.Equal(blockTime) {
 			w.T.Errorf("it was mined at %s", e.At)
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -102,7 +103,12 @@ var boundPromises = []promise[*check]{
 			c.Errorf("the event has %d bytes", len(p.Event.Body))
 		}
 		p.Event.Body = make([]byte, store.MaxEvent+1)
-		refuses("a byte more of the event", c.Finish(c.Context(), p))
+		for what, write := range map[string]func(context.Context, payment.Payment) error{
+			"finishing": c.Finish, "redacting": c.Redact, "adopting": c.Adopt,
+			"moving": func(ctx context.Context, p payment.Payment) error { return c.Reassign(ctx, p, p.Revision) },
+		} {
+			refuses("a byte more of the event, "+what, write(c.Context(), p))
+		}
 		p.Event.Body = p.Event.Body[1:]
 		c.ok("finishing", c.Finish(c.Context(), p))
 		c.holds(p)

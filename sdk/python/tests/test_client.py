@@ -71,13 +71,9 @@ class API:
 
     def __init__(self, table, scenario, kind, url, key):
         self.table, self.scenario, self.seconds, self.made, self.queries = table, scenario, 0.0, {"POST": 0, "GET": 0}, []
-        sleep, timeout = self.sleep if kind is remit.Client else self.sleep_async, scenario.get("timeout", 120)
-        self.client = kind(url, key, send=self.send, now=lambda: self.seconds, sleep=sleep, timeout=timeout)
+        self.client = kind(url, key, send=self.send, now=lambda: self.seconds, sleep=self.sleep, timeout=scenario.get("timeout", 120))
 
     def sleep(self, seconds):
-        self.seconds += seconds
-
-    async def sleep_async(self, seconds):
         self.seconds += seconds
 
     def call(self, run, name, **timeout):
