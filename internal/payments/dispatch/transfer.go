@@ -164,7 +164,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	if all && !t.Ether && d.GasUnit > 0 {
+	if all && !t.Ether {
 		fee, _ := tx.Takes(token.Amount{})
 		if r.Amount = w.Balance.Sub(fee.ScaleUp(feeRoom, 1)); r.Amount.IsZero() {
 			return payment.Payment{}, fmt.Errorf("%w: %s has %s units to spend, less than %d times the fee", ErrInsufficient, t.From, w.Balance,

@@ -220,6 +220,10 @@ func TestPublic(t *testing.T) {
 		paid.BlockNumber == nil || *paid.BlockNumber != 5 {
 		t.Errorf("a payment that was made: %+v", paid)
 	}
+	p.Tx.GasUnit = 1
+	if unit := p.Public().NetworkFeeUnit; unit != "USDC" {
+		t.Errorf("a fee that the token pays is in %s", unit)
+	}
 	dear := token.MaxAmount()
 	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
 	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {

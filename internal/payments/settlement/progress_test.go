@@ -11,6 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
@@ -35,6 +37,9 @@ func (w *world) one(p payment.Payment) string {
 
 // paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
+
+// also has a payment mined at the next nonce in block 5.
+func (w *world) also() { p := w.commit("b", minute); w.paid(p, p.TxHash) }
 
 // retried stores another attempt at a payment.
 func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
@@ -95,6 +100,26 @@ func TestProgress(t *testing.T) {
 			r.Block, r.BlockHash = 6, chain.Hash{6}
 			w.receipts[r.Tx] = r
 		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"one of two nodes counts it no more", func(w *world) { mined(w); w.second() }, func(w *world) { w.peer.mined = 0 },
+			[2]string{"mined 5, left 0", "sent"}},
+		{"one of two nodes has no receipt any more", func(w *world) { mined(w); w.second() }, func(w *world) { clear(w.peer.receipts) },
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
+		{"with another, it is mined in another block", func(w *world) { mined(w); w.also() }, func(w *world) {
+			for tx, r := range w.receipts {
+				r.Block, r.BlockHash = 6, chain.Hash{6}
+				w.receipts[tx] = r
+			}
+		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"it is mined after another", func(w *world) {
+			w.also()
+			w.commit("a", minute)
+			w.final = 4
+		}, func(w *world) { w.mine(chain.Receipt{Tx: first(w).TxHash}) }, [2]string{"committed", "mined 5, left 0"}},
+		{"its second attempt is mined", func(w *world) {
+			p := w.commit("a", minute)
+			w.mine(chain.Receipt{Tx: w.retried(p, p.Bump).LastAttempt().Hash})
+			w.final = 4
+		}, nothing, [2]string{"mined 5, left 0", "mined 5, left 0"}},
 		{"a node gives no receipts any more", func(w *world) { mined(w); w.second() },
 			func(w *world) { w.Script["Receipts#4"] = func(*world) error { return porttest.ErrBroken } },
 			[2]string{"mined 5, left 0", "mined 5, left 0"}},
@@ -110,6 +135,11 @@ func TestProgress(t *testing.T) {
 		}, nothing, [2]string{"waiting_for_funds", "sent"}}, // the first round sees a top-up
 		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
 			[2]string{"waiting_for_funds", "committed"}},
+		{"the wallet is paused, and lacks gas", func(w *world) {
+			w.commit("a", minute)
+			w.reply = chain.Funds
+			w.Must(w.Tables.Pause(w.T.Context(), id, "by hand"))
+		}, nothing, [2]string{"waiting_for_funds", "waiting_for_funds"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{})
@@ -206,6 +236,26 @@ func TestMinedOfAForeignTransaction(t *testing.T) {
 	}
 }
 
+// TestMinedForNobody: neither a no-op, nor a transfer of the operator, nor a payment without a merchant, which recovery has
+// found, is published as mined.
+func TestMinedForNobody(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 4
+	w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()})
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+	for _, merchant := range []string{payment.Operator, ""} {
+		p := w.prepareFor(merchant, "a", minute)
+		_, err := w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now()))
+		w.Must(err)
+		p = w.unreleased(p, minute)
+		w.paid(p, p.TxHash)
+	}
+	_, err := w.round()
+	if m := w.record().Progress.Mined; err != nil || len(w.events) > 0 || m.Next() != 3 {
+		t.Errorf("%v, events %v, %+v", err, w.events, m)
+	}
+}
+
 // TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round sees it or ends the
 // payment at once.
 func TestCancelledIsNotMined(t *testing.T) {
@@ -248,5 +298,48 @@ func TestReceiptsForProgressFail(t *testing.T) {
 			t.Errorf("%q fails: %v, %d end, the last is mined in %d, asked for %v, want %v", test.failing, err, report.Confirmed, in, w.asked,
 				test.asked)
 		}
+	}
+}
+
+// hiding are tables as a run finds them after one of an earlier version, whose claim hides the progress.
+type hiding struct{ settlement.Store }
+
+func (h hiding) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	w, err := h.Store.Wallet(ctx, id)
+	w.Progress = wallet.Progress{}
+	return w, err
+}
+
+// TestProgressOfNoNode: what is stored stays while no node answers, unless a claim of an earlier version hid it: then the
+// next claim would show it again.
+func TestProgressOfNoNode(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		w := newWorld(t, script{})
+		paying(w)
+		w.final = 4
+		w.one(first(w))
+		if hidden {
+			w.settler.Store = hiding{w.settler.Store}
+		}
+		w.down = porttest.ErrBroken
+		_, err := w.round()
+		if _, listed := w.record().Progress.Mined.Of(0); err == nil || listed == hidden {
+			t.Errorf("hidden %t: %v, %+v", hidden, err, w.record().Progress)
+		}
+	}
+}
+
+// TestMinedInOrder: a payment that the nodes place below the one before it is neither stored nor published as mined.
+func TestMinedInOrder(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 3
+	paying(w)
+	w.also()
+	r := w.receipts[w.pending()[1].Hash()]
+	r.Block, r.BlockHash = 4, chain.Hash{4}
+	w.receipts[r.Tx] = r
+	_, err := w.round()
+	if m := w.record().Progress.Mined; err != nil || len(w.events) != 1 || m.Next() != 1 {
+		t.Errorf("%v, events %v, %+v", err, w.events, m)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -75,6 +76,13 @@ func TestGasOfOldItems(t *testing.T) {
 	must.Get(w.round())(t)
 	if tx := w.pending()[0]; len(tx.Hashes) != 2 || !tx.Gas.IsZero() || tx.Amount != token.Units(100+43) {
 		t.Errorf("the bump ties up %s and %s: %+v", tx.Amount, tx.Gas, tx)
+	}
+	w = newWorld(t, script{}) // at the fee limit, with a gas limit that the node calls too low
+	w.commit("a", 4*minute)
+	w.settler.GasUnit, w.settler.Own.FeeLimit, w.gas, w.reply = 10, token.Units(21), 30_000, chain.GasTooLow
+	must.Get(w.round())(t)
+	if tx := w.pending()[0]; len(tx.Hashes) != 2 || !tx.Gas.IsZero() || !token.Units(60_000).Less(tx.Amount) {
+		t.Errorf("the bump for more gas ties up %s and %s: %+v", tx.Amount, tx.Gas, tx)
 	}
 }
 

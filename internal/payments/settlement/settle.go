@@ -32,13 +32,13 @@ func (p *pass) settle(ctx context.Context) error {
 			mined = append(mined, s)
 		}
 	}
-	before, asked := p.sighted()
+	before, from := p.sighted()
 	if len(mined) > anyway {
 		final := p.views.Settled(ctx, p.wallet.Address)
 		waiting := slices.Clone(mined[anyway:])
 		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
 		for _, s := range waiting { // they end no payment
-			if s.Nonce >= final && asked(s.Nonce) {
+			if s.Nonce >= max(final, from) && s.Nonce <= from+fresh {
 				shown = append(shown, s.Hashes...)
 			}
 		}

@@ -252,6 +252,9 @@ func (w *world) Publish(_ context.Context, e webhook.Event) error {
 		w.Mu.Lock()
 		defer w.Mu.Unlock()
 		w.events[e.ID], w.body = true, string(e.Body)
+		if e.Type == webhook.PaymentMined && !e.At.Equal(blockTime) {
+			w.T.Errorf("it was mined at %s", e.At)
+		}
 	})
 }
 
@@ -298,7 +301,10 @@ func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receip
 	return found, nil
 }
 
-func (w *world) BlockTime(context.Context, uint64) (time.Time, error) { return time.Unix(1e9, 0), nil }
+// blockTime is the time of every block.
+var blockTime = time.Unix(1e9, 0)
+
+func (w *world) BlockTime(context.Context, uint64) (time.Time, error) { return blockTime, nil }
 
 func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
 	hashes := make([]chain.Hash, len(numbers))

@@ -137,8 +137,8 @@ func (n penniless) Account(ctx context.Context, wallet, contract token.Address, 
 	return account, err
 }
 
-// A wallet's coins are short of its pending payment. Recovery asks for them where they are its gas too, and for nothing
-// where there is ether to use up the nonce.
+// A wallet's coins are short of its pending payment. Recovery asks for them where they are its gas too, which its no-ops
+// take from them, and for nothing where there is ether to use up the nonce.
 func TestRecoveryAsksForGas(t *testing.T) {
 	for name, rule := range map[string]fakechain.Rule{"ether": {}, "token": tokenGas["to the wei"]} {
 		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
@@ -157,6 +157,10 @@ func TestRecoveryAsksForGas(t *testing.T) {
 				r.Say = func(format string, args ...any) {
 					asked = asked || strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for USDC: send 0.001")
 					s.Is("asked for ether", strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for ether"), false)
+					txs, _, _ := s.Store.PendingTxs(t.Context(), s.Record(0).ID, 0)
+					for _, tx := range txs {
+						s.Is("takes ether", !tx.Gas.IsZero(), name == "ether")
+					}
 				}
 			}), true)
 			s.Is("asked for the token", asked, name == "token")
