@@ -317,7 +317,8 @@ func TestAttempt(t *testing.T) {
 	n, closed := 0, false
 	c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: answers(func(*http.Request) (*http.Response, error) {
 		n++
-		return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://other.test/"}}, Body: closing{strings.NewReader("x"), &closed}}, nil
+		away := http.Header{"Location": {"http://other.test/"}}
+		return &http.Response{StatusCode: 302, Header: away, Body: closing{strings.NewReader("x"), &closed}}, nil
 	})}}
 	if _, err := c.Attempt(t.Context(), "k", remit.Order{}); outcome(err) != "unknown" || n != 1 || !closed {
 		t.Errorf("%d requests, closed %v: %v", n, closed, err)
