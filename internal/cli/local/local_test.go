@@ -303,7 +303,9 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	t.Run("first", func(t *testing.T) { pay(t) })
 	var again local.Command
 	must.OK(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
-	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "add --fresh") {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if it starts
+	defer cancel()
+	if err := again.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), "add --fresh") {
 		t.Errorf("started again: %v", err)
 	}
 	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })

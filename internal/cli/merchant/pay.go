@@ -229,7 +229,7 @@ func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment,
 		return made, err
 	})
 	if refusal, is := errors.AsType[*remit.Refused](err); is && lost && refusal.Code != "idempotency_key_reused" {
-		err = errors.New(refusal.Error() + ", but an earlier request got no answer and may still pay: run the same command again in 35 seconds")
+		err = errors.New(refusal.Error() + ", but an earlier request was left open and may still pay: run the same command again in 35 seconds")
 	}
 	return made, err
 }

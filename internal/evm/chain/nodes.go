@@ -265,8 +265,10 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mine
 	numbers := slices.Sorted(maps.Keys(final))
 	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
 		blocks, err := node.BlockHashes(ctx, numbers)
-		for j := range blocks {
-			testimonies[i].blocks[numbers[j]] = blocks[j]
+		if t := testimonies[i]; t.blocks != nil { // else it was not asked for receipts, and says nothing
+			for j := range blocks {
+				t.blocks[numbers[j]] = blocks[j]
+			}
 		}
 		return struct{}{}, err
 	})

@@ -3,6 +3,7 @@ package settlement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -96,15 +97,23 @@ func (p *pass) depth() *uint64 {
 	return &p.ConfirmationRule.Depth
 }
 
-// sparing is how long no node is asked for receipts that only show progress, after one has failed at them: what is
-// stored stays for that time, and a node that hangs does not cost every round two requests.
-const sparing = 30 * time.Second
+// sparing is how long no node is asked for receipts that only show progress, after one has failed at them: a node that
+// hangs does not cost every round two requests. What is stored stays for stale at most.
+const (
+	sparing = 30 * time.Second
+	stale   = time.Minute
+)
 
-// spare notes that a node has failed at receipts.
-func (s *Settler) spare() {
+// shows notes whether all nodes gave the receipts that only show progress.
+func (s *Settler) shows(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = s.Now()
+	if all {
+		s.failed, s.failing = time.Time{}, time.Time{}
+	} else if s.failing.IsZero() {
+		s.failing = s.failed
+	}
 }
 
 // spares reports whether nodes are spared.
@@ -114,6 +123,13 @@ func (s *Settler) spares() bool {
 	return s.age(s.failed) < sparing
 }
 
+// blind reports whether nodes have failed for so long that what is stored may hold no more.
+func (s *Settler) blind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.failing.IsZero() && s.age(s.failing) >= stale
+}
+
 // waits notes why the lowest nonce is not mined.
 func (p *pass) waits(why payment.Stage) {
 	if p.seen != nil {
@@ -121,10 +137,10 @@ func (p *pass) waits(why payment.Stage) {
 	}
 }
 
-// listed reports whether a nonce was seen as mined, and its event published.
-func (p *pass) listed(nonce uint64) bool {
-	_, ok := cmp.Or(p.seen, p.remembered, &p.wallet.Progress).Mined.Of(nonce)
-	return ok
+// listed reports whether a nonce was seen as mined in a block, and its event published.
+func (p *pass) listed(nonce, block uint64) bool {
+	in, ok := cmp.Or(p.seen, p.remembered, &p.wallet.Progress).Mined.Of(nonce)
+	return ok && in == block
 }
 
 // namedFor is how long a process believes which merchants want payment.mined.
@@ -154,15 +170,20 @@ func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
 	return wants, err
 }
 
-// blockTime returns the time of a block by the first node that gives it.
+// blockTime returns the time of a block by the first node that gives it, of those whose head is not below.
 func (p *pass) blockTime(ctx context.Context, block uint64) (at time.Time, err error) {
 	for _, v := range p.views {
+		if v.Number < block {
+			continue
+		}
 		if at, err = v.Node.BlockTime(ctx, block); err == nil {
 			return at, nil
 		}
 	}
-	return at, fmt.Errorf("no node gives the time of block %d: %w", block, err)
+	return at, fmt.Errorf("no node gives the time of block %d: %w", block, cmp.Or(err, errBelow))
 }
+
+var errBelow = errors.New("their heads are below")
 
 // publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
 // know and it is no no-op. It may be repeated: the same block makes the same event.

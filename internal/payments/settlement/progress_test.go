@@ -301,6 +301,26 @@ func TestReceiptsForProgressFail(t *testing.T) {
 	}
 }
 
+// TestProgressGoesStale: while nodes fail at receipts that only show progress, what was seen stays for a minute, and then
+// nothing is called mined. It is seen again once they answer.
+func TestProgressGoesStale(t *testing.T) {
+	w := newWorld(t, script{})
+	w.final, w.settler.BlockTime = 4, 10*second
+	for n := range 12 {
+		p := w.commit(fmt.Sprint(n), minute)
+		w.paid(p, p.TxHash)
+	}
+	for i, most := range []int{0, 8, 8, 0} {
+		w.most = most
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
+		_, err := w.settler.Run(ctx, "run")
+		cancel()
+		if _, mined := w.record().Progress.Mined.Of(11); err != nil || mined != (i != 2) {
+			t.Errorf("run %d: %v, mined %t", i, err, mined)
+		}
+	}
+}
+
 // hiding are tables as a run finds them after one of an earlier version, whose claim hides the progress.
 type hiding struct{ settlement.Store }
 

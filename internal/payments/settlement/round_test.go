@@ -258,11 +258,11 @@ func situations() []situation {
 		{"nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, script{},
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a chain that is behind the tables", func(w *world) {
-			sent(w)
+			w.commit("a", minute)
 			w.known(chain.Block{Number: 5, Hash: chain.Hash{5}})
 			w.fork = 5
 		}, script{},
-			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
+			report{Busy: true, Paused: 1, Resent: 1, Pending: 1, Oldest: minute}, nil},
 		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
 		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},

@@ -38,7 +38,7 @@ func (p *pass) settle(ctx context.Context) error {
 		waiting := slices.Clone(mined[anyway:])
 		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
 		for _, s := range waiting { // they end no payment
-			if s.Nonce >= max(final, from) && s.Nonce <= from+fresh {
+			if s.Nonce >= max(final, from) && s.Nonce <= from+fresh && s.Nonce < p.least().Mined {
 				shown = append(shown, s.Hashes...)
 			}
 		}
@@ -53,8 +53,8 @@ func (p *pass) settle(ctx context.Context) error {
 		return p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
 	known, err := p.views.Receipts(ctx, hashes, shown...)
-	if known.Bare {
-		p.spare()
+	if len(shown) > 0 && ctx.Err() == nil {
+		p.shows(!known.Bare)
 	}
 	if err != nil {
 		return err
@@ -63,8 +63,11 @@ func (p *pass) settle(ctx context.Context) error {
 		return nil
 	}
 	var unpublished error
-	if !spares && !known.Bare {
+	switch {
+	case !spares && !known.Bare:
 		unpublished = p.see(ctx, before, known)
+	case p.blind():
+		unpublished = p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
@@ -232,7 +235,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if !final.Onchain.IsZero() && !p.listed(s.Nonce) {
+	if !final.Onchain.IsZero() && !p.listed(s.Nonce, final.Block) {
 		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Onchain, final.Block); err != nil {
 			return done, err
 		}

@@ -84,9 +84,10 @@ type Settler struct {
 	Parts
 	cached settings.Cached[stack.Rules]
 
-	mu     sync.Mutex
-	named  map[webhook.Owner]naming // who wants payment.mined
-	failed time.Time                // when a node last failed at receipts that only show progress
+	mu    sync.Mutex
+	named map[webhook.Owner]naming // who wants payment.mined
+	// When a node last failed at receipts that only show progress, and first since all gave them; zero for never.
+	failed, failing time.Time
 }
 
 // New returns a settler.

@@ -58,6 +58,7 @@ type world struct {
 	body   string          // of the last one
 	named  bool            // the merchant wants payment.mined
 	asked  []int           // how many receipts each request was for
+	most   int             // receipts of a request, beyond which it fails; 0: any number
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -287,6 +288,9 @@ func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receip
 	var found []chain.Receipt
 	once := map[chain.Hash]bool{}
 	w.asked = append(w.asked, len(hashes))
+	if w.most > 0 && len(hashes) > w.most {
+		return nil, porttest.ErrBroken
+	}
 	for _, h := range hashes {
 		if once[h] {
 			w.T.Errorf("the receipt of %s is asked for twice", h)

@@ -63,7 +63,9 @@ func (d *Deployment) TakesMemo(ctx context.Context, nodes chain.Nodes, holders .
 		return false, err
 	}
 	call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
-	if _, err := nodes.Estimate(ctx, call); err != nil {
+	if _, err := nodes.Estimate(ctx, call); err != nil && !errors.Is(err, chain.ErrReverted) {
+		return false, err
+	} else if err != nil {
 		return true, fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
 	}
 	return true, nil
