@@ -299,6 +299,11 @@ func TestEveryCellHasASource(t *testing.T) {
 				check(p.Name, c)
 			}
 		}
+		if call := families[profiles[i-i%2].ID].call; p.ByCall != (call != estimate) {
+			t.Errorf("%s: transfers are executed by a call %t, and the page says %q", p.Name, p.ByCall, call)
+		} else if p.ByCall {
+			check(p.Name, call)
+		}
 		if _, err := token.ParseAddress(p.USDC); err != nil && p.USDC != "" || p.USDC == "" && usdcs[p.ID].text == "" {
 			t.Errorf("%s: USDC is %q: %v", p.Name, p.USDC, err)
 		}

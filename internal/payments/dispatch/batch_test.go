@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,8 +138,11 @@ func TestBatchRefusals(t *testing.T) {
 // pays on alone.
 func TestBatchesThatArePaid(t *testing.T) {
 	p := newProcess(t, script{})
-	p.unapproved = []token.Address{first}
+	p.unapproved, p.d.ByCall = []token.Address{first}, true
 	result := must.Get(p.d.Send(t.Context(), batchOf(5, 6)))(t)
+	if slices.ContainsFunc(p.executed, func(to string) bool { return strings.HasPrefix(to, "10 ") }) {
+		t.Errorf("executed by a call, beside which no node is asked for the contract's code: %q", p.executed)
+	}
 	paid := result.Payment
 	_, entries, rest, ok := disburser.Parse(paid.Tx.Data)
 	if paid.Wallet != second || paid.Tx.To != fakechain.Batcher || !ok || len(entries) != 2 || payment.MemoID(rest) != paid.ID ||

@@ -47,6 +47,7 @@ func TestListen(t *testing.T) {
 	}{
 		"below its time":  {chain.Nodes{a, b}, minute - 1, 0, 1},
 		"beyond it":       {chain.Nodes{a, b}, minute, 1, 1},
+		"busy":            {chain.Nodes{a, speaker{name: "b", err: chain.ErrBusy}}, minute, 0, 0},
 		"no node answers": {chain.Nodes{b}, minute, 0, 1},
 		"as many as fit":  {several(store.MaxNodes), minute, 0, store.MaxNodes},
 		"too many":        {several(store.MaxNodes + 1), minute, 0, 1},
