@@ -165,7 +165,7 @@ chaos: ## Break a running stack for FOR=10m (SIGKILL, lost answers, dead service
 	go run ./bench -for $(FOR) $(ARGS) chaos
 
 # The nodes that `make nodes` pays through.
-NODES ?= remit,anvil,hardhat
+NODES ?= remit,arc,anvil,hardhat
 
 .PHONY: nodes
 nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none'; -table for docs/chains.md)

@@ -39,8 +39,6 @@ var spare = map[right]string{
 	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
 		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
-	{"CreateRecipientFunction", "dynamodb:BatchGetItem",
-		"PaymentsTable"}: "compares an address with recipients paid before, of a merchant that has paid",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
 }
 
@@ -136,6 +134,10 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", fmt.Sprintf("%s/deliveries/%s/resend", at, deliveries.Data[0].ID), nil).want(t, 200)
 	verified(t, got, secret, "payment.confirmed")
 
+	resembling := m.call("POST", "/recipients", map[string]any{"address": recipient[:6] + "2" + recipient[7:]}).want(t, 201)
+	if !strings.Contains(resembling.text, "a recipient that you have paid") {
+		t.Errorf("no warning: %s", resembling.text)
+	}
 	m.call("POST", at+"/deliveries/dlv_0123456789abcdef0123456789abcdef/resend", nil).want(t, 404)
 	m.call("POST", at+"/delete", nil).want(t, 200)
 

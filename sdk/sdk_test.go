@@ -4,11 +4,12 @@ package sdk_test
 import (
 	"flag"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
@@ -36,33 +37,23 @@ type language struct {
 func built(t *testing.T) []language {
 	t.Helper()
 	work := t.TempDir()
-	must.OK(t, os.CopyFS(filepath.Join(work, "typescript"), sources(t, "typescript")))
-	must.OK(t, os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")))
+	must.OK(t, os.MkdirAll(filepath.Join(work, "sdk/typescript"), 0o700))
+	node, at := tooltest.Program(t, "Node.js", "node"), filepath.Join(work, "sdk/typescript")
+	ts := language{"typescript", []string{node, "test/driver.mjs"}, at, nil}
+	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but not what was built there
+		"sdk/typescript": {"typescript/package.json", "typescript/tsconfig.json", "typescript/src", "typescript/test"}} {
+		run(t, language{name: "the SDKs", dir: "."}, slices.Concat([]string{"cp", "-RP"}, from, []string{filepath.Join(work, to)})...)
+	}
 	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
-	must.OK(t, os.Symlink(modules, filepath.Join(work, "typescript", "node_modules")))
-	node, python := tooltest.Program(t, "Node.js", "node"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
-	ts := language{"typescript", []string{node, "test/driver.mjs"}, filepath.Join(work, "typescript"), nil}
-	run(t, ts, node, filepath.Join(modules, "typescript/bin/tsc"))
+	must.OK(t, os.Symlink(modules, filepath.Join(ts.dir, "node_modules")))
+	run(t, ts, ts.driver[0], filepath.Join(modules, "typescript/bin/tsc"))
 	driver := filepath.Join(work, "driver")
 	must.OK(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
 	return []language{
 		{"go", []string{driver}, "go", nil}, ts,
-		{"python", []string{python, "tests/driver.py"}, "python", []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+		{"python", []string{tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python"), "tests/driver.py"}, filepath.Join(work, "sdk/python"),
+			[]string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
 	}
-}
-
-// sources returns a package's directory without what was built or installed in it.
-func sources(t *testing.T, dir string) fs.FS {
-	t.Helper()
-	kept := filepath.Join(t.TempDir(), dir)
-	for _, part := range []string{"src", "test"} {
-		must.OK(t, os.CopyFS(filepath.Join(kept, part), os.DirFS(filepath.Join(dir, part))))
-	}
-	for _, file := range []string{"package.json", "tsconfig.json"} {
-		b := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
-		must.OK(t, os.WriteFile(filepath.Join(kept, file), b, 0o600))
-	}
-	return os.DirFS(kept)
 }
 
 // command returns a program of a language.
@@ -73,22 +64,37 @@ func command(t *testing.T, l language, stderr io.Writer, words ...string) *exec.
 	return cmd
 }
 
-func run(t *testing.T, l language, words ...string) {
+func run(t *testing.T, l language, words ...string) (printed string) {
 	t.Helper()
 	cmd := command(t, l, nil, words...)
-	cmd.Stderr = nil
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%s: %v\n%s", l.name, err, out)
 	}
+	return string(out)
 }
 
-// TestLanguages runs the tests of the SDKs that are not in Go.
+// TestLanguages runs the tests of the SDKs that are not in Go, and holds that what npm and pip pack has the licence and
+// the page that registries show.
 func TestLanguages(t *testing.T) {
+	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	for _, l := range built(t)[1:] {
+		packed, wants := "", []string{"LICENSE", "README.md", "dist/index.js"}
 		if l.name == "python" {
+			wants = []string{"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}
 			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+			packed = run(t, l, l.driver[0], "-c", `import zipfile
+from setuptools.build_meta import build_wheel
+wheel = zipfile.ZipFile(build_wheel("."))
+print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`)
 		} else {
 			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
+		}
+		for _, want := range wants {
+			if !strings.Contains(packed, want) {
+				t.Errorf("the package for %s has no %s:\n%s", l.name, want, packed)
+			}
 		}
 	}
 }

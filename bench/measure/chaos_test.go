@@ -443,6 +443,7 @@ func (v *victim) auditBooks(ctx context.Context) (noops int) {
 			Wallet         token.Address
 			Noops, Closing token.Amount
 			Payments       token.Amount `json:"network_fees"`
+			Coins          token.Amount `json:"token_transfers"` // where they are gas
 		}
 	}
 	if decoded := json.Unmarshal(out, &books); err != nil || decoded != nil {
@@ -455,7 +456,7 @@ func (v *victim) auditBooks(ctx context.Context) (noops int) {
 	}
 	for _, e := range books.Ether {
 		for _, w := range v.chain.Wallets { // as they were before
-			left := w.GasBalance.Sub(e.Payments).Sub(e.Noops)
+			left := w.GasBalance.Sub(e.Payments).Sub(e.Noops).Sub(e.Coins)
 			if w.Address == e.Wallet && !w.GasBalance.IsZero() && left != e.Closing {
 				v.breaks(unbalanced, "%s has %s wei, by the books %s", w.Address, e.Closing, left)
 			}

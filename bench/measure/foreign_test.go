@@ -32,15 +32,18 @@ import (
 
 // nodeKinds are the nodes that the acceptance run knows. Blocks are made when the
 // run asks for one. Each command gets a port and a chain id. Wallets that are used have
-// sent a transaction when the run begins: their records are opened paused.
+// sent a transaction when the run begins: their records are opened paused. Where gas is paid in the
+// token, only the embedded chain can be a node: the others have a balance of ether beside it.
 var nodeKinds = []struct {
 	name, title string
 	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
 	until       string                                         // beginning of the line that says it serves
 	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
 	used        bool
+	tokenGas    bool
 }{
 	{name: "remit", title: "embedded chain (go-ethereum)"},
+	{name: arc, title: "embedded chain, gas paid in the token", tokenGas: true},
 	{name: "anvil", title: "anvil 1.7.1", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id",
 			fmt.Sprint(id), "--no-mining"}
@@ -60,6 +63,9 @@ var nodeKinds = []struct {
 		}},
 }
 
+// arc is the node on which gas is paid in the token.
+const arc = "arc"
+
 // funded is the first key of the mnemonic "test test test test test test test test
 // test test test junk", to which development nodes give ether.
 const funded = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
@@ -68,6 +74,7 @@ const funded = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff
 type testNode struct {
 	*ethclient.Client
 	facts   devnet.Facts
+	flags   []string // of the server
 	mine    func() error
 	reorg   func() error // makes a block that is seen, and replaces it
 	blocks  sync.Mutex   // held while blocks are made
@@ -86,7 +93,10 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 		case k.name != kind:
 		case k.command == nil:
 			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
-				Now: time.Now}))(t)
+				TokenGas: k.tokenGas, Now: time.Now}))(t)
+			if k.tokenGas {
+				n.flags = []string{"--chain", k.name}
+			}
 			t.Cleanup(func() { _ = c.Close() })
 			n.facts = c.WithPrivateKeys(must.Get(c.Facts(t.Context()))(t))
 			n.Client = must.Get(ethclient.Dial(c.URL()))(t)

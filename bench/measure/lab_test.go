@@ -39,8 +39,9 @@ import (
 )
 
 const (
-	root  = "../.."                                      // of the module
-	payee = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
+	root     = "../.."                                      // of the module
+	payee    = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
+	stranger = "0x3333333333333333333333333333333333333333" // receives what payments leave
 	// The amount of payment 0; payment n asks for base+n, so the chain alone tells which one a
 	// transfer is.
 	base = 1_000_000

@@ -56,8 +56,8 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	must.OK(t, v.open(ctx, t, remit, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file, "--confirmation-rule",
-		"4", "--window", "64"))
+	must.OK(t, v.open(ctx, t, remit, append(n.flags, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file,
+		"--confirmation-rule", "4", "--window", "64")...))
 	db := dynamotest.Client(t)
 	under, stop := context.WithCancel(ctx)
 	loaded := make(chan struct{})

@@ -10,12 +10,12 @@ import (
 
 // CreateMerchant: Make a merchant and its first API key.
 func (c *Client) CreateMerchant(ctx context.Context, body CreateAPIKeyRequest) (CreatedAPIKey, error) {
-	return request[CreatedAPIKey](ctx, c, "POST", "/create-api-key", body)
+	return ask[CreatedAPIKey](c.begin(ctx), "POST", "/create-api-key", body)
 }
 
 // Get: Look a payment up by its hash.
 func (c *Client) Get(ctx context.Context, txHash string) (Payment, error) {
-	return request[Payment](ctx, c, "GET", "/transaction/"+url.PathEscape(txHash), nil)
+	return ask[Payment](c.begin(ctx), "GET", "/transaction/"+url.PathEscape(txHash), nil)
 }
 
 // List: List your payments.
@@ -25,33 +25,33 @@ func (c *Client) List(ctx context.Context, filters url.Values) iter.Seq2[Payment
 
 // Balance: Read the token balance of an address.
 func (c *Client) Balance(ctx context.Context, address string) (Balance, error) {
-	return request[Balance](ctx, c, "GET", "/balance/"+url.PathEscape(address), nil)
+	return ask[Balance](c.begin(ctx), "GET", "/balance/"+url.PathEscape(address), nil)
 }
 
 // CreateKey: Make another API key.
 func (c *Client) CreateKey(ctx context.Context, body IssueAPIKeyRequest) (IssuedAPIKey, error) {
-	return request[IssuedAPIKey](ctx, c, "POST", "/api-keys", body)
+	return ask[IssuedAPIKey](c.begin(ctx), "POST", "/api-keys", body)
 }
 
 // ListKeys: List your API keys.
 func (c *Client) ListKeys(ctx context.Context) ([]APIKey, error) {
-	list, err := request[APIKeyList](ctx, c, "GET", "/api-keys", nil)
+	list, err := ask[page[APIKey]](c.begin(ctx), "GET", "/api-keys", nil)
 	return list.Data, err
 }
 
 // RotateKey: Replace an API key.
 func (c *Client) RotateKey(ctx context.Context, id string, body OverlapRequest) (RotatedAPIKey, error) {
-	return request[RotatedAPIKey](ctx, c, "POST", "/api-keys/"+url.PathEscape(id)+"/rotate", body)
+	return ask[RotatedAPIKey](c.begin(ctx), "POST", "/api-keys/"+url.PathEscape(id)+"/rotate", body)
 }
 
 // RevokeKey: End the life of an API key.
 func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
-	return request[APIKey](ctx, c, "POST", "/api-keys/"+url.PathEscape(id)+"/revoke", nil)
+	return ask[APIKey](c.begin(ctx), "POST", "/api-keys/"+url.PathEscape(id)+"/revoke", nil)
 }
 
 // AddRecipient: Enter an address into the recipient book.
 func (c *Client) AddRecipient(ctx context.Context, body CreateRecipientRequest) (EnteredRecipient, error) {
-	return request[EnteredRecipient](ctx, c, "POST", "/recipients", body)
+	return ask[EnteredRecipient](c.begin(ctx), "POST", "/recipients", body)
 }
 
 // ListRecipients: List the recipient book.
@@ -61,47 +61,47 @@ func (c *Client) ListRecipients(ctx context.Context, filters url.Values) iter.Se
 
 // DeleteRecipient: Take an address out of the recipient book.
 func (c *Client) DeleteRecipient(ctx context.Context, address string) (DeletedRecipient, error) {
-	return request[DeletedRecipient](ctx, c, "POST", "/recipients/"+url.PathEscape(address)+"/delete", nil)
+	return ask[DeletedRecipient](c.begin(ctx), "POST", "/recipients/"+url.PathEscape(address)+"/delete", nil)
 }
 
 // CreateWebhook: Register a webhook.
 func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest) (WebhookWithSecret, error) {
-	return request[WebhookWithSecret](ctx, c, "POST", "/webhooks", body)
+	return ask[WebhookWithSecret](c.begin(ctx), "POST", "/webhooks", body)
 }
 
 // ListWebhooks: List your webhooks.
 func (c *Client) ListWebhooks(ctx context.Context) ([]Webhook, error) {
-	list, err := request[WebhookList](ctx, c, "GET", "/webhooks", nil)
+	list, err := ask[page[Webhook]](c.begin(ctx), "GET", "/webhooks", nil)
 	return list.Data, err
 }
 
 // UpdateWebhook: Change a webhook.
 func (c *Client) UpdateWebhook(ctx context.Context, id string, body UpdateWebhookRequest) (Webhook, error) {
-	return request[Webhook](ctx, c, "POST", "/webhooks/"+url.PathEscape(id), body)
+	return ask[Webhook](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id), body)
 }
 
 // DeleteWebhook: Delete a webhook.
 func (c *Client) DeleteWebhook(ctx context.Context, id string) (DeletedWebhook, error) {
-	return request[DeletedWebhook](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/delete", nil)
+	return ask[DeletedWebhook](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/delete", nil)
 }
 
 // RotateSecret: Give a webhook a new secret.
 func (c *Client) RotateSecret(ctx context.Context, id string, body OverlapRequest) (WebhookWithSecret, error) {
-	return request[WebhookWithSecret](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/rotate-secret", body)
+	return ask[WebhookWithSecret](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/rotate-secret", body)
 }
 
 // TestWebhook: Send a test event.
 func (c *Client) TestWebhook(ctx context.Context, id string) (Attempt, error) {
-	return request[Attempt](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/test", nil)
+	return ask[Attempt](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/test", nil)
 }
 
 // ListDeliveries: List what was sent to a webhook.
 func (c *Client) ListDeliveries(ctx context.Context, id string) ([]Delivery, error) {
-	list, err := request[DeliveryList](ctx, c, "GET", "/webhooks/"+url.PathEscape(id)+"/deliveries", nil)
+	list, err := ask[page[Delivery]](c.begin(ctx), "GET", "/webhooks/"+url.PathEscape(id)+"/deliveries", nil)
 	return list.Data, err
 }
 
 // ResendDelivery: Send an event again.
 func (c *Client) ResendDelivery(ctx context.Context, id string, deliveryId string) (Delivery, error) {
-	return request[Delivery](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/deliveries/"+url.PathEscape(deliveryId)+"/resend", nil)
+	return ask[Delivery](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/deliveries/"+url.PathEscape(deliveryId)+"/resend", nil)
 }

@@ -2,24 +2,35 @@
 package remit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // lifetime is longer than the API works on a request: then one without an answer commits nothing more.
 const lifetime = 35 * time.Second
+
+var urls = regexp.MustCompile(`^https?://([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
+var keys = regexp.MustCompile(`^[!-~]*$`) // which a header may hold
 
 // A Client is one merchant, or a caller without a key. Many goroutines may use it at once.
 type Client struct {
@@ -27,6 +38,7 @@ type Client struct {
 	Key  string       // API key; "" sends none
 	HTTP *http.Client // nil for http.DefaultClient; its transport must not retry
 	Once bool         // each call makes one attempt, and is not repeated
+	open memory       // attempts to pay that have no answer
 }
 
 // An Answer is a whole HTTP answer of any status; a zero Answer is none.
@@ -37,10 +49,10 @@ type Answer struct {
 }
 
 // Call makes one request; header has names and values in turn. After an error it may have been carried out.
-func (c *Client) Call(ctx context.Context, method, path, body string, header ...string) (Answer, error) {
+func (c *Client) Call(ctx context.Context, method, path, body string, header ...string) (a Answer, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
 	if err != nil {
-		return Answer{}, err
+		return a, err
 	}
 	r.GetBody = nil // else net/http repeats a POST by itself, and a refusal of the second hides the first
 	for all := append([]string{"Content-Type", "application/json", "x-api-key", c.Key}, header...); len(all) > 1; all = all[2:] {
@@ -52,14 +64,14 @@ func (c *Client) Call(ctx context.Context, method, path, body string, header ...
 	over.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	got, err := over.Do(r)
 	if err != nil {
-		return Answer{}, err
+		return a, err
 	}
 	defer func() { _ = got.Body.Close() }()
-	a := Answer{Status: got.StatusCode, Header: got.Header}
-	if a.Body, err = io.ReadAll(http.MaxBytesReader(nil, got.Body, 16<<20)); err != nil {
-		return Answer{}, err
+	text, err := io.ReadAll(http.MaxBytesReader(nil, got.Body, 16<<20))
+	if err == nil {
+		a = Answer{got.StatusCode, got.Header, text}
 	}
-	return a, nil
+	return a, err
 }
 
 // A Refused reports that the API refused the request, which started nothing.
@@ -91,26 +103,19 @@ type call struct {
 	*Client
 	context.Context
 	end        time.Time
-	pays       bool
+	once, pays bool
+	key        string // Idempotency-Key
 	tries      int
 	last       Answer
 	cause      error
-	unanswered time.Time // when the last attempt ended that may have an effect; zero for none
 }
 
 func (c *Client) begin(ctx context.Context) *call {
-	end, limited := ctx.Deadline()
-	if !limited {
-		end = time.Now().Add(2 * time.Minute)
+	k := &call{Client: c, Context: ctx, end: time.Now().Add(2 * time.Minute), once: c.Once}
+	if end, limited := ctx.Deadline(); limited {
+		k.end = end
 	}
-	return &call{Client: c, Context: ctx, end: end}
-}
-
-func (k *call) try(method, path, body string, header ...string) Answer {
-	ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
-	defer cancel()
-	k.last, k.cause = k.Call(ctx, method, path, body, header...)
-	return k.last
+	return k
 }
 
 // refusal returns the last answer as a refusal, nil if it leaves open what became of the request.
@@ -133,7 +138,7 @@ func (k *call) refusal() *Refused {
 // pause waits for the longest of d, Retry-After and the backoff. It reports false at once if the deadline comes first.
 func (k *call) pause(d time.Duration) bool {
 	backoff := min(time.Second<<min(k.tries, 3), 8*time.Second)
-	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds; another form is none
+	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds, 12 days at most; another form is none
 	d = max(d, backoff/2+rand.N(backoff/2), time.Duration(after)*time.Second)
 	if k.Err() != nil || time.Until(k.end) <= d {
 		k.cause = errors.Join(k.cause, context.DeadlineExceeded)
@@ -148,59 +153,247 @@ func (k *call) pause(d time.Duration) bool {
 
 func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err())} }
 
-// ask reads the answer to a request into value. It repeats payments and reads until an answer settles
-// them, others only after an answer that nothing was started. settle judges the *Refused of a payment.
-func (k *call) ask(value any, method, path, body string, header ...string) error {
-	for {
-		a := k.try(method, path, body, header...)
-		payment, _ := value.(*Payment)
-		if a.Status/100 == 2 && json.Unmarshal(a.Body, value) == nil && (payment == nil || payment.TxHash != "") {
-			return nil
-		}
-		if a.Status != 429 && (a.Status != 503 || !bytes.Contains(a.Body, []byte(`"payment_rail_unavailable"`))) {
-			if refusal := k.refusal(); refusal != nil {
-				return refusal
-			}
-			k.unanswered = time.Now()
-			if !k.pays && (method != http.MethodGet || a.Status == http.StatusConflict) {
-				return k.unknown()
-			}
-		}
-		if k.Once || !k.pause(0) {
-			return k.unknown()
+// ask returns the answer to a request. It repeats payments and reads until an answer settles them, others only after
+// an answer that nothing was started. settle judges the *Refused of a payment.
+func ask[T any](k *call, method, path string, body any) (none T, err error) {
+	text, err := json.Marshal(body)
+	if !urls.MatchString(k.URL) {
+		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed")
+	} else if !keys.MatchString(k.Client.Key) {
+		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
+	}
+	for err == nil {
+		var got T
+		part, named := any(&got).(interface{ whole() bool })
+		k.open.note(k.key, 1, false, false)
+		ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
+		k.last, k.cause = k.Call(ctx, method, path, strings.TrimPrefix(string(text), "null"), "Idempotency-Key", k.key)
+		cancel()
+		whole := k.last.Status/100 == 2 && json.Unmarshal(k.last.Body, &got) == nil && (!named || part.whole())
+		nothing := k.last.Status == 429 || k.last.Status == 503 && strings.Contains(string(k.last.Body), `"payment_rail_unavailable"`)
+		refusal := k.refusal()
+		lost := !whole && !nothing && refusal == nil
+		switch k.open.note(k.key, -1, lost, whole); {
+		case whole:
+			return got, nil
+		case refusal != nil:
+			err = refusal
+		case lost && !k.pays && (method != http.MethodGet || k.last.Status == http.StatusConflict), k.once, !k.pause(0):
+			err = k.unknown()
 		}
 	}
+	return none, err
 }
 
-func request[T any](ctx context.Context, c *Client, method, path string, body any) (value T, err error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return value, err
-	}
-	err = c.begin(ctx).ask(&value, method, path, strings.TrimPrefix(string(text), "null"))
-	return value, err
+type page[T any] struct {
+	Data []T
+	Next *string `json:"next_cursor"`
 }
+
+func (p *page[T]) whole() bool { return p.Data != nil }
+
+func (p *Payment) whole() bool { return p.TxHash != "" }
 
 // pages reads a list page by page. An error ends it.
 func pages[T any](ctx context.Context, c *Client, path string, filters url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
-			p, err := request[struct {
-				Data []T
-				Next *string `json:"next_cursor"`
-			}](ctx, c, http.MethodGet, path+"?"+filters.Encode(), nil)
-			for _, item := range p.Data {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(*new(T), err)
-			}
-			if err != nil || p.Next == nil {
+			p, err := ask[page[T]](c.begin(ctx), http.MethodGet, path+"?"+filters.Encode(), nil)
+			ended := func(item T) bool { return !yield(item, nil) }
+			if slices.ContainsFunc(p.Data, ended) || err != nil && !yield(*new(T), err) || p.Next == nil {
 				return
 			}
 			filters = url.Values{"cursor": {*p.Next}}
 		}
 	}
+}
+
+// Key returns the Idempotency-Key of an intent, or an error if it is empty or not UTF-8.
+func Key(intent string) (string, error) {
+	if intent == "" || !utf8.ValidString(intent) {
+		return "", fmt.Errorf("%.100q is no intent: name what is paid, such as an order, in UTF-8", intent)
+	}
+	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
+}
+
+// An IntentReused reports that the intent is already that of a payment with other content.
+type IntentReused struct {
+	Intent string
+	Asked  Batch    // of one payment after Pay
+	Stored *Payment // nil if it is not signed yet, or could not be looked up
+}
+
+func (e *IntentReused) Error() string {
+	both, _ := json.Marshal(map[string]any{"asked": e.Asked, "stored": e.Stored}) // they were JSON
+	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
+}
+
+// Pay pays once for an intent (what is paid, such as an order), and retries until the deadline of ctx or for two minutes.
+// A *Refused started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
+func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
+	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
+	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
+}
+
+// PayMany is Pay of a batch, which is one payment.
+func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payment, error) {
+	return c.pay(ctx, intent, batch, batch)
+}
+
+// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own or "". A *Refused is of this request.
+func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
+	return c.begin(ctx).post(key, asked, true)
+}
+
+func (k *call) post(key string, asked any, once bool) (Payment, error) {
+	_, many := asked.(Batch)
+	k.pays, k.key, k.once = true, key, once || k.Once
+	return ask[Payment](k, http.MethodPost, "/send-payment"+map[bool]string{true: "s"}[many], asked)
+}
+
+func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) (Payment, error) {
+	key, err := Key(intent)
+	for _, o := range asked.Payments {
+		err = errors.Join(err, checked(o.Amount))
+	}
+	if err != nil {
+		return Payment{}, err
+	}
+	k, other := c.begin(ctx), &IntentReused{Intent: intent}
+	sent, _ := json.Marshal(asked) // as the API reads it; the caller may change it meanwhile
+	_ = json.Unmarshal(sent, &other.Asked)
+	made, err := k.post(key, body, false)
+	if refusal, is := errors.AsType[*Refused](err); is {
+		return k.settle(refusal, other)
+	}
+	return made, err
+}
+
+// A memory has the attempts to pay that may still be carried out, by Idempotency-Key.
+type memory struct {
+	sync.Mutex
+	keys map[string]attempts
+	rest time.Time // when the last one of all keys ended that were too many to keep
+}
+
+type attempts struct {
+	open int       // which have not ended
+	last time.Time // when the last one without an answer ended; zero for none
+}
+
+// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended, which is now if one is open.
+func (m *memory) note(key string, step int, lost, paid bool) time.Time {
+	m.Lock()
+	defer m.Unlock()
+	if len(m.keys) > 10_000 {
+		m.keys, m.rest = nil, time.Now().Add(lifetime)
+	}
+	if m.keys == nil {
+		m.keys = map[string]attempts{}
+	}
+	a := m.keys[key]
+	if a.open = max(0, a.open+step); lost || paid {
+		a.last = map[bool]time.Time{true: time.Now()}[lost]
+	}
+	if m.keys[key] = a; a == (attempts{}) {
+		delete(m.keys, key)
+	}
+	if a.open > 0 {
+		return time.Now()
+	}
+	if m.rest.After(a.last) && time.Since(m.rest) < lifetime {
+		return m.rest
+	}
+	return a.last
+}
+
+// settle finds out what a refusal means: an earlier attempt may pay until a look-up lifetime after it finds nothing.
+func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
+	reused, key, last := refusal.Code == "idempotency_key_reused", k.key, k.open.note(k.key, 0, false, false)
+	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
+		return Payment{}, refusal
+	}
+	for ; time.Since(last) < lifetime; last = k.open.note(key, 0, false, false) {
+		if k.once || !k.pause(time.Until(last.Add(lifetime))) {
+			return Payment{}, k.unknown()
+		}
+	}
+	found, err := ask[page[Payment]](k, http.MethodGet, "/transactions?idempotency_key="+key, nil)
+	switch {
+	case err != nil && k.pays:
+		return Payment{}, k.unknown()
+	case err == nil && len(found.Data) == 0 && !reused:
+		return Payment{}, refusal
+	case len(found.Data) > 0 && same(other.Asked, found.Data[0]):
+		return found.Data[0], nil
+	case len(found.Data) > 0:
+		other.Stored = &found.Data[0]
+	}
+	return Payment{}, other
+}
+
+// same reports whether a stored payment is what was asked for.
+func same(asked Batch, p Payment) bool {
+	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
+	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
+		slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
+			return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
+		})
+}
+
+// Wait returns a payment once it is confirmed or failed; one that is pending at the deadline with an *OutcomeUnknown.
+func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
+	k := c.begin(ctx)
+	for more := true; more; more, k.tries = k.pause(time.Second), 0 {
+		if p, err = ask[Payment](k, "GET", "/transaction/"+url.PathEscape(hash), nil); err != nil || p.Status != PaymentStatusPending {
+			return p, err
+		}
+	}
+	return p, k.unknown()
+}
+
+// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
+func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
+	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
+	if err == nil {
+		err = hook.Verify(body, header)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &event)
+	}
+	return event, err
+}
+
+// An Amount is a whole number of the token's smallest unit, to 2^256-1: "2500000" is 2.5 USDC. "" is null.
+type Amount = json.Number
+
+// checked returns an error unless the amount has digits alone, without leading zeros.
+func checked(amount Amount) error {
+	if n, ok := new(big.Int).SetString(string(amount), 10); !ok || n.String() != string(amount) || n.Sign() < 0 || n.BitLen() > 256 {
+		return fmt.Errorf("%.100q is no amount: use decimal digits, at most 2^256-1", string(amount))
+	}
+	return nil
+}
+
+// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. What does not fit exactly is an error.
+func ParseUnits(tokens string, decimals int) (Amount, error) {
+	whole, fraction, point := strings.Cut(tokens, ".")
+	digits := whole + strings.TrimRight(fraction, "0")
+	missing := decimals - len(digits) + len(whole)
+	if whole == "" || point && fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" || decimals < 0 ||
+		decimals > 255 || missing < 0 {
+		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", tokens, decimals)
+	}
+	amount := Amount(cmp.Or(strings.TrimLeft(digits+strings.Repeat("0", missing), "0"), "0"))
+	return amount, checked(amount)
+}
+
+// FormatUnits returns an amount in whole tokens, as short as it is exact: "1.5".
+func FormatUnits(amount Amount, decimals int) (string, error) {
+	if err := checked(amount); err != nil || decimals < 0 || decimals > 255 {
+		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", string(amount), decimals)
+	}
+	digits := strings.Repeat("0", max(0, decimals+1-len(amount))) + string(amount)
+	whole, fraction := digits[:len(digits)-decimals], digits[len(digits)-decimals:]
+	return strings.TrimSuffix(whole+"."+strings.TrimRight(fraction, "0"), "."), nil
 }

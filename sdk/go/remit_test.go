@@ -1,6 +1,7 @@
 package remit_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -14,6 +15,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,23 +93,37 @@ type table struct {
 	Batch     remit.Batch
 	Bodies    map[string]json.RawMessage
 	Scenarios []struct {
-		Name, Call, Want string
-		Post, Look       []string
-		Posts, Looks     any // a number, or "some"
-		Timeout          *float64
-		Seconds          [2]float64
+		step
+		Name, Call          string
+		Post, Look, Queries []string // queries are of the GETs
+		Posts, Looks        any      // a number, or "some"
+		Seconds             [2]float64
+		Earlier             []step      // calls of the same client
+		Clients             [][2]string // URL and key of each, if not the usual
 	}
+}
+
+// A step is a call, or one with each of so many other intents, which get no answer.
+type step struct {
+	Timeout *float64
+	Want    string
+	Idle    float64 // seconds after it
+	Others  int
 }
 
 // largest is the largest amount, 2^256-1.
 const largest = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
 
+// answer is how a scenario writes one: its status, 200 if absent, the name of its body or its code, and more.
+var answer = regexp.MustCompile(`^(\d*) ?(\S*)(?: index (\d+))?(?: after (\S+))?$`)
+
 // An api answers by a scenario.
 type api struct {
 	table
+	client  *remit.Client
 	answers map[string][]string // by method
 	made    map[string]int
-	keys    map[string]bool
+	queries []string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -113,90 +131,95 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+	key := r.Header.Get("Idempotency-Key") + r.URL.Query().Get("idempotency_key")
+	if seven, _ := remit.Key("order-7"); key != seven && (key != "" || strings.HasPrefix(r.URL.Path, "/send-payment")) {
+		return nil, io.ErrUnexpectedEOF // another intent's
+	}
+	if sent, _ := io.ReadAll(r.Body); r.Method == http.MethodPost && strings.Contains(string(sent), `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") {
+		return nil, errors.New("posted to " + r.URL.Path)
+	}
 	list := a.answers[r.Method]
-	words := strings.Fields(list[min(a.made[r.Method], len(list)-1)])
+	words := answer.FindStringSubmatch(list[min(a.made[r.Method], len(list)-1)])
 	a.made[r.Method]++
-	a.keys[r.Header.Get("Idempotency-Key")+r.URL.Query().Get("idempotency_key")] = true
-	switch words[0] {
-	case "lost":
+	a.queries = append(a.queries, r.URL.RawQuery)
+	code, index := words[2], words[3]
+	body := []byte(a.Bodies[code])
+	switch {
+	case body != nil:
+	case code == "meanwhile":
+		return nil, errors.New(a.call(context.WithoutCancel(r.Context()), "pay", new(40.0)))
+	case code == "lost":
 		return nil, io.ErrUnexpectedEOF
-	case "hang":
+	case code == "hang":
 		<-r.Context().Done()
 		return nil, r.Context().Err()
-	}
-	w := httptest.NewRecorder()
-	body, named := a.Bodies[words[len(words)-1]]
-	for i := 1; i+1 < len(words); i++ {
-		if words[i] == "after" {
-			w.Header().Set("Retry-After", words[i+1])
-		}
-	}
-	status, err := 200, error(nil)
-	if _, bare := a.Bodies[words[0]]; !bare {
-		_, err = fmt.Sscan(words[0], &status)
-	}
-	code, index := "", ""
-	if len(words) > 1 {
-		code = words[1]
-	}
-	if len(words) > 3 && words[2] == "index" {
-		index = words[3]
-	}
-	switch {
-	case named:
 	case code == "html":
 		body = []byte("<html>")
-	case code == "{}":
-		body = []byte("{}")
-	case status == 201:
-		body = a.Bodies["payment"]
-	case status == 422:
+	case words[1] == "422":
 		body = fmt.Appendf(nil, `{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}]}`, code, index+`"to"`[len(index)*4:])
 	default:
 		body = fmt.Appendf(nil, `{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
 	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Retry-After", words[4])
+	status, err := strconv.Atoi(cmp.Or(words[1], "200"))
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 	return w.Result(), err
+}
+
+// call makes a call with a timeout in seconds, and returns how it ended.
+func (a *api) call(ctx context.Context, name string, timeout *float64) string {
+	if timeout != nil {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(*timeout*float64(time.Second)))
+		defer cancel()
+		ctx = limited
+	}
+	return outcome(call(ctx, a.client, name, a.table))
 }
 
 // TestScenarios holds each row of the table.
 func TestScenarios(t *testing.T) {
 	all := read[table](t, "scenarios.json")
 	for _, s := range all.Scenarios {
-		t.Run(s.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := &api{all, map[string][]string{"POST": s.Post, "GET": s.Look}, map[string]int{}, map[string]bool{}}
-				c := &remit.Client{URL: "http://remit.test/", Key: "k", HTTP: &http.Client{Transport: a}}
-				ctx, begin := t.Context(), time.Now()
-				if s.Timeout != nil {
-					limited, cancel := context.WithTimeout(ctx, time.Duration(*s.Timeout*float64(time.Second)))
-					defer cancel()
-					ctx = limited
-				}
-				got := outcome(call(ctx, c, s.Call, all))
-				if got != s.Want {
-					t.Errorf("the call ended as %q, want %q", got, s.Want)
-				}
-				for method, want := range map[string]any{"POST": s.Posts, "GET": s.Looks} {
-					if n, exact := want.(float64); exact && a.made[method] != int(n) || !exact && a.made[method] < 2 {
-						t.Errorf("%d requests %s, want %v", a.made[method], method, want)
+		for _, of := range append(s.Clients, [2]string{"http://remit.test/", "k"})[:max(1, len(s.Clients))] {
+			t.Run(s.Name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := &api{table: all, answers: map[string][]string{"POST": s.Post, "GET": s.Look}, made: map[string]int{}}
+					a.client = &remit.Client{URL: of[0], Key: of[1], HTTP: &http.Client{Transport: a}}
+					begin := time.Now()
+					for _, step := range append(s.Earlier, s.step) {
+						for i := range max(1, step.Others) {
+							name := s.Call
+							if step.Others > 0 {
+								name = fmt.Sprint("pay other-", i)
+							}
+							if got := a.call(t.Context(), name, step.Timeout); got != step.Want {
+								t.Errorf("with %q, a call ended as %q, want %q", of, got, step.Want)
+							}
+						}
+						time.Sleep(time.Duration(step.Idle * float64(time.Second)))
 					}
-				}
-				if took := time.Since(begin).Seconds(); took < s.Seconds[0] || took > s.Seconds[1] {
-					t.Errorf("it took %v s, want %v", took, s.Seconds)
-				}
-				if len(a.keys) > 1 {
-					t.Errorf("it used the keys %v", a.keys)
-				}
+					for method, want := range map[string]any{"POST": s.Posts, "GET": s.Looks} {
+						if n, exact := want.(float64); exact && a.made[method] != int(n) || !exact && a.made[method] < 2 {
+							t.Errorf("%d requests %s, want %v", a.made[method], method, want)
+						}
+					}
+					if took := time.Since(begin).Seconds(); took < s.Seconds[0] || took > s.Seconds[1] {
+						t.Errorf("it took %v s, want %v", took, s.Seconds)
+					}
+					if s.Queries != nil && !slices.Equal(a.queries, s.Queries) {
+						t.Errorf("it asked for %q, want %q", a.queries, s.Queries)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
 // call makes the call of a scenario.
 func call(ctx context.Context, c *remit.Client, name string, all table) (err error) {
-	switch name {
+	switch name, other, _ := strings.Cut(name, " "); name {
 	case "payMany":
 		_, err = c.PayMany(ctx, "order-7", all.Batch)
 	case "balance":
@@ -206,8 +229,12 @@ func call(ctx context.Context, c *remit.Client, name string, all table) (err err
 		}
 	case "createKey":
 		_, err = c.CreateKey(ctx, remit.IssueAPIKeyRequest{})
+	case "get":
+		_, err = c.Get(ctx, "0x1")
 	case "wait":
 		_, err = c.Wait(ctx, "0x1")
+	case "listKeys":
+		_, err = c.ListKeys(ctx)
 	case "list":
 		n := 0
 		for _, failed := range c.List(ctx, url.Values{"status": {"pending"}}) {
@@ -217,7 +244,7 @@ func call(ctx context.Context, c *remit.Client, name string, all table) (err err
 			err = fmt.Errorf("%d payments", n)
 		}
 	default:
-		_, err = c.Pay(ctx, "order-7", all.Order)
+		_, err = c.Pay(ctx, cmp.Or(other, "order-7"), all.Order)
 	}
 	return err
 }
@@ -238,6 +265,9 @@ func outcome(err error) string {
 	}
 	if _, is := errors.AsType[*remit.OutcomeUnknown](err); is {
 		return "unknown"
+	}
+	if err != nil && strings.Contains(err.Error(), "give ") { // it says what to do
+		return "unusable"
 	}
 	if err != nil {
 		return err.Error()
@@ -271,6 +301,78 @@ func TestNetHTTPRepeatsNothing(t *testing.T) {
 	if _, err := c.Pay(ctx, "order-2", remit.Order{Amount: "1"}); outcome(err) != "unknown" {
 		t.Errorf("a lost answer and a refusal are %v", err)
 	}
+}
+
+// A closing body says whether it was closed.
+type closing struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closing) Close() error { *c.closed = true; return nil }
+
+// TestAttempt: one attempt is one request, whose redirect is not followed and whose body is closed. It leaves the outcome
+// unknown, since the time is over.
+func TestAttempt(t *testing.T) {
+	n, closed := 0, false
+	c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: answers(func(*http.Request) (*http.Response, error) {
+		n++
+		away := http.Header{"Location": {"http://other.test/"}}
+		return &http.Response{StatusCode: 302, Header: away, Body: closing{strings.NewReader("x"), &closed}}, nil
+	})}}
+	if _, err := c.Attempt(t.Context(), "k", remit.Order{}); outcome(err) != "unknown" || n != 1 || !closed {
+		t.Errorf("%d requests, closed %v: %v", n, closed, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.Pay(ctx, "i", remit.Order{Amount: "1"}); outcome(err) != "unknown" || !errors.Is(err, context.DeadlineExceeded) || n != 2 {
+		t.Errorf("%d requests: %v", n, err)
+	}
+	c.HTTP.Transport = answers(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 422, Body: io.NopCloser(strings.NewReader(`{"detail":[]}`))}, nil
+	})
+	if _, err := c.Attempt(t.Context(), "k", remit.Order{}); outcome(err) != "refused " {
+		t.Error(err)
+	}
+	if _, err := c.Call(t.Context(), " ", "/", ""); err == nil {
+		t.Error("a method that is none was sent")
+	}
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestTwoCalls: a refusal is not believed until 35 seconds after the last attempt of any call for the intent.
+func TestTwoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, posts, looked := time.Now(), 0, time.Duration(0)
+		c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if r.Method == http.MethodGet {
+				looked = time.Since(begin)
+				_, _ = io.WriteString(w, `{"data":[]}`)
+				return w.Result(), nil
+			}
+			if posts++; posts == 2 {
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"detail":"No.","code":"insufficient_funds"}`)
+				return w.Result(), nil
+			}
+			return nil, io.ErrUnexpectedEOF
+		})}}
+		key, err := remit.Key("i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(20 * time.Second)
+			_, _ = c.Attempt(t.Context(), key, remit.Order{Amount: "1"})
+		}()
+		if _, err := c.Pay(t.Context(), "i", remit.Order{Amount: "1"}); outcome(err) != "refused insufficient_funds" || looked < 55*time.Second {
+			t.Errorf("after %v: %v", looked, err)
+		}
+	})
 }
 
 func TestRefusedBeforeAnythingIsSent(t *testing.T) {

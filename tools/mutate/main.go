@@ -1,7 +1,7 @@
 // Command mutate breaks the code on purpose and checks that a test notices.
 //
 //	go run ./tools/mutate rules      take out each rule of rules.txt in turn: its test must fail
-//	go run ./tools/mutate mutants    make each small mistake in the packages that move money
+//	go run ./tools/mutate mutants    make each small mistake in the code that moves money
 //
 // Flags come after the word: -only TEXT for those whose name, test or file
 // contains TEXT (the tests' output is shown if it is only one), and -p N for N

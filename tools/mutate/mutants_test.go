@@ -88,6 +88,16 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestMutatedFile: of a package that is not mutated as a whole, only the named file is.
+func TestMutatedFile(t *testing.T) {
+	const pkg = "internal/cli/operator"
+	files, all, err := repository.generate(pkg+"/batch.go", 1)
+	must.OK(t, err)
+	if len(files) != 2 || files[pkg+"/batch.go"] == "" || files[pkg+"/mutant_number.go"] == "" || all[0].pkg != pkg {
+		t.Errorf("%d files, and mutants as %+v", len(files), all[0])
+	}
+}
+
 // TestSurvivorsAreMutants says in a second which entries of survivors.txt are gone.
 func TestSurvivorsAreMutants(t *testing.T) {
 	_, all, err := repository.mutants()

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,11 +19,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// mutated are the packages that move money or send webhooks.
+// mutated are the packages and files that move money or send webhooks. Files of a package follow each other.
 var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
 	"internal/merchants/recipient",
 	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet",
-	"internal/merchants/webhook"}
+	"internal/merchants/webhook", "sdk/go",
+	"internal/cli/operator/batch.go", "internal/cli/operator/rotate.go", "internal/cli/operator/transfer.go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
@@ -51,19 +53,23 @@ func parseSurvivors(text string) map[string]string {
 	return reasons
 }
 
-// generate returns the mutated files of a package, with all their mutants.
-func (b bench) generate(pkg string, first int) (map[string]string, []mutant, error) {
-	files, err := filepath.Glob(filepath.Join(b.root, pkg, "*.go"))
+// generate returns a mutated file, or those of a package, with all their mutants.
+func (b bench) generate(entry string, first int) (map[string]string, []mutant, error) {
+	pkg, pattern := entry, entry+"/*.go"
+	if path.Ext(entry) == ".go" {
+		pkg, pattern = path.Dir(entry), entry
+	}
+	files, err := filepath.Glob(filepath.Join(b.root, pattern))
 	if err != nil {
 		return nil, nil, err
 	}
 	changed := map[string]string{}
 	var all []mutant
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".gen.go") {
 			continue
 		}
-		file := pkg + "/" + filepath.Base(path)
+		file = pkg + "/" + filepath.Base(file)
 		source, err := b.source(file)
 		if err != nil {
 			return nil, nil, err
@@ -75,7 +81,11 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 		changed[file] = text
 		all = append(all, mutants...)
 	}
-	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, filepath.Base(pkg), first+len(all))
+	name := filepath.Base(pkg)
+	if pkg == "sdk/go" {
+		name = "remit"
+	}
+	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, name, first+len(all))
 	distinguish(all)
 	return changed, all, nil
 }
@@ -84,8 +94,8 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 func (b bench) mutants() (map[string]string, []mutant, error) {
 	var all []mutant
 	changed := map[string]string{}
-	for _, pkg := range mutated {
-		files, own, err := b.generate(pkg, len(all)+1)
+	for _, entry := range mutated {
+		files, own, err := b.generate(entry, len(all)+1)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/local/sandbox"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
@@ -75,10 +74,7 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 	if err := a.discover(ctx, urls, contract); err != nil {
 		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
-	own, _ := chains.Of(a.chainID)
-	if a.embedded != nil && s.Chain == arc {
-		own.Gas = devnet.GasRule(a.asset.Contract, false)
-	}
+	own := s.profile(a.chainID, a.asset)
 	if a.embedded != nil && s.servesPage() {
 		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, own.Gas, time.Now, log); err != nil {
 			return a, err

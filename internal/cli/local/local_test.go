@@ -352,4 +352,7 @@ func TestGasInTheToken(t *testing.T) {
 	if has := must.Get(api.Balance(t.Context(), to))(t); has.Balance != "15" {
 		t.Errorf("the recipient has %s", has.Balance)
 	}
+	if facts := must.Get(api.Call(t.Context(), "GET", "/page/facts", ""))(t); !strings.Contains(string(facts.Body), `"gas":"USDC"`) {
+		t.Errorf("the page is of %s", facts.Body)
+	}
 }

@@ -112,7 +112,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if played != nil {
 		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
-			Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
+			Rule: config.ConfirmationRule, GasUnit: config.GasUnit, Hint: s.hinted.Hint,
 			Join: func(ctx context.Context) (string, string, error) {
 				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err

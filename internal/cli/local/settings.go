@@ -55,7 +55,7 @@ type Settings struct {
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
-	Chain       string        `env:"REMIT_EMBEDDED_CHAIN" enum:"ethereum,arc" default:"ethereum" help:"How the embedded chain works: ethereum, or arc, where gas is paid in the token and every block is final."`
+	Chain       string        `env:"REMIT_EMBEDDED_CHAIN" enum:"ethereum,arc" default:"ethereum" help:"How the embedded chain works, with --rpc in another process: ethereum, or arc, where gas is paid in the token and every block is final."`
 	ChainListen string        `default:"127.0.0.1:8545" env:"REMIT_CHAIN_LISTEN" help:"Where the embedded chain serves JSON-RPC."`
 	BlockTime   time.Duration `env:"REMIT_BLOCK_TIME" help:"Time between blocks. 0: 1s, or what docs/chains.md has for the outside chain."`
 	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
@@ -80,18 +80,25 @@ func (s *Settings) servesPage() bool {
 	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
 }
 
+// profile returns the values of a chain that pays a token. The embedded chain, in this process or another, has fast
+// blocks and a pool without limits, and an unknown chain may have them too.
+func (s *Settings) profile(id uint64, coin token.Token) chains.Profile {
+	own, known := chains.Of(id)
+	if known {
+		return own
+	}
+	own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
+		ByCall: own.ByCall}
+	if s.Chain == arc {
+		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
+	}
+	return own
+}
+
 // complete returns config with the chain's own values where no flag chose one, and notes the values
-// that people are shown. The embedded chain has fast blocks and a pool without limits, and an
-// unknown chain may have them too.
+// that people are shown.
 func (s *Settings) complete(config stack.Config) stack.Config {
-	own, known := chains.Of(config.ChainID)
-	if !known {
-		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
-			ByCall: own.ByCall}
-	}
-	if len(s.RPC) == 0 && s.Chain == arc {
-		own.Gas, own.ConfirmationRule = devnet.GasRule(config.Token.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
-	}
+	own := s.profile(config.ChainID, config.Token)
 	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)
 	config.Live = chains.IsMain(config.ChainID)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -166,7 +167,7 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 }
 
 func unsent(err error) error {
-	return fmt.Errorf("this call sent nothing; if an earlier one of this intent got no answer, it may have paid: "+
+	return fmt.Errorf("this call sent nothing for its intent; if an earlier one got no answer, it may have paid: "+
 		"then call pay again with the same intent: %w", err)
 }
 
@@ -225,7 +226,7 @@ func (a *agent) similar(ctx context.Context, n *note, intent string, order remit
 		if newest != nil && !signed(newest) && age > lifetime {
 			made, err := a.api.Pay(n.on(ctx), other.Intent, other.Order)
 			if _, refused := errors.AsType[*remit.Refused](err); err != nil && !refused {
-				return nil, err
+				return nil, fmt.Errorf("the payment for %q was half done and was sent again; it may have been made: %w", other.Intent, err)
 			}
 			newest = &made
 			if err != nil {
@@ -258,7 +259,7 @@ func (a *agent) similar(ctx context.Context, n *note, intent string, order remit
 
 // nothingMoved reports that the payment is final and paid nobody.
 func nothingMoved(p remit.Payment) bool {
-	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && p.Failure.Code != "amount_differs"
+	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
 }
 
 // pays reports whether the payment, or an entry of the batch, has that recipient and amount. "" is any of them.
@@ -393,8 +394,9 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		amount, _ := new(big.Int).SetString(string(p.Amount), 10)
-		total.Add(total, amount)
+		if amount, ok := new(big.Int).SetString(string(p.Amount), 10); ok {
+			total.Add(total, amount)
+		}
 		n += max(1, len(p.Payments))
 	}
 	out["paid_today_by_all_keys"] = map[string]any{"amount": tokens(remit.Amount(total.String()), unit.Decimals), "payments": n}

@@ -203,7 +203,7 @@ func (p *payout) payAll(ctx context.Context) error {
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
-	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) { return p.api.Attempt(ctx, r.key, r.order()) })
+	made, err := p.ask(ctx, r.key, r.order())
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	switch {
 	case err == nil:
@@ -216,6 +216,22 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 		p.lost(r, unknown, err.Error())
 	}
 	return p.writeSometimes()
+}
+
+// ask requests a payment until its outcome is known or the time is over. After a request without an answer, which may
+// still be carried out, a refusal of the next one leaves the outcome unknown.
+func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment, error) {
+	lost := false
+	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
+		made, err := p.api.Attempt(ctx, key, asked)
+		open, is := errors.AsType[*remit.OutcomeUnknown](err)
+		lost = lost || is && open.Last.Status != 429 && !strings.Contains(string(open.Last.Body), `"payment_rail_unavailable"`)
+		return made, err
+	})
+	if refusal, is := errors.AsType[*remit.Refused](err); is && lost && refusal.Code != "idempotency_key_reused" {
+		err = errors.New(refusal.Error() + ", but an earlier request was left open and may still pay: run the same command again in 35 seconds")
+	}
+	return made, err
 }
 
 // await asks for the payment of rows until it is final.
@@ -298,7 +314,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 			return value, err
 		}
 		wanted := wait
-		if seconds, unreadable := strconv.Atoi(open.Last.Header.Get("Retry-After")); unreadable == nil {
+		if seconds, _ := strconv.ParseUint(open.Last.Header.Get("Retry-After"), 10, 20); seconds > 0 { // 12 days at most
 			wanted = time.Duration(seconds) * time.Second
 		}
 		if time.Now().Add(wanted).After(end) {

@@ -228,14 +228,9 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		for _, r := range rows {
 			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
 		}
-		made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
-			if p.Batch {
-				return p.api.Attempt(ctx, key, batch)
-			}
-			order := rows[0].order()
-			order.Metadata = alone
-			return p.api.Attempt(ctx, key, order)
-		})
+		first := rows[0].order()
+		first.Metadata = alone
+		made, err := p.ask(ctx, key, map[bool]any{true: batch, false: first}[p.Batch])
 		if err == nil {
 			p.number++
 			p.paid(rows, made, key)

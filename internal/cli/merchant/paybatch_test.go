@@ -291,6 +291,18 @@ func TestPayBatchesStops(t *testing.T) {
 			flags: "single", want: `nothing was paid.*403`},
 		"no answer": {file: upTo(0, 150), pay: answers{lost},
 			want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
+		"a limit after no answer": {file: upTo(0, 150), pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
+			want: `(?s)may still pay: run the same command again in 35 seconds.*100 unknown, 50 not sent`, keys: 1},
+		"a limit after an answer that nothing was started": {file: upTo(0, 150),
+			pay:  answers{say(429, "{}"), say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
+			want: `100 refused, 50 not sent`, keys: 1},
+		"a wait beyond all bounds": {file: upTo(0, 2), pay: answers{func(w http.ResponseWriter) bool {
+			w.Header().Set("Retry-After", "18446744074") // times 10^9 it is 0.29 in 64 bits
+			return say(429, "{}")(w)
+		}, nothing}, want: `2 unknown`, keys: 1},
+		"a first row that is refused after no answer": {file: upTo(0, 3),
+			pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single",
+			want: `(?s)run the same command again in 35 seconds.*1 unknown, 2 not sent`, keys: 1},
 		"a first row that is refused": {file: upTo(0, 4),
 			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
 			paid: upTo(1, 4), keys: 3},

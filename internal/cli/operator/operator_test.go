@@ -102,11 +102,6 @@ func TestMerchants(t *testing.T) {
 		{"as JSON too", "deny list --json", `"reason": "court"`},
 		{"and may be paid again", "deny remove --yes" + payee, "may be paid"},
 		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
-
-		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!nothing to move: add"},
-		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 decimals"},
-		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
-		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
 	})
 }
 

@@ -114,14 +114,8 @@ func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wa
 			return err
 		}
 	}
-	err = within(ctx, d, func() error {
-		return settled(ctx, d, c.Address, []payment.ID{c.keyOf(d, "sweep", d.Asset), c.keyOf(d, "sweep", payment.Ether)})
-	})
-	if err != nil {
-		return err
-	}
 	to.Key = c.key("sweep")
-	if err := do(ctx, d, walletSweep{to}); err != nil {
+	if err := within(ctx, d, func() error { return do(ctx, d, walletSweep{to}) }); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
 	return within(ctx, d, func() error {

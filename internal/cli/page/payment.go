@@ -126,6 +126,14 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
+// Gas returns the symbol of what pays gas beside a token, or that token's: then a wallet's wei are its tokens once more.
+func Gas(unit chain.GasUnit, coin token.Token) string {
+	if unit > 0 {
+		return coin.Symbol
+	}
+	return "ETH"
+}
+
 // A Line is one line of the log.
 type Line struct {
 	N    int    `json:"n"`

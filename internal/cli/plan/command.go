@@ -27,17 +27,20 @@ func (t Traffic) Check(rate float64) error {
 }
 
 // Funds returns what each wallet of a load holds between refills, in whole tokens
-// and whole coins of the chain.
+// and whole coins of the chain, of which there are none where the tokens pay gas.
 func (t Traffic) Funds(l Load) (tokens, coins float64) {
 	paid := l.Rate * t.Hours * 3600 / l.Wallets
 	burnt, tied := l.Ether(paid)
+	if l.Chain.GasInToken() {
+		return paid*t.Amount + burnt + tied, 0
+	}
 	return paid * t.Amount, burnt + tied
 }
 
 // Command is `remit plan`. It only computes, and needs no stack.
 type Command struct {
 	Rate  float64 `required:"" help:"Payments per second in the busiest minutes."`
-	Chain string  `required:"" help:"ethereum, base or polygon."`
+	Chain string  `required:"" help:"ethereum, base, polygon, arc or tempo."`
 	Traffic
 	KMS bool `name:"kms" help:"The wallets' keys are in KMS."`
 }
@@ -59,6 +62,10 @@ func (c *Command) Run(out io.Writer) error {
 	n, s := l.Month()
 	tokens, coins := c.Funds(l)
 	gas, _ := l.Ether(n)
+	holds, coin := fmt.Sprintf("%s tokens and %s %s", Human(tokens), Human(coins), chain.Ether), "coin"
+	if chain.GasInToken() {
+		holds, coin = Human(tokens)+" tokens, gas among them", "token, which pays it"
+	}
 	aws := 0.0
 	for _, line := range s.Bill(n, Measured) {
 		aws += line.Dollars
@@ -66,16 +73,16 @@ func (c *Command) Run(out io.Writer) error {
 	fmt.Fprintf(out, `%s payments a second on %s, all day: %s a month
 
 wallets            %s, each for %.1f payments a second, with NonceWindow=%d
-  each holds       %s tokens and %s %s, refilled every %s h
+  each holds       %s, refilled every %s h
 calls to each node %s a second, in rounds %s s apart
 concurrency        %s of send-payment
 capacity           %s
 AWS                $%s a month, $%.2f a million payments
-gas                $%s a month, at %v gwei and $%v a coin
+gas                $%s a month, at %v gwei and $%v a %s
 
-`, Human(c.Rate), c.Chain, Human(n), Human(s.Wallets), l.PerWallet(), chain.Window(), Human(tokens), Human(coins), chain.Ether, Human(c.Hours),
+`, Human(c.Rate), c.Chain, Human(n), Human(s.Wallets), l.PerWallet(), chain.Window(), holds, Human(c.Hours),
 		Human(l.Calls()), Human(l.Round()), Human(math.Ceil(c.Rate*Measured.Post)), capacity(n, s), Human(aws), aws/n*1e6,
-		Human(gas*chain.Dollars), chain.Price, chain.Dollars)
+		Human(gas*chain.Dollars), chain.Price, chain.Dollars, coin)
 	for _, w := range deployed.Short() {
 		if w.Raise == "" {
 			fmt.Fprintf(out, "cannot:  %s ends at %s payments a second\n", w.Name, Human(w.At()))

@@ -82,8 +82,9 @@ type Chain struct {
 	FinalSeconds float64 // from a block until the chain's own rule calls it final (docs/chains.md)
 	EpochSeconds float64 // between two blocks that it calls final; zero: no more than a round
 	Pool         uint64  // transactions of one sender that its nodes hold
+	Gas          float64 // of a payment to a recipient who holds none of the token yet; zero: PaymentGas
 	Price        float64 // gwei for each gas, the base fee and the tip: of a quiet day, and no more than a guess
-	Ether        string  // the name of its coin
+	Ether        string  // the name of its coin; "" where the token pays gas (package chains)
 	Dollars      float64 // of one coin: a guess, too
 }
 
@@ -94,11 +95,15 @@ const PaymentGas = 62_000
 // Chains are the chains with plans. Sources of the gas limits: EIP-7935 (60 million),
 // base/contract-deployments mainnet/2025-10-28-increase-gas-and-elasticity-limit (200 million),
 // PIP-71 (60 million). Pools: lambdaclass/ethrex#6615 for reth, and #6603 for geth, whose hundreds
-// are more than any window. A plan counts on a chain's whole block: other users leave less.
+// are more than any window. Arc's limit is that of its test network (StableSignal/public-research). Tempo's is for
+// calls that are no plain payments, as with a payment's id, and a new holder takes 250,000 gas more (TIP-1010,
+// TIP-1000). A plan counts on a chain's whole block: other users leave less.
 var Chains = map[string]Chain{
 	"ethereum": {ID: 1, BlockGas: 60e6, FinalSeconds: 15 * 60, EpochSeconds: 384, Pool: 500, Price: 1, Ether: "ETH", Dollars: 3000},
 	"base":     {ID: 8453, BlockGas: 200e6, FinalSeconds: 18 * 60, EpochSeconds: 384, Pool: 16, Price: 0.01, Ether: "ETH", Dollars: 3000},
 	"polygon":  {ID: 137, BlockGas: 60e6, FinalSeconds: 5, Pool: 500, Price: 50, Ether: "POL", Dollars: 0.25},
+	"arc":      {ID: 5042, BlockGas: 30e6, FinalSeconds: 1, Pool: 16, Price: 20, Dollars: 1},
+	"tempo":    {ID: 4217, BlockGas: 30e6, FinalSeconds: 1, Pool: 16, Gas: 300_000, Price: 20, Dollars: 1},
 }
 
 // Measured is what `make bench` measured of one payment (bench/results); a test holds

@@ -134,7 +134,7 @@ func (l Load) Walls() []Wall {
 		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
 		{"one merchant's list", ListBuckets * PartitionWrites * merchants, ListWrites, "", 0},
 		{"the log of one endpoint's webhooks", PartitionWrites * merchants, EndpointWrites, "", 0},
-		{"the gas of the chain's blocks", l.Chain.BlockGas / block, PaymentGas, "", 0},
+		{"the gas of the chain's blocks", l.Chain.BlockGas / block, cmp.Or(l.Chain.Gas, PaymentGas), "", 0},
 	}
 	if l.KMS {
 		all = append(all, Wall{"signatures of keys in KMS", Signatures, 1, `quota "Cryptographic operations (ECC) request rate" of KMS`, 0})
@@ -190,9 +190,20 @@ func (l Load) Month() (payments float64, s Deployment) {
 	return l.Rate * SecondsPerMonth, s
 }
 
+// GasInToken reports whether the token pays gas: on Arc as USDC, on Tempo as any of its stablecoins.
+func (c Chain) GasInToken() bool {
+	p, _ := chains.Of(c.ID)
+	return p.Gas.InToken
+}
+
 // Ether returns the chain's coins that n payments burn, and the coins that payments in flight tie
-// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees).
+// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees). Where the token
+// pays gas these are tokens, and each payment takes whole millionths, as of a token with 6 decimals.
 func (l Load) Ether(n float64) (burnt, tied float64) {
-	each := PaymentGas * l.Chain.Price / 1e9
-	return n * each, float64(l.Chain.Window()) * each * 1.2 * 2
+	each := cmp.Or(l.Chain.Gas, PaymentGas) * l.Chain.Price // gwei
+	most := each * 1.2 * 2
+	if l.Chain.GasInToken() {
+		each, most = math.Ceil(each/1000)*1000, math.Ceil(most/1000)*1000
+	}
+	return n * each / 1e9, float64(l.Chain.Window()) * most / 1e9
 }

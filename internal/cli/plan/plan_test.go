@@ -20,6 +20,24 @@ func TestThePageShowsAPlan(t *testing.T) {
 	}
 }
 
+// TestGasInTheToken: where the token pays gas, a wallet's tokens cover both, each payment's gas is rounded up to a unit of
+// the token, and no line speaks of another coin.
+func TestGasInTheToken(t *testing.T) {
+	for _, name := range []string{"arc", "tempo"} {
+		out := strings.Builder{}
+		must.OK(t, (&plan.Command{Rate: 1, Chain: name, Traffic: plan.Traffic{Merchants: 1, Hours: 1}}).Run(&out))
+		if text := out.String(); !strings.Contains(text, " tokens, gas among them, refilled") ||
+			!strings.Contains(text, "$1 a token, which pays it\n") || strings.Contains(text, "coin") || strings.Contains(text, "ETH") {
+			t.Errorf("%s", text)
+		}
+		cheap := plan.Load{Rate: 1, Chain: plan.Chains[name], Wallets: 1}
+		cheap.Chain.Price = 1e-6
+		if tokens, coins := (plan.Traffic{Amount: 5, Hours: 1}).Funds(cheap); math.Abs(tokens-18_000-0.003600-0.000016) > 1e-9 || coins != 0 {
+			t.Errorf("%s: a wallet holds %v and %v for 3,600 payments of 5, and 16 in flight", name, tokens, coins)
+		}
+	}
+}
+
 // TestArguments: an argument that makes no sense is named, with what it may be.
 func TestArguments(t *testing.T) {
 	good := plan.Command{Rate: 1, Chain: "Base", Traffic: plan.Traffic{Merchants: 1, Amount: 1, Hours: 1}}

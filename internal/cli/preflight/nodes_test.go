@@ -6,15 +6,26 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/preflight"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
 // TestNodes: a live stack with fewer than three nodes gets a warning, unless it confirms without
-// silent nodes.
+// silent nodes. So does a token that pays gas and refuses payments' ids, if it can be tried.
 func TestNodes(t *testing.T) {
+	const gas = `"result":"0xc350"`
+	strict := operatortest.Node{"eth_estimateGas": gas, "eth_estimateGas of 178": `"error":{"code":3,"message":"execution reverted"}`}
+	url := func(faults operatortest.Node) string {
+		faults = operatortest.WellNode(faults)
+		faults["eth_chainId"] = `"result":"0x4cef52"`
+		server := httptest.NewServer(faults)
+		t.Cleanup(server.Close)
+		return strconv.Quote(server.URL)
+	}
 	for why, test := range map[string]struct {
 		parameters, urls, want string // urls are those of the secret; "": it has no value
 	}{
@@ -26,6 +37,11 @@ func TestNodes(t *testing.T) {
 		"a stack that is not there": {"Mode=live", "", "\nWARN nodes: the stack has no list"},
 		"answering":                 {"Mode=live Quorum=answering", `"https://a"`, ""},
 		"test mode":                 {"Mode=test", `"https://a"`, ""},
+		"a strict token":            {"Mode=test ChainId=5042002", url(strict), "\nWARN memo: the token takes no payment's id after"},
+		"one that takes it":         {"Mode=test ChainId=5042002", url(operatortest.Node{"eth_estimateGas": gas}), ""},
+		"one that takes neither":    {"Mode=test ChainId=5042002", url(nil), "\nWARN memo: not tried ("},
+		"one without nodes":         {"Mode=test ChainId=5042002", "", "\nWARN memo: not tried ("},
+		"one that is not the gas":   {"Mode=test ChainId=84532", url(strict), ""},
 	} {
 		t.Run(why, func(t *testing.T) {
 			own := strings.Contains(test.parameters, "mine")
@@ -52,7 +68,8 @@ func TestNodes(t *testing.T) {
 			var out bytes.Buffer
 			_ = (&preflight.Command{Stack: "remit", Template: "../../../template.yaml",
 				Parameters: strings.Fields(test.parameters)}).Run(t.Context(), &out)
-			if said := strings.Contains(out.String(), "WARN nodes"); said != (test.want != "") || !strings.Contains(out.String(), test.want) {
+			said := strings.Contains(out.String(), "WARN nodes") || strings.Contains(out.String(), "WARN memo")
+			if said != (test.want != "") || !strings.Contains(out.String(), test.want) {
 				t.Errorf("%s\nwant %q", &out, test.want)
 			}
 		})

@@ -56,3 +56,21 @@ func TestGasRule(t *testing.T) {
 		}
 	}
 }
+
+// TestMoves: transfers to and from the account of a rule are fees and fractions; without one none is.
+func TestMoves(t *testing.T) {
+	fees, other := token.Address{1}, token.Address{2}
+	for _, row := range []struct {
+		account, from, to token.Address
+		want              bool
+	}{
+		{fees, other, fees, true},
+		{fees, fees, other, true},
+		{fees, other, other, false},
+		{token.Address{}, token.Address{}, other, false}, // a mint
+	} {
+		if got := (chain.GasRule{Account: row.account}).Moves(chain.Transfer{From: row.from, To: row.to}); got != row.want {
+			t.Errorf("%+v: %v", row, got)
+		}
+	}
+}

@@ -16,7 +16,10 @@ var errDown = errors.New("connection refused")
 type stub struct {
 	name     string
 	down     bool
-	half     bool // receipts come with an error
+	half     bool       // receipts come with an error
+	refuses  chain.Hash // receipts come with an error where it is among them: none, or unless half the others
+	slow     bool       // that error is a timeout
+	asked    int        // requests for receipts
 	reverts  bool
 	gas      uint64
 	account  chain.Account
@@ -73,8 +76,13 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 			found = append(found, r)
 		}
 	}
-	if s.half {
+	s.asked++
+	refused := slices.Contains(hashes, s.refuses)
+	switch {
+	case s.half && (refused || s.refuses.IsZero()):
 		return found, errors.New("one element failed")
+	case refused && !s.refuses.IsZero():
+		return nil, map[bool]error{true: context.DeadlineExceeded, false: errors.New("an element failed")}[s.slow]
 	}
 	return found, s.err()
 }

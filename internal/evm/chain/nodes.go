@@ -202,7 +202,7 @@ type Mined struct {
 	Seen     map[Hash]bool      // some node has a receipt, final or not
 	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 	In       map[Hash]Block     // every node that gave a view has it in this block, not above its head
-	Whole    bool               // every one answered for each transaction
+	Bare     bool               // some node failed where extra receipts were asked for
 }
 
 // An Agreement is a receipt on which nodes agree. By names the nodes that gave it, call its block
@@ -236,22 +236,21 @@ func enough(n, configured, silent int) bool {
 // none has another block at that height, or has the block and no receipt of
 // the transaction, or one with another status, another use of gas or other
 // logs. A node that lags or does not answer does not differ, and does not
-// count. An error means that no node answered.
-func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
-	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}, In: map[Hash]Block{}, Whole: true}
-	wanted := map[Hash]bool{}
-	for _, h := range hashes {
-		wanted[h] = true
-	}
-	testimonies, errs := all(ctx, v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
+// count. An error means that no node answered. The same request asks for the extra ones; a node
+// that fails at them, but for a timeout, is asked again without them.
+func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mined, error) {
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}, In: map[Hash]Block{}}
+	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes, extra) })
 	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
-		mined.Whole = mined.Whole && t.whole
+		mined.Bare = mined.Bare || t.bare
 		for h, r := range t.receipts {
 			mined.Seen[h] = true
 			if everywhere(r, testimonies) {
 				mined.In[h] = Block{r.Block, r.BlockHash}
 			}
+		}
+		for _, h := range hashes {
 			if r, ok := t.final(h); ok {
 				final[r.Block] = struct{}{}
 			}
@@ -266,8 +265,10 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	numbers := slices.Sorted(maps.Keys(final))
 	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
 		blocks, err := node.BlockHashes(ctx, numbers)
-		for j := range blocks {
-			testimonies[i].blocks[numbers[j]] = blocks[j]
+		if t := testimonies[i]; t.blocks != nil { // else it was not asked for receipts, and says nothing
+			for j := range blocks {
+				t.blocks[numbers[j]] = blocks[j]
+			}
 		}
 		return struct{}{}, err
 	})
@@ -294,6 +295,7 @@ func everywhere(r Receipt, testimonies []testimony) bool {
 type testimony struct {
 	View
 	whole    bool // it answered for each of them
+	bare     bool // it failed where extra receipts were asked for
 	receipts map[Hash]Receipt
 	blocks   map[uint64]Hash // of its canonical chain, zero where it has none
 }
@@ -305,9 +307,20 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 }
 
 // testify reads receipts from the view's node, and drops receipts of other transactions.
-func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) (testimony, error) {
-	receipts, err := v.Node.Receipts(ctx, hashes)
-	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
+func (v View) testify(ctx context.Context, hashes, extra []Hash) (testimony, error) {
+	all := slices.Concat(hashes, extra)
+	receipts, err := v.Node.Receipts(ctx, all)
+	bare := err != nil && len(extra) > 0
+	if bare && !errors.Is(err, context.DeadlineExceeded) && slices.ContainsFunc(hashes, func(h Hash) bool {
+		return !slices.ContainsFunc(receipts, func(r Receipt) bool { return r.Tx == h })
+	}) {
+		receipts, err = v.Node.Receipts(ctx, hashes)
+	}
+	t := testimony{View: v, whole: err == nil, bare: bare, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
+	wanted := map[Hash]bool{}
+	for _, h := range all {
+		wanted[h] = true
+	}
 	for _, r := range receipts {
 		if wanted[r.Tx] {
 			t.receipts[r.Tx] = r

@@ -92,6 +92,38 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
+// TestExtraReceipts: receipts that are asked for beside others cost these no agreement, whether a node gives them or
+// fails at them, and a request only where it fails in time without having given all others.
+func TestExtraReceipts(t *testing.T) {
+	tx, extra := chain.Hash{1}, chain.Hash{2}
+	receipt := func(tx chain.Hash) chain.Receipt { return chain.Receipt{Tx: tx, Block: 5, BlockHash: chain.Hash{5}} }
+	for _, test := range []struct {
+		name    string
+		node    stub
+		receipt bool
+		asked   int
+	}{
+		{"all", stub{receipts: []chain.Receipt{receipt(tx), receipt(extra)}}, true, 1},
+		{"an error, and all others", stub{receipts: []chain.Receipt{receipt(tx)}, refuses: extra, half: true}, true, 1},
+		{"an error", stub{receipts: []chain.Receipt{receipt(tx)}, refuses: extra}, true, 2},
+		{"an error, and the other has none", stub{refuses: extra}, false, 2},
+		{"a timeout", stub{refuses: extra, slow: true}, true, 1},
+	} {
+		node, other := &test.node, &stub{receipts: []chain.Receipt{receipt(tx)}}
+		node.account.Final, node.blocks = 5, map[uint64]chain.Hash{5: {5}}
+		other.account, other.blocks = node.account, node.blocks
+		got := must.Get(views(nodes(node, other)).Receipts(t.Context(), []chain.Hash{tx}, extra))(t)
+		if by := len(got.Agreed[tx].By); (by > 0) != test.receipt || (got.Disputed[tx] == "") != test.receipt || node.asked != test.asked ||
+			got.Bare != (test.name != "all") {
+			t.Errorf("%s: %d stand by it, dispute %q, after %d requests", test.name, by, got.Disputed[tx], node.asked)
+		}
+	}
+	down := &stub{down: true}
+	if got := must.Get(views(nodes(down, &stub{})).Receipts(t.Context(), []chain.Hash{tx}))(t); got.Bare || down.asked != 1 {
+		t.Errorf("without any, a node that fails has %d requests: %+v", down.asked, got)
+	}
+}
+
 // TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,
 // and the cost is then not known.
 func TestFeesThatDiffer(t *testing.T) {

@@ -41,6 +41,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(p *process, s *settings.Settings){
 		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },
 		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = token.Units(20) },
+		"a chain's gas": func(p *process, _ *settings.Settings) { p.d.GasUnit = 1 << 40 }, // known to be paid in the token
 	} {
 		for _, daily := range []token.Amount{token.Units(5000), {}} {
 			p := left(t, handlerLife-1, unreserved...)
@@ -53,7 +54,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 			made := result.Payment
 			want, _ := p.send("fresh")
 			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees ||
-				p.stored().Tx.Fees != made.Tx.Fees {
+				p.stored().Tx.Fees != made.Tx.Fees || made.Tx.GasUnit != p.d.GasUnit || p.stored().Tx.GasUnit != p.d.GasUnit {
 				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.Calls)
 			}
 		}
@@ -75,7 +76,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 		p.Pass(handlerLife)
 		p.set(func(s *settings.Settings) { change(p, s) })
 		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
-			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
+			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() && made.Tx.GasUnit == before.GasUnit {
 			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.Calls)
 		}
 	}

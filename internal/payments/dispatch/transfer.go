@@ -151,10 +151,10 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	}
 	all := t.Amount.IsZero() && t.Call == nil
 	switch {
-	case all && t.Ether:
-		r.Amount = token.Units(1) // until the fee is known
-	case all:
+	case all && !t.Ether:
 		r.Amount = w.Balance
+	case all && !w.Gas.IsZero():
+		r.Amount = token.Units(1) // until the fee is known
 	}
 	if r.Amount.IsZero() && t.Call == nil {
 		return payment.Payment{}, fmt.Errorf("%w: %s has nothing to spend", ErrInsufficient, t.From)
@@ -164,7 +164,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	if all && !t.Ether && d.GasUnit > 0 {
+	if all && !t.Ether {
 		fee, _ := tx.Takes(token.Amount{})
 		if r.Amount = w.Balance.Sub(fee.ScaleUp(feeRoom, 1)); r.Amount.IsZero() {
 			return payment.Payment{}, fmt.Errorf("%w: %s has %s units to spend, less than %d times the fee", ErrInsufficient, t.From, w.Balance,

@@ -224,11 +224,16 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 	switch {
 	case !p.Ether() || !r.Succeeded:
 		return chain.Judge(r, p.Transfers()...)
-	case slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == r.Tx && a.Noop }):
+	case p.Cancelled(r.Tx):
 		return chain.Missing
 	default:
 		return chain.Transferred
 	}
+}
+
+// Cancelled reports whether a transaction is an attempt of Cancel, which pays nothing.
+func (p Payment) Cancelled(tx chain.Hash) bool {
+	return slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == tx && a.Noop })
 }
 
 // Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With

@@ -220,6 +220,10 @@ func TestPublic(t *testing.T) {
 		paid.BlockNumber == nil || *paid.BlockNumber != 5 {
 		t.Errorf("a payment that was made: %+v", paid)
 	}
+	p.Tx.GasUnit = 1
+	if unit := p.Public().NetworkFeeUnit; unit != "USDC" {
+		t.Errorf("a fee that the token pays is in %s", unit)
+	}
 	dear := token.MaxAmount()
 	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
 	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
@@ -274,5 +278,18 @@ func TestTime(t *testing.T) {
 	text, err := payment.Time(time.Date(2026, 1, 2, 3, 4, 5, 0, zone)).MarshalText()
 	if err != nil || string(text) != "2026-01-01T22:04:05.000Z" {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestProgressInWords(t *testing.T) {
+	block, left := uint64(7), uint64(3)
+	for want, p := range map[string]payment.Progress{
+		"waiting for fees":                {Stage: payment.WaitingForFees},
+		"mined in block 7":                {Stage: payment.StageMined, Block: &block},
+		"mined in block 7, 3 blocks left": {Stage: payment.StageMined, Block: &block, Left: &left},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -19,21 +19,15 @@ import (
 const fresh = 64
 
 // sighted prepares the progress of a round: the mined nonces of the round before that the nodes may
-// still have. It returns whether a mined nonce is one whose receipts show if that is so, or that is
-// next.
-func (p *pass) sighted() (before wallet.Mined, asked func(nonce uint64) bool) {
-	before = p.wallet.Progress.Mined
-	if p.remembered != nil {
-		before = p.remembered.Mined
+// still have, and the nonce from which receipts show if that is so, and what is next.
+func (p *pass) sighted() (before wallet.Mined, from uint64) {
+	before = cmp.Or(p.remembered, &p.wallet.Progress).Mined
+	next := before.Next()
+	pending := slices.ContainsFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce+1 == next })
+	if !pending || next > p.least().Mined {
+		return wallet.Mined{}, p.lowest()
 	}
-	least, from := p.least().Mined, p.lowest()
-	before = before.From(from)
-	last := before.Next() - 1
-	pending := slices.ContainsFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == last })
-	if len(before.Runs) == 0 || last >= least || !pending {
-		before, last = wallet.Mined{}, from
-	}
-	return before, func(nonce uint64) bool { return nonce >= last && nonce <= last+fresh && nonce < least }
+	return before, next - 1
 }
 
 // lowest returns the lowest nonce that has a pending transaction, or the next one.
@@ -55,55 +49,85 @@ func (p *pass) least() chain.View {
 // some nodes have it, the round has seen nothing, and what is stored stays. It publishes what
 // it adds. An error leaves the nonces before the one whose event failed.
 func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) error {
-	seen := &wallet.Progress{Mined: before, Head: p.views[0].Number}
+	seen := &wallet.Progress{Mined: before, Head: p.views[0].Number, Depth: p.depth()}
 	for _, view := range p.views {
 		seen.Sent, seen.Head = max(seen.Sent, view.Pending), min(seen.Head, view.Number)
 	}
-	if p.ConfirmationRule.Tag == "" {
-		seen.Depth = &p.ConfirmationRule.Depth
-	}
-	least := p.least().Mined
 	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
-	for _, s := range txs {
-		in, agreed := placed(s, known)
-		agreed = agreed && s.Nonce < least
+	if i := slices.IndexFunc(txs, func(s wallet.PendingTx) bool { return s.Nonce+1 == before.Next() }); i >= 0 {
+		_, in, agreed := p.placed(txs[i], known)
 		switch {
-		case len(before.Runs) > 0 && s.Nonce+1 < before.Next():
-			continue
-		case len(before.Runs) > 0 && s.Nonce+1 == before.Next():
-			if !agreed && slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
-				return nil
-			}
-			if !before.EndsIn(in) {
-				return p.see(ctx, wallet.Mined{}, known)
-			}
-			continue
-		case !agreed:
-			p.seen = seen
+		case !agreed && slices.ContainsFunc(txs[i].Hashes, func(h chain.Hash) bool { return known.Seen[h] }):
 			return nil
+		case before.EndsIn(in):
+			txs = txs[i+1:]
+		default:
+			seen.Mined = wallet.Mined{}
 		}
-		mined, added := seen.Mined.Add(s.Nonce, in)
-		if !added || p.short(ctx, 0) {
-			break
-		}
-		if err := p.publishMined(ctx, s.Merchant, s.Payment, in.Number); err != nil {
-			p.seen = seen // without it: it is not stored as mined before it is published
-			return err
-		}
-		seen.Mined = mined
 	}
 	p.seen = seen
+	for _, s := range txs {
+		attempt, in, agreed := p.placed(s, known)
+		mined, added := seen.Mined.Add(s.Nonce, in)
+		if !agreed || !added || p.short(ctx, 0) {
+			return nil
+		}
+		if err := p.publishMined(ctx, s.Merchant, s.Payment, attempt, in.Number); err != nil {
+			return err
+		}
+		seen.Mined = mined // now that it is published
+	}
 	return nil
 }
 
-// placed returns the block in which every node that gave a view has an attempt at a nonce.
-func placed(s wallet.PendingTx, known chain.Mined) (in chain.Block, ok bool) {
-	for _, h := range s.Hashes {
-		if in, ok = known.In[h]; ok {
-			break
-		}
+// placed returns the attempt at a nonce, and its block, that every node that gave a view has and counts.
+func (p *pass) placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash, in chain.Block, agreed bool) {
+	i := slices.IndexFunc(s.Hashes, func(h chain.Hash) bool { return known.In[h] != chain.Block{} })
+	if i < 0 {
+		return chain.Hash{}, chain.Block{}, false
 	}
-	return in, ok
+	return s.Hashes[i], known.In[s.Hashes[i]], s.Nonce < p.least().Mined
+}
+
+// depth returns how many blocks must follow one that counts, nil if the confirmation rule is no number.
+func (p *pass) depth() *uint64 {
+	if p.ConfirmationRule.Tag != "" {
+		return nil
+	}
+	return &p.ConfirmationRule.Depth
+}
+
+// sparing is how long no node is asked for receipts that only show progress, after one has failed at them: a node that
+// hangs does not cost every round two requests. What is stored stays for stale at most.
+const (
+	sparing = 30 * time.Second
+	stale   = time.Minute
+)
+
+// shows notes whether all nodes gave the receipts that only show progress.
+func (s *Settler) shows(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = s.Now()
+	if all {
+		s.failed, s.failing = time.Time{}, time.Time{}
+	} else if s.failing.IsZero() {
+		s.failing = s.failed
+	}
+}
+
+// spares reports whether nodes are spared.
+func (s *Settler) spares() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.age(s.failed) < sparing
+}
+
+// blind reports whether nodes have failed for so long that what is stored may hold no more.
+func (s *Settler) blind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.failing.IsZero() && s.age(s.failing) >= stale
 }
 
 // waits notes why the lowest nonce is not mined.
@@ -113,14 +137,10 @@ func (p *pass) waits(why payment.Stage) {
 	}
 }
 
-// listed reports whether a nonce was seen as mined, and its event published.
-func (p *pass) listed(nonce uint64) bool {
-	seen := p.seen
-	if seen == nil {
-		seen = cmp.Or(p.remembered, &p.wallet.Progress)
-	}
-	_, ok := seen.Mined.Of(nonce)
-	return ok
+// listed reports whether a nonce was seen as mined in a block, and its event published.
+func (p *pass) listed(nonce, block uint64) bool {
+	in, ok := cmp.Or(p.seen, p.remembered, &p.wallet.Progress).Mined.Of(nonce)
+	return ok && in == block
 }
 
 // namedFor is how long a process believes which merchants want payment.mined.
@@ -142,34 +162,32 @@ func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
 		return known.wants, nil
 	}
 	wants, err := s.Events.Named(ctx, o, webhook.PaymentMined)
-	if err != nil {
-		return false, err
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.named[o] = naming{s.Now(), wants}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.named[o] = naming{s.Now(), wants}
-	return wants, nil
+	return wants, err
 }
 
-// blockTime returns the time of a block by the first node that gives it.
-func (p *pass) blockTime(ctx context.Context, block uint64) (time.Time, error) {
-	var errs []error
+// blockTime returns the time of a block by the first node that gives it, of those whose head is not below.
+func (p *pass) blockTime(ctx context.Context, block uint64) (at time.Time, err error) {
 	for _, v := range p.views {
 		if v.Number < block {
 			continue
 		}
-		at, err := v.Node.BlockTime(ctx, block)
-		if err == nil {
+		if at, err = v.Node.BlockTime(ctx, block); err == nil {
 			return at, nil
 		}
-		errs = append(errs, err)
 	}
-	return time.Time{}, fmt.Errorf("no node gives the time of block %d: %w", block, errors.Join(errs...))
+	return at, fmt.Errorf("no node gives the time of block %d: %w", block, cmp.Or(err, errBelow))
 }
 
-// publishMined publishes that a payment is mined in a block, if its merchant wants to know. It may
-// be repeated: the same block makes the same event.
-func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, block uint64) error {
+var errBelow = errors.New("their heads are below")
+
+// publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
+// know and it is no no-op. It may be repeated: the same block makes the same event.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, attempt chain.Hash, block uint64) error {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return nil
 	}
@@ -177,21 +195,19 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 		return err
 	}
 	stored, err := p.Store.Payment(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if stored.State == payment.Prepared || len(stored.Attempts) == 0 {
+	case stored.State == payment.Prepared || len(stored.Attempts) == 0:
 		return errForeignTx
+	case stored.Cancelled(attempt):
+		return nil
 	}
 	at, err := p.blockTime(ctx, block)
 	if err != nil {
 		return err
 	}
-	var depth *uint64
-	if p.ConfirmationRule.Tag == "" {
-		depth = &p.ConfirmationRule.Depth
-	}
-	e, err := stored.Mined(block, at, depth)
+	e, err := stored.Mined(block, at, p.depth())
 	if err != nil {
 		return fmt.Errorf("writing that %s is mined: %w", id, err)
 	}

@@ -3,11 +3,17 @@ package settlement_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -32,6 +38,20 @@ func (w *world) one(p payment.Payment) string {
 // paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
+// also has a payment mined at the next nonce in block 5.
+func (w *world) also() { p := w.commit("b", minute); w.paid(p, p.TxHash) }
+
+// retried stores another attempt at a payment.
+func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
+	tx := chain.Noop(1, payer, p.Tx.Fees) // its bytes are nobody's concern here
+	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)
+	w.Must(err)
+	p, err = again(signed, tx, w.Now())
+	w.Must(err)
+	w.Must(w.Tables.AddAttempt(w.T.Context(), p))
+	return p
+}
+
 // first returns the payment of a world as it is stored.
 func first(w *world) payment.Payment {
 	return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
@@ -52,6 +72,8 @@ func TestProgress(t *testing.T) {
 			[2]string{"committed", "sent"}},
 		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, nothing, [2]string{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]string{"mined 5, left 0", "none"}},
+		{"its first attempt is mined", func(w *world) { mined(w); p := first(w); w.retried(p, p.Bump) }, nothing,
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
 		{"the rule wants more", func(w *world) { mined(w); w.settler.ConfirmationRule.Depth = 12 }, nothing,
 			[2]string{"mined 5, left 8", "mined 5, left 8"}},
 		{"the rule is a tag", func(w *world) { mined(w); w.settler.ConfirmationRule.Tag = "finalized" }, nothing,
@@ -78,6 +100,26 @@ func TestProgress(t *testing.T) {
 			r.Block, r.BlockHash = 6, chain.Hash{6}
 			w.receipts[r.Tx] = r
 		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"one of two nodes counts it no more", func(w *world) { mined(w); w.second() }, func(w *world) { w.peer.mined = 0 },
+			[2]string{"mined 5, left 0", "sent"}},
+		{"one of two nodes has no receipt any more", func(w *world) { mined(w); w.second() }, func(w *world) { clear(w.peer.receipts) },
+			[2]string{"mined 5, left 0", "mined 5, left 0"}},
+		{"with another, it is mined in another block", func(w *world) { mined(w); w.also() }, func(w *world) {
+			for tx, r := range w.receipts {
+				r.Block, r.BlockHash = 6, chain.Hash{6}
+				w.receipts[tx] = r
+			}
+		}, [2]string{"mined 5, left 0", "mined 6, left 0"}},
+		{"it is mined after another", func(w *world) {
+			w.also()
+			w.commit("a", minute)
+			w.final = 4
+		}, func(w *world) { w.mine(chain.Receipt{Tx: first(w).TxHash}) }, [2]string{"committed", "mined 5, left 0"}},
+		{"its second attempt is mined", func(w *world) {
+			p := w.commit("a", minute)
+			w.mine(chain.Receipt{Tx: w.retried(p, p.Bump).LastAttempt().Hash})
+			w.final = 4
+		}, nothing, [2]string{"mined 5, left 0", "mined 5, left 0"}},
 		{"a node gives no receipts any more", func(w *world) { mined(w); w.second() },
 			func(w *world) { w.Script["Receipts#4"] = func(*world) error { return porttest.ErrBroken } },
 			[2]string{"mined 5, left 0", "mined 5, left 0"}},
@@ -93,6 +135,11 @@ func TestProgress(t *testing.T) {
 		}, nothing, [2]string{"waiting_for_funds", "sent"}}, // the first round sees a top-up
 		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
 			[2]string{"waiting_for_funds", "committed"}},
+		{"the wallet is paused, and lacks gas", func(w *world) {
+			w.commit("a", minute)
+			w.reply = chain.Funds
+			w.Must(w.Tables.Pause(w.T.Context(), id, "by hand"))
+		}, nothing, [2]string{"waiting_for_funds", "waiting_for_funds"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{})
@@ -139,8 +186,8 @@ func TestMinedIsPublished(t *testing.T) {
 				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)
 			}
 			listed, _ := w.record().Progress.Mined.Of(1)
-			if events := len(w.events); listed != 5 || test.named != (events == 2) {
-				t.Errorf("in block %d, events %v", listed, w.events)
+			if events := len(w.events); listed != 5 || test.named != (events == 2) || test.named != strings.Contains(w.body, `"blocks_left":0`) {
+				t.Errorf("in block %d, events %v, the last %s", listed, w.events, w.body)
 			}
 		})
 	}
@@ -159,5 +206,160 @@ func TestMinedBeforeItEnds(t *testing.T) {
 	_, err = w.round()
 	if w.Must(err); len(w.events) != 2 || w.record().Progress.Mined.Runs != nil {
 		t.Errorf("events %v, %+v", w.events, w.record().Progress)
+	}
+}
+
+// TestMinedByAnyNode: the first of two nodes does not give the time of a block, as one that lags or is forked. The other's
+// holds up neither event.
+func TestMinedByAnyNode(t *testing.T) {
+	w := newWorld(t, breaks("BlockTime#1"))
+	w.named = true
+	paying(w)
+	w.second()
+	_, err := w.round()
+	if w.Must(err); len(w.events) != 2 || w.stored(first(w)).State != payment.Confirmed {
+		t.Errorf("events %v, after %v", w.events, w.Calls)
+	}
+}
+
+// TestMinedOfAForeignTransaction: a table that was repaired by hand has a pending transaction of a payment that was never
+// committed. That is an error.
+func TestMinedOfAForeignTransaction(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 4
+	p := w.reserve("a", 0)
+	foreign := wallet.PendingTx{ID: id, Payment: p.ID, Merchant: p.Merchant, Hashes: []chain.Hash{{1}}, Since: w.Now()}
+	w.Must(w.Tables.PutNoop(t.Context(), foreign))
+	w.mine(chain.Receipt{Tx: foreign.Hash(), Succeeded: true})
+	if _, err := w.round(); err == nil || !strings.Contains(err.Error(), "does not match its payment") || len(w.events) > 0 {
+		t.Errorf("%v, events %v", err, w.events)
+	}
+}
+
+// TestMinedForNobody: neither a no-op, nor a transfer of the operator, nor a payment without a merchant, which recovery has
+// found, is published as mined.
+func TestMinedForNobody(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 4
+	w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()})
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+	for _, merchant := range []string{payment.Operator, ""} {
+		p := w.prepareFor(merchant, "a", minute)
+		_, err := w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now()))
+		w.Must(err)
+		p = w.unreleased(p, minute)
+		w.paid(p, p.TxHash)
+	}
+	_, err := w.round()
+	if m := w.record().Progress.Mined; err != nil || len(w.events) > 0 || m.Next() != 3 {
+		t.Errorf("%v, events %v, %+v", err, w.events, m)
+	}
+}
+
+// TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round sees it or ends the
+// payment at once.
+func TestCancelledIsNotMined(t *testing.T) {
+	for _, final := range []uint64{4, 5} {
+		w := newWorld(t, script{})
+		w.named, w.final = true, final
+		p := w.commit("a", minute)
+		p = w.retried(p, p.Cancel)
+		w.mine(chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true})
+		_, err := w.round()
+		if w.Must(err); len(w.events) != int(final-4) || w.events[payment.EventID(p.ID, "payment.failed")] != (final == 5) {
+			t.Errorf("with block %d final: events %v", final, w.events)
+		}
+	}
+}
+
+// TestReceiptsForProgressFail: receipts that only show progress are in the same request as those that end payments. A node
+// that fails at it is asked for the latter alone, and all of them end; then it is spared for half a minute, in which
+// what was seen stays.
+func TestReceiptsForProgressFail(t *testing.T) {
+	for _, test := range []struct {
+		failing string
+		asked   []int // receipts in a round every ten seconds, by each request that was answered
+	}{{"", []int{30, 9, 9, 9, 9}}, {"Receipts#1", []int{8, 8, 8, 22, 9}}, {"Receipts#2", []int{30, 8, 8, 8, 9}}} {
+		w := newWorld(t, breaks(test.failing))
+		w.settled, w.settler.BlockTime = 8, 10*second
+		for n := range 30 {
+			p := w.commit(fmt.Sprint(n), minute)
+			w.paid(p, p.TxHash)
+			if r := w.receipts[p.TxHash]; n >= 8 {
+				r.Block, r.BlockHash = 6, chain.Hash{6}
+				w.receipts[r.Tx] = r
+			}
+		}
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(54*second))
+		report, err := w.settler.Run(ctx, "run")
+		cancel()
+		in, _ := w.record().Progress.Mined.Of(29)
+		if err != nil || report.Confirmed != 8 || !slices.Equal(w.asked, test.asked) || in != 6 {
+			t.Errorf("%q fails: %v, %d end, the last is mined in %d, asked for %v, want %v", test.failing, err, report.Confirmed, in, w.asked,
+				test.asked)
+		}
+	}
+}
+
+// TestProgressGoesStale: while nodes fail at receipts that only show progress, what was seen stays for a minute, and then
+// nothing is called mined. It is seen again once they answer.
+func TestProgressGoesStale(t *testing.T) {
+	w := newWorld(t, script{})
+	w.final, w.settler.BlockTime = 4, 10*second
+	for n := range 12 {
+		p := w.commit(fmt.Sprint(n), minute)
+		w.paid(p, p.TxHash)
+	}
+	for i, most := range []int{0, 8, 8, 0} {
+		w.most = most
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
+		_, err := w.settler.Run(ctx, "run")
+		cancel()
+		if _, mined := w.record().Progress.Mined.Of(11); err != nil || mined != (i != 2) {
+			t.Errorf("run %d: %v, mined %t", i, err, mined)
+		}
+	}
+}
+
+// hiding are tables as a run finds them after one of an earlier version, whose claim hides the progress.
+type hiding struct{ settlement.Store }
+
+func (h hiding) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	w, err := h.Store.Wallet(ctx, id)
+	w.Progress = wallet.Progress{}
+	return w, err
+}
+
+// TestProgressOfNoNode: what is stored stays while no node answers, unless a claim of an earlier version hid it: then the
+// next claim would show it again.
+func TestProgressOfNoNode(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		w := newWorld(t, script{})
+		paying(w)
+		w.final = 4
+		w.one(first(w))
+		if hidden {
+			w.settler.Store = hiding{w.settler.Store}
+		}
+		w.down = porttest.ErrBroken
+		_, err := w.round()
+		if _, listed := w.record().Progress.Mined.Of(0); err == nil || listed == hidden {
+			t.Errorf("hidden %t: %v, %+v", hidden, err, w.record().Progress)
+		}
+	}
+}
+
+// TestMinedInOrder: a payment that the nodes place below the one before it is neither stored nor published as mined.
+func TestMinedInOrder(t *testing.T) {
+	w := newWorld(t, script{})
+	w.named, w.final = true, 3
+	paying(w)
+	w.also()
+	r := w.receipts[w.pending()[1].Hash()]
+	r.Block, r.BlockHash = 4, chain.Hash{4}
+	w.receipts[r.Tx] = r
+	_, err := w.round()
+	if m := w.record().Progress.Mined; err != nil || len(w.events) != 1 || m.Next() != 1 {
+		t.Errorf("%v, events %v, %+v", err, w.events, m)
 	}
 }

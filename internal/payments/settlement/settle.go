@@ -26,20 +26,24 @@ func (p *pass) settle(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var mined []wallet.PendingTx
 	var hashes, shown []chain.Hash
+	spares := false
 	for _, s := range p.pendingTxs {
 		if s.Nonce < count {
 			mined = append(mined, s)
 		}
 	}
-	before, asked := p.sighted()
+	before, from := p.sighted()
 	if len(mined) > anyway {
 		final := p.views.Settled(ctx, p.wallet.Address)
 		waiting := slices.Clone(mined[anyway:])
 		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
-		for _, s := range waiting { // behind the others: they end no payment
-			if s.Nonce >= final && asked(s.Nonce) {
+		for _, s := range waiting { // they end no payment
+			if s.Nonce >= max(final, from) && s.Nonce <= from+fresh && s.Nonce < p.least().Mined {
 				shown = append(shown, s.Hashes...)
 			}
+		}
+		if spares = p.spares(); spares {
+			shown = nil
 		}
 	}
 	for _, s := range mined {
@@ -48,14 +52,23 @@ func (p *pass) settle(ctx context.Context) error {
 	if len(mined) == 0 {
 		return p.see(ctx, wallet.Mined{}, chain.Mined{})
 	}
-	known, err := p.views.Receipts(ctx, append(hashes, shown...))
+	known, err := p.views.Receipts(ctx, hashes, shown...)
+	if len(shown) > 0 && ctx.Err() == nil {
+		p.shows(!known.Bare)
+	}
 	if err != nil {
 		return err
 	}
 	if len(known.Agreed) > 0 && !p.still(ctx) {
 		return nil
 	}
-	unpublished := p.see(ctx, before, known)
+	var unpublished error
+	switch {
+	case !spares && !known.Bare:
+		unpublished = p.see(ctx, before, known)
+	case p.blind():
+		unpublished = p.see(ctx, wallet.Mined{}, chain.Mined{})
+	}
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {
@@ -222,8 +235,8 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if !final.Onchain.IsZero() && !p.listed(s.Nonce) {
-		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Block); err != nil {
+	if !final.Onchain.IsZero() && !p.listed(s.Nonce, final.Block) {
+		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Onchain, final.Block); err != nil {
 			return done, err
 		}
 	}

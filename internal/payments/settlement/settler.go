@@ -86,6 +86,8 @@ type Settler struct {
 
 	mu    sync.Mutex
 	named map[webhook.Owner]naming // who wants payment.mined
+	// When a node last failed at receipts that only show progress, and first since all gave them; zero for never.
+	failed, failing time.Time
 }
 
 // New returns a settler.

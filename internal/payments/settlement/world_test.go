@@ -55,7 +55,10 @@ type world struct {
 
 	made   []payment.ID
 	events map[string]bool // published
+	body   string          // of the last one
 	named  bool            // the merchant wants payment.mined
+	asked  []int           // how many receipts each request was for
+	most   int             // receipts of a request, beyond which it fails; 0: any number
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -249,7 +252,10 @@ func (w *world) Publish(_ context.Context, e webhook.Event) error {
 	return w.around(context.Background(), interpose.Call{Op: "Publish"}, func(context.Context) {
 		w.Mu.Lock()
 		defer w.Mu.Unlock()
-		w.events[e.ID] = true
+		w.events[e.ID], w.body = true, string(e.Body)
+		if e.Type == webhook.PaymentMined && !e.At.Equal(blockTime) {
+			w.T.Errorf("it was mined at %s", e.At)
+		}
 	})
 }
 
@@ -281,6 +287,10 @@ func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { 
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
 	once := map[chain.Hash]bool{}
+	w.asked = append(w.asked, len(hashes))
+	if w.most > 0 && len(hashes) > w.most {
+		return nil, porttest.ErrBroken
+	}
 	for _, h := range hashes {
 		if once[h] {
 			w.T.Errorf("the receipt of %s is asked for twice", h)
@@ -295,7 +305,10 @@ func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receip
 	return found, nil
 }
 
-func (w *world) BlockTime(context.Context, uint64) (time.Time, error) { return time.Unix(1e9, 0), nil }
+// blockTime is the time of every block.
+var blockTime = time.Unix(1e9, 0)
+
+func (w *world) BlockTime(context.Context, uint64) (time.Time, error) { return blockTime, nil }
 
 func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
 	hashes := make([]chain.Hash, len(numbers))

@@ -9,7 +9,7 @@ import (
 )
 
 // A Node answers JSON-RPC with the result or error that it has for a method,
-// or for a method and its last block: half an object of JSON.
+// or for a method and its last block, or the selector or length of its call data: half an object of JSON.
 type Node map[string]string
 
 // OneBatch is the size of batches.
@@ -54,11 +54,14 @@ func (n Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			var call struct{ Input, Data string }
 			_ = json.Unmarshal(p, &call)
 			key := strings.Trim(string(p), `"`)
-			if data := call.Input + call.Data; len(data) >= 10 {
+			data := call.Input + call.Data
+			if len(data) >= 10 {
 				key = data[:10]
 			}
-			if exact, found := n[a.Method+" "+key]; found {
-				result, ok = exact, true
+			for _, key := range []string{key, fmt.Sprint("of ", len(data))} {
+				if exact, found := n[a.Method+" "+key]; found {
+					result, ok = exact, true
+				}
 			}
 		}
 		if !ok {

@@ -1,14 +1,21 @@
 package simulation_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // tokenGas are chains whose gas is the token, by the rule of Arc and by that of Tempo.
@@ -104,6 +111,59 @@ func TestCoinsGoToAGuard(t *testing.T) {
 			s.Pay("client", o) // the same payment, as it ended
 			s.Elapse(3 * time.Minute)
 			s.Is("transactions", s.Chain.Account(fakechain.Wallet(0), 0).Nonce, uint64(1))
+		})
+	}
+}
+
+// A payment that recovery finds on the chain has the unit of its fee.
+func TestRecoveredWhereTheTokenPaysGas(t *testing.T) {
+	for name, rule := range tokenGas {
+		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
+			s.Pay("lost", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Lose(memory.NewPayments())
+			s.Is("recovered", s.Recover(), true)
+			s.Is("the fee is in the token", s.Payment(order(0)).Tx.GasUnit, chain.GasUnit(rule.Unit))
+		})
+	}
+}
+
+// penniless is a node that shows no coins.
+type penniless struct{ chain.Node }
+
+func (n penniless) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
+	account, err := n.Node.Account(ctx, wallet, contract, head)
+	account.Balance = token.Amount{}
+	return account, err
+}
+
+// A wallet's coins are short of its pending payment. Recovery asks for them where they are its gas too, which its no-ops
+// take from them, and for nothing where there is ether to use up the nonce.
+func TestRecoveryAsksForGas(t *testing.T) {
+	for name, rule := range map[string]fakechain.Rule{"ether": {}, "token": tokenGas["to the wei"]} {
+		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
+			s.Halted = true
+			s.Pay("pending", order(0))
+			s.Lose(s.Store.Image())
+			s.Halted = false
+			asked := false
+			s.Is("recovered", s.Recover(func(r *recovery.Recovery) {
+				nodes, _ := r.Nodes.Nodes(t.Context())
+				nodes = slices.Clone(nodes)
+				for i, n := range nodes {
+					nodes[i] = penniless{n}
+				}
+				r.Nodes = nodes
+				r.Say = func(format string, args ...any) {
+					asked = asked || strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for USDC: send 0.001")
+					s.Is("asked for ether", strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for ether"), false)
+					txs, _, _ := s.Store.PendingTxs(t.Context(), s.Record(0).ID, 0)
+					for _, tx := range txs {
+						s.Is("takes ether", !tx.Gas.IsZero(), name == "ether")
+					}
+				}
+			}), true)
+			s.Is("asked for the token", asked, name == "token")
 		})
 	}
 }

@@ -66,7 +66,7 @@ func (c *Chain) startNode() (err error) {
 	}, rpc.API{Namespace: "web3", Service: web3{}},
 		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
 	if c.cfg.TokenGas {
-		c.balances = &oneBalance{chain: c, paid: map[common.Hash]map[common.Address]*big.Int{}}
+		c.balances = &oneBalance{chain: c, paid: map[common.Hash]map[common.Address]*big.Int{}, took: map[common.Hash]bool{}}
 		apis = append(apis, rpc.API{Namespace: "eth", Service: c.balances})
 	}
 	for _, api := range apis {

@@ -30,6 +30,7 @@ type oneBalance struct {
 
 	mu   sync.Mutex
 	paid map[common.Hash]map[common.Address]*big.Int // the fees of each sender up to a block, in wei
+	took map[common.Hash]bool                        // the transactions that take fees
 }
 
 // GasRule returns how gas is paid on a chain with TokenGas, and perhaps with WholeFees, whose token is at an address.
@@ -58,15 +59,28 @@ func (o *oneBalance) upTo(block common.Hash) map[common.Address]*big.Int {
 	return o.paid[block]
 }
 
-// charge returns the block that holds, after block's transactions, those that take the fees. The caller holds mu.
+// charge returns the block that holds, after block's transactions, those that take the fees. Where a replaced block's
+// are pending again it leaves them out, with what the owner sent after them. The chain's lock is held.
 func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Block, error) {
 	c, paid := o.chain, map[common.Address]*big.Int{}
 	maps.Copy(paid, o.upTo(parent.Hash()))
 	owner, own := common.Address(c.owner.Address), uint64(0)
+	signer, again := types.LatestSignerForChainID(bigInt(c.cfg.ChainID)), false
+	fresh := slices.DeleteFunc(slices.Clone(block.Transactions()), func(tx *types.Transaction) bool {
+		from, _ := types.Sender(signer, tx)
+		again = again || o.took[tx.Hash()]
+		return again && from == owner
+	})
+	if again {
+		var err error
+		if block, err = c.build(parent, block.Time(), fresh); err != nil {
+			return nil, err
+		}
+	}
 	due := map[common.Address]*big.Int{}
 	receipts := c.eth.BlockChain().GetReceiptsByHash(block.Hash())
 	for i, tx := range block.Transactions() {
-		from, err := types.Sender(types.LatestSignerForChainID(bigInt(c.cfg.ChainID)), tx)
+		from, err := types.Sender(signer, tx)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("reading the sender of %s: %w", tx.Hash(), err)
@@ -113,7 +127,7 @@ func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Bl
 				if err != nil {
 					return nil, err
 				}
-				txs, nonce = append(txs, signed), nonce+1
+				txs, nonce, o.took[signed.Hash()] = append(txs, signed), nonce+1, true
 			}
 		}
 		if block, err = c.build(parent, block.Time(), txs); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestOneBalance: the balance in 18 decimals falls by amounts and fees, to the wei, balanceOf is its whole units, and a
-// block is final at once. Blocks that are replaced give all of it back.
+// block is final at once. Blocks that are replaced give all of it back, and their transactions pay once in another one.
 func TestOneBalance(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, TokenGas: true, Now: time.Now}))(t)
 	defer func() { must.OK(t, c.Close()) }()
@@ -32,7 +32,7 @@ func TestOneBalance(t *testing.T) {
 	if wei, _ := first.Balance.Times(unit); first.Gas != wei {
 		t.Fatalf("at the start %+v", first)
 	}
-	want := first.Gas
+	want, hashes := first.Gas, []chain.Hash{}
 	for nonce := range uint64(3) {
 		market := must.Get(node.Fees(t.Context()))(t)
 		to := token.Address{0: 9, 19: byte(nonce)}
@@ -42,6 +42,7 @@ func TestOneBalance(t *testing.T) {
 			t.Fatal(reply)
 		}
 		must.OK(t, c.Mine())
+		hashes = append(hashes, signed.Hash)
 		receipt := must.Get(node.Receipts(t.Context(), []chain.Hash{signed.Hash}))(t)[0]
 		want = want.Sub(token.Units(5 * unit)).Sub(*receipt.Fee)
 		got := account()
@@ -55,5 +56,13 @@ func TestOneBalance(t *testing.T) {
 	must.OK(t, c.Reorg(3))
 	if got := account(); got.Gas != first.Gas || got.Balance != first.Balance {
 		t.Errorf("after a reorg %+v, want %+v", got, first)
+	}
+	must.OK(t, c.Mine())
+	want = first.Gas
+	for _, receipt := range must.Get(node.Receipts(t.Context(), hashes))(t) {
+		want = want.Sub(token.Units(5 * unit)).Sub(*receipt.Fee)
+	}
+	if got := account(); got.Mined != 3 || got.Gas != want || got.Balance != want.Over(unit) {
+		t.Errorf("mined again %+v, want %s wei", got, want)
 	}
 }

@@ -73,7 +73,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 	ask["one of two nodes down"], want["one of two nodes down"] = "1", "EOF"
 	ask["down"], want["down"], ask["hangs"], want["hangs"] = "1", "EOF", "1", "EOF"
 	ask["on a fork"], want["on a fork"] = `["eth_getTransactionCount","0x0","latest"],["eth_getTransactionReceipt","0x1"],["eth_getBlockByNumber","0x10"],["eth_getBlockByNumber","0x9"]`, `"result":"0xf"},{"jsonrpc":"2.0","id":1,"result":null},{"jsonrpc":"2.0","id":2,"result":{"hash":"`+hexutil.Encode(crypto.Keccak256([]byte("0x00")))+`","number":"0x10","transactions":[]}},{"jsonrpc":"2.0","id":3,"result":{"number":"0x9","hash":"0x00"}}`
-	for _, h := range append(slices.Clone(fault.Habits), *fault.Down(), *fault.Hanging(), *fault.Fork(16), *fault.Placeholder()) {
+	for _, h := range append(slices.Clone(fault.Habits), *fault.Down(), *fault.Hanging(), *fault.Fork(16)) {
 		g := &fault.Gateway{Node: node.URL}
 		g.Habit.Store(&h)
 		server := httptest.NewServer(g)

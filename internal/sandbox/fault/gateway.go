@@ -70,6 +70,8 @@ type Habit struct {
 	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
 	Lies   bool // about receipts: no payment may end before the lies do
 	Twins  bool // every payment is requested twice at once, so that some nonces are left to no-ops
+
+	TokenGas bool // only where gas is paid in the token: elsewhere it would hide the balance that pays gas
 }
 
 // Habits are the habits that the acceptance run pays through.
@@ -132,6 +134,13 @@ var Habits = []Habit{
 			return hang(r)
 		}},
 	{Name: "one of two nodes down", Seen: "every provider, for hours", Beside: true, Gone: true, whole: Down().whole},
+	{Name: "a placeholder for ether", Seen: "Tempo, \"EVM Differences\"", TokenGas: true, one: func(g *Gateway, c rpcCall) rpcAnswer {
+		a := g.ask(c)
+		if c.Method == "eth_getBalance" && a.Result != nil {
+			a.Result = json.RawMessage(`"0x9612084f0316e0ebd5182f398e5195a51b5ca47667d4c9b26c9b26c9b26c9b2"`)
+		}
+		return a
+	}},
 }
 
 // hang keeps a request for longer than Remit waits for an answer, and resets its
@@ -187,18 +196,6 @@ func Fork(from uint64) *Habit {
 			a.Result, _ = json.Marshal(item)
 		default:
 			a.Result = json.RawMessage("null")
-		}
-		return a
-	}}
-}
-
-// Placeholder returns the habit of nodes of a chain without a coin (Tempo, "EVM Differences"): everybody has the same
-// absurd balance of it.
-func Placeholder() *Habit {
-	return &Habit{Name: "a placeholder for ether", Seen: "Tempo", one: func(g *Gateway, c rpcCall) rpcAnswer {
-		a := g.ask(c)
-		if c.Method == "eth_getBalance" && a.Result != nil {
-			a.Result = json.RawMessage(`"0x9612084f0316e0ebd5182f398e5195a51b5ca47667d4c9b26c9b26c9b26c9b2"`)
 		}
 		return a
 	}}

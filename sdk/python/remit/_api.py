@@ -11,7 +11,7 @@ from . import types as t
 class Endpoints:
     """The methods that are no payment."""
 
-    def _request(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, wanted: str, method: str, path: str, body: Any = None) -> Any:
         raise NotImplementedError
 
     def _pages(self, path: str, filters: dict[str, Any]) -> Iterator[Any]:
@@ -19,85 +19,85 @@ class Endpoints:
 
     def create_merchant(self, **body: Unpack[t.CreateAPIKeyRequest]) -> t.CreatedAPIKey:
         """Make a merchant and its first API key."""
-        return self._request("POST", "/create-api-key", body)
+        return self._request("", "POST", "/create-api-key", body)
 
     def get(self, tx_hash: str) -> t.Payment:
         """Look a payment up by its hash."""
-        return self._request("GET", f"/transaction/{quote(tx_hash, safe='')}")
+        return self._request("tx_hash", "GET", f"/transaction/{quote(tx_hash, safe='')}")
 
-    def list(self, **filters: str | int) -> Iterator[t.Payment]:
+    def list(self, **filters: str | int | None) -> Iterator[t.Payment]:
         """List your payments."""
         return self._pages("/transactions", filters)
 
     def balance(self, address: str) -> t.Balance:
         """Read the token balance of an address."""
-        return self._request("GET", f"/balance/{quote(address, safe='')}")
+        return self._request("", "GET", f"/balance/{quote(address, safe='')}")
 
     def create_key(self, **body: Unpack[t.IssueAPIKeyRequest]) -> t.IssuedAPIKey:
         """Make another API key."""
-        return self._request("POST", "/api-keys", body)
+        return self._request("", "POST", "/api-keys", body)
 
     def list_keys(self) -> List[t.APIKey]:
         """List your API keys."""
-        return (self._request("GET", "/api-keys"))["data"]
+        return (self._request("data", "GET", "/api-keys"))["data"]
 
     def rotate_key(self, id: str, **body: Unpack[t.OverlapRequest]) -> t.RotatedAPIKey:
         """Replace an API key."""
-        return self._request("POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
+        return self._request("", "POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
 
     def revoke_key(self, id: str) -> t.APIKey:
         """End the life of an API key."""
-        return self._request("POST", f"/api-keys/{quote(id, safe='')}/revoke")
+        return self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
     def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
         """Enter an address into the recipient book."""
-        return self._request("POST", "/recipients", body)
+        return self._request("", "POST", "/recipients", body)
 
-    def list_recipients(self, **filters: str | int) -> Iterator[t.Recipient]:
+    def list_recipients(self, **filters: str | int | None) -> Iterator[t.Recipient]:
         """List the recipient book."""
         return self._pages("/recipients", filters)
 
     def delete_recipient(self, address: str) -> t.DeletedRecipient:
         """Take an address out of the recipient book."""
-        return self._request("POST", f"/recipients/{quote(address, safe='')}/delete")
+        return self._request("", "POST", f"/recipients/{quote(address, safe='')}/delete")
 
     def create_webhook(self, **body: Unpack[t.CreateWebhookRequest]) -> t.WebhookWithSecret:
         """Register a webhook."""
-        return self._request("POST", "/webhooks", body)
+        return self._request("", "POST", "/webhooks", body)
 
     def list_webhooks(self) -> List[t.Webhook]:
         """List your webhooks."""
-        return (self._request("GET", "/webhooks"))["data"]
+        return (self._request("data", "GET", "/webhooks"))["data"]
 
     def update_webhook(self, id: str, **body: Unpack[t.UpdateWebhookRequest]) -> t.Webhook:
         """Change a webhook."""
-        return self._request("POST", f"/webhooks/{quote(id, safe='')}", body)
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}", body)
 
     def delete_webhook(self, id: str) -> t.DeletedWebhook:
         """Delete a webhook."""
-        return self._request("POST", f"/webhooks/{quote(id, safe='')}/delete")
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/delete")
 
     def rotate_secret(self, id: str, **body: Unpack[t.OverlapRequest]) -> t.WebhookWithSecret:
         """Give a webhook a new secret."""
-        return self._request("POST", f"/webhooks/{quote(id, safe='')}/rotate-secret", body)
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/rotate-secret", body)
 
     def test_webhook(self, id: str) -> t.Attempt:
         """Send a test event."""
-        return self._request("POST", f"/webhooks/{quote(id, safe='')}/test")
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/test")
 
     def list_deliveries(self, id: str) -> List[t.Delivery]:
         """List what was sent to a webhook."""
-        return (self._request("GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
+        return (self._request("data", "GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
 
     def resend_delivery(self, id: str, delivery_id: str) -> t.Delivery:
         """Send an event again."""
-        return self._request("POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")
 
 
 class AsyncEndpoints:
     """The methods that are no payment."""
 
-    async def _request(self, method: str, path: str, body: Any = None) -> Any:
+    async def _request(self, wanted: str, method: str, path: str, body: Any = None) -> Any:
         raise NotImplementedError
 
     def _pages(self, path: str, filters: dict[str, Any]) -> AsyncIterator[Any]:
@@ -105,76 +105,76 @@ class AsyncEndpoints:
 
     async def create_merchant(self, **body: Unpack[t.CreateAPIKeyRequest]) -> t.CreatedAPIKey:
         """Make a merchant and its first API key."""
-        return await self._request("POST", "/create-api-key", body)
+        return await self._request("", "POST", "/create-api-key", body)
 
     async def get(self, tx_hash: str) -> t.Payment:
         """Look a payment up by its hash."""
-        return await self._request("GET", f"/transaction/{quote(tx_hash, safe='')}")
+        return await self._request("tx_hash", "GET", f"/transaction/{quote(tx_hash, safe='')}")
 
-    def list(self, **filters: str | int) -> AsyncIterator[t.Payment]:
+    def list(self, **filters: str | int | None) -> AsyncIterator[t.Payment]:
         """List your payments."""
         return self._pages("/transactions", filters)
 
     async def balance(self, address: str) -> t.Balance:
         """Read the token balance of an address."""
-        return await self._request("GET", f"/balance/{quote(address, safe='')}")
+        return await self._request("", "GET", f"/balance/{quote(address, safe='')}")
 
     async def create_key(self, **body: Unpack[t.IssueAPIKeyRequest]) -> t.IssuedAPIKey:
         """Make another API key."""
-        return await self._request("POST", "/api-keys", body)
+        return await self._request("", "POST", "/api-keys", body)
 
     async def list_keys(self) -> List[t.APIKey]:
         """List your API keys."""
-        return (await self._request("GET", "/api-keys"))["data"]
+        return (await self._request("data", "GET", "/api-keys"))["data"]
 
     async def rotate_key(self, id: str, **body: Unpack[t.OverlapRequest]) -> t.RotatedAPIKey:
         """Replace an API key."""
-        return await self._request("POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
+        return await self._request("", "POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
 
     async def revoke_key(self, id: str) -> t.APIKey:
         """End the life of an API key."""
-        return await self._request("POST", f"/api-keys/{quote(id, safe='')}/revoke")
+        return await self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
     async def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
         """Enter an address into the recipient book."""
-        return await self._request("POST", "/recipients", body)
+        return await self._request("", "POST", "/recipients", body)
 
-    def list_recipients(self, **filters: str | int) -> AsyncIterator[t.Recipient]:
+    def list_recipients(self, **filters: str | int | None) -> AsyncIterator[t.Recipient]:
         """List the recipient book."""
         return self._pages("/recipients", filters)
 
     async def delete_recipient(self, address: str) -> t.DeletedRecipient:
         """Take an address out of the recipient book."""
-        return await self._request("POST", f"/recipients/{quote(address, safe='')}/delete")
+        return await self._request("", "POST", f"/recipients/{quote(address, safe='')}/delete")
 
     async def create_webhook(self, **body: Unpack[t.CreateWebhookRequest]) -> t.WebhookWithSecret:
         """Register a webhook."""
-        return await self._request("POST", "/webhooks", body)
+        return await self._request("", "POST", "/webhooks", body)
 
     async def list_webhooks(self) -> List[t.Webhook]:
         """List your webhooks."""
-        return (await self._request("GET", "/webhooks"))["data"]
+        return (await self._request("data", "GET", "/webhooks"))["data"]
 
     async def update_webhook(self, id: str, **body: Unpack[t.UpdateWebhookRequest]) -> t.Webhook:
         """Change a webhook."""
-        return await self._request("POST", f"/webhooks/{quote(id, safe='')}", body)
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}", body)
 
     async def delete_webhook(self, id: str) -> t.DeletedWebhook:
         """Delete a webhook."""
-        return await self._request("POST", f"/webhooks/{quote(id, safe='')}/delete")
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/delete")
 
     async def rotate_secret(self, id: str, **body: Unpack[t.OverlapRequest]) -> t.WebhookWithSecret:
         """Give a webhook a new secret."""
-        return await self._request("POST", f"/webhooks/{quote(id, safe='')}/rotate-secret", body)
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/rotate-secret", body)
 
     async def test_webhook(self, id: str) -> t.Attempt:
         """Send a test event."""
-        return await self._request("POST", f"/webhooks/{quote(id, safe='')}/test")
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/test")
 
     async def list_deliveries(self, id: str) -> List[t.Delivery]:
         """List what was sent to a webhook."""
-        return (await self._request("GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
+        return (await self._request("data", "GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
 
     async def resend_delivery(self, id: str, delivery_id: str) -> t.Delivery:
         """Send an event again."""
-        return await self._request("POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
+import copyreg
 import hashlib
 import json
+import math
 import random
 import re
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from standardwebhooks.webhooks import Webhook as _Verifier
 
@@ -20,6 +25,7 @@ from .types import Batch, Entry, Event, Payment
 
 # Longer than the API works on a request: then one without an answer commits nothing more.
 _LIFETIME = 35.0
+_P = TypeVar("_P")  # what a call that pays returns
 
 
 class Answer(NamedTuple):
@@ -40,7 +46,12 @@ class Attempt(NamedTuple):
     timeout: float  # seconds
 
 
-class Refused(Exception):
+class _Error(Exception):
+    def __reduce__(self) -> Any:  # for copy and pickle, which would call __init__ with the message
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
+
+class Refused(_Error):
     """The API refused the request, which started nothing.
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
@@ -51,18 +62,15 @@ class Refused(Exception):
         self.status, self.code, self.detail, self.index = status, code, detail, index
 
 
-class IntentReused(Exception):
-    """The intent is already that of a payment with other content.
-
-    stored is None if it is not signed yet, or could not be looked up.
-    """
+class IntentReused(_Error):
+    """The intent is that of a payment with other content. stored is None if that is not signed yet, or could not be read."""
 
     def __init__(self, intent: str, asked: Batch, stored: Payment | None = None) -> None:
         super().__init__(f"the intent {intent!r} is that of another payment: asked {asked}, stored {stored}")
         self.intent, self.asked, self.stored = intent, asked, stored
 
 
-class OutcomeUnknown(Exception):
+class OutcomeUnknown(_Error):
     """No answer settled the call: it may be carried out, even later. Repeat a payment with the same intent only."""
 
     def __init__(self, last: Answer | None, cause: Exception | None) -> None:
@@ -80,137 +88,162 @@ def key(intent: str) -> str:
     return "sdk1-" + hashlib.sha256(b"remit intent\0" + intent.encode()).hexdigest()
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_opener = urllib.request.build_opener(_NoRedirect)
+_Stay = type("_Stay", (urllib.request.HTTPRedirectHandler,), {"redirect_request": lambda *_: None})
+_opener = urllib.request.build_opener(_Stay)
 
 
 def _send(a: Attempt) -> Answer:
     end = time.monotonic() + a.timeout
+
+    def in_time() -> Iterator[bytes]:  # after a slow connection nobody waits any more
+        if time.monotonic() > end:
+            raise TimeoutError("the connection took too long")
+        yield a.body or b""
+
+    request = urllib.request.Request(a.url, a.body and in_time(), a.headers, method=a.method)
     try:
-        response = _opener.open(urllib.request.Request(a.url, a.body, a.headers, method=a.method), timeout=a.timeout)
+        response = _opener.open(request, timeout=a.timeout)
     except urllib.error.HTTPError as error:
         response = error
-    body = b""
     with response:
-        while chunk := response.read1(1 << 16):
-            body += chunk
-            if time.monotonic() > end or len(body) > 16 << 20:
-                raise TimeoutError("the answer took too long")
-        if response.length:  # read1 takes an end that came too early for the end
-            raise ConnectionError("the answer was cut")
+        body = response.read(16 << 20)
+        if response.length:  # read takes an end that came too early for the end
+            raise ConnectionError("the answer was cut, or is too long")
         return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
-# Steps are the attempts and waits (in seconds) of a call. A client carries them out and sends back their answers, or
-# the exceptions instead.
-Steps = Generator["Attempt | float", "Answer | Exception | None", Any]
+def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> Answer:
+    """Sends in a thread of its own, which is left alone when the time is over."""
+    answer: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(send(a))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return answer.result(a.timeout)
+
+
+class _Memory:
+    """The attempts to pay that may still be carried out, by Idempotency-Key."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now, self.lock, self.rest = now, threading.Lock(), -math.inf
+        self.keys: dict[str, tuple[int, float]] = {}  # how many are open, and when the last one without an answer ended
+
+    def note(self, key: str, step: int = 0, ended: float | None = None) -> float:
+        """Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open."""
+        with self.lock:
+            if len(self.keys) > 10_000:
+                self.keys, self.rest = {}, self.now() + _LIFETIME
+            count, last = self.keys.pop(key, (0, -math.inf))
+            count, last = max(0, count + step), last if ended is None else ended
+            if count or last > -math.inf:
+                self.keys[key] = count, last
+            rest = self.rest if self.now() - self.rest < _LIFETIME else -math.inf
+            return self.now() if count else max(last, rest)
 
 
 class _Call:
     """One call of the API until its deadline, in as many attempts as it takes."""
 
-    def __init__(self, over: _Base, pays: bool, timeout: float | None) -> None:
-        self.over, self.pays, self.tries = over, pays, 0
+    def __init__(self, over: _Base[Any], timeout: float | None, key: str = "") -> None:
+        self.over, self.key, self.pays, self.tries = over, key, key != "", 0
         self.end = over._now() + (over._timeout if timeout is None else timeout)
         self.last: Answer | None = None
         self.cause: Exception | None = None
-        self.unanswered: float | None = None  # when the last attempt ended that may have an effect
 
-    def attempt(self, method: str, path: str, body: bytes | None = None, idempotency_key: str = "") -> Steps:
-        """Makes one attempt, keeps its answer, and returns the JSON in it."""
-        headers = {"x-api-key": self.over._key} if self.over._key else {}
-        if idempotency_key:
-            headers["Idempotency-Key"] = idempotency_key
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        left = self.end - self.over._now()
-        answer: Any = TimeoutError("the deadline passed")
-        if left > 0:
-            answer = yield Attempt(method, self.over._url + path, headers, body, min(_LIFETIME, left))
-        self.last, self.cause = (None, answer) if isinstance(answer, Exception) else (answer, None)
+    async def attempt(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
+        """Makes one attempt, keeps its answer, and returns the JSON object in it."""
+        headers = {"x-api-key": self.over._key, "Idempotency-Key": self.key}
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}
+        headers = {name: value for name, value in headers.items() if value}
+        end, self.last, self.status, self.cause = min(self.end, self.over._now() + _LIFETIME), None, 0, None
+
+        def carry() -> Answer:
+            if (left := end - self.over._now()) <= 0:
+                raise TimeoutError("the deadline passed")
+            return _carried(self.over._send, Attempt(method, self.over._url + path, headers, body, left))
+
         try:
-            return json.loads(self.last.body) if self.last else None
-        except (ValueError, RecursionError) as error:
+            self.last = await self.over._carry(carry, end - self.over._now())
+            self.status = self.last.status
+            found = json.loads(self.last.body)
+            if isinstance(found, dict):
+                return found
+            raise ValueError("the answer is no JSON object")
+        except Exception as error:
             self.cause = error
-            return None
+            return {}
 
-    @property
-    def status(self) -> int:
-        return self.last.status if self.last else 0
-
-    def refusal(self, found: Any) -> Refused | None:
+    def refusal(self, found: dict[str, Any]) -> Refused | None:
         """Returns the last answer as a refusal, None if it leaves open what became of the request."""
-        detail = found.get("detail") if isinstance(found, dict) else None
-        if not 400 <= self.status <= 499 or self.status in (408, 429) or detail is None:
-            return None
-        code, index = found.get("code") or "", found.get("index")
-        if self.status == 409 and (self.pays or code == "idempotency_in_progress"):
+        detail, code, index = found.get("detail"), found.get("code") or "", found.get("index")
+        open = self.status in (408, 429) or self.status == 409 and (self.pays or code == "idempotency_in_progress")
+        if not 400 <= self.status <= 499 or open or detail is None:
             return None
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
             code, loc = detail[0].get("type", code), detail[0].get("loc") or []
             index = loc[2] if len(loc) > 2 and isinstance(loc[2], int) else index  # body.payments.PLACE
         return Refused(self.status, code, detail if isinstance(detail, str) else json.dumps(detail), index)
 
-    def pause(self, seconds: float = 0.0) -> Generator[float, None, bool]:
+    async def pause(self, seconds: float = 0.0) -> bool:
         """Waits before the next attempt, as Retry-After asks, with backoff. False at once if the deadline comes first."""
         backoff = 2.0 ** min(self.tries, 3)
         self.tries += 1
         after = self.last.retry_after or "" if self.last else ""
-        asked = float(after) if re.fullmatch("[0-9]{1,6}", after) else 0.0
+        asked = min(float(after), 1e6) if re.fullmatch("[0-9]+", after) else 0.0
         wait = max(seconds, backoff * random.uniform(0.5, 1), asked)
         if self.over._now() + wait >= self.end:
             return False
-        yield wait
+        if rest := (self.over._sleep or self.over._idle)(wait):
+            await rest
         return True
 
-    def unknown(self) -> OutcomeUnknown:
-        return OutcomeUnknown(self.last, self.cause)
-
-    def ask(self, wanted: str, method: str, path: str, body: bytes | None = None, idempotency_key: str = "") -> Steps:
+    async def ask(self, wanted: str, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         """Repeats payments and reads until an answer settles them, others only after one that nothing was started."""
+        kind = {"": object, "data": list}.get(wanted, str)
         while True:
-            found = yield from self.attempt(method, path, body, idempotency_key)
-            if 200 <= self.status <= 299 and isinstance(found, dict) and (not wanted or isinstance(found.get(wanted), str)):
+            self.over._memory.note(self.key, 1)
+            ended: float | None = self.over._now() + _LIFETIME  # at the latest, of one that is interrupted
+            try:
+                found = await self.attempt(method, path, body)
+                whole = self.cause is None and 200 <= self.status <= 299 and isinstance(found.get(wanted), kind)
+                nothing = self.status == 429 or self.status == 503 and found.get("code") == "payment_rail_unavailable"
+                refusal = self.refusal(found)
+                lost = not (whole or nothing or refusal)
+                ended = -math.inf if whole else self.over._now() if lost else None
+            finally:
+                self.over._memory.note(self.key, -1, ended)
+            if whole:
                 return found
-            code = found.get("code") if isinstance(found, dict) else None
-            if self.status != 429 and not (self.status == 503 and code == "payment_rail_unavailable"):
-                if refusal := self.refusal(found):
-                    raise refusal
-                self.unanswered = self.over._now()
-                if not self.pays and (method != "GET" or self.status == 409):
-                    raise self.unknown()
-            if not (yield from self.pause()):
-                raise self.unknown()
+            if refusal:
+                raise refusal
+            if lost and not self.pays and (method != "GET" or self.status == 409) or not await self.pause():
+                raise OutcomeUnknown(self.last, self.cause)
 
-    def settle(self, refusal: Refused, idempotency_key: str, intent: str, asked: Batch) -> Steps:
-        """Finds out what a refusal means.
-
-        An earlier attempt without an answer may commit the payment, until a look-up 35 s later finds nothing.
-        """
-        reused, sure = refusal.code == "idempotency_key_reused", self.unanswered is None
-        if sure and not reused:
+    async def settle(self, refusal: Refused, intent: str, asked: Batch) -> Any:
+        """Finds out what a refusal means: an earlier attempt may pay until a look-up 35 s after its end finds nothing."""
+        key, self.key, memory, reused = self.key, "", self.over._memory, refusal.code == "idempotency_key_reused"
+        self.pays = memory.note(key) > -math.inf
+        if not self.pays and not reused:
             raise refusal
-        wait = 0.0 if self.unanswered is None else max(0.0, self.unanswered + _LIFETIME - self.over._now())
-        first = sure
-        while first or (yield from self.pause(wait)):
-            first, wait = False, 0.0
-            found = yield from self.attempt("GET", "/transactions?idempotency_key=" + idempotency_key)
-            if self.status == 200 and isinstance(found, dict) and isinstance(found.get("data"), list):
-                stored: Any = found["data"][0] if found["data"] else None
-                if isinstance(stored, dict) and _same(asked, stored):
-                    return stored
-                raise IntentReused(intent, asked, stored) if stored or reused else refusal
-            if self.refusal(found) or sure and self.status == 409:
-                break
-        raise IntentReused(intent, asked) if sure else self.unknown()
+        while (wait := memory.note(key) + _LIFETIME - self.over._now()) > 1e-6:
+            if not await self.pause(wait):
+                raise OutcomeUnknown(self.last, self.cause)
+        try:
+            found = (await self.ask("data", "GET", "/transactions?idempotency_key=" + key))["data"]
+        except (Refused, OutcomeUnknown):
+            raise OutcomeUnknown(self.last, self.cause) if self.pays else IntentReused(intent, asked)
+        if found and isinstance(found[0], dict) and _same(asked, found[0]):
+            return found[0]
+        raise IntentReused(intent, asked, *found[:1]) if found or reused else refusal
 
 
 def _same(asked: Batch, stored: Any) -> bool:
-    """Reports whether a stored payment is what was asked for."""
+    """Reports whether what is stored is what was asked for."""
     have = [(str(e.get("to")).lower(), e.get("amount"), e.get("reference")) for e in stored.get("payments") or [stored]]
     want = [(str(e["to"]).lower(), e["amount"], e.get("reference")) for e in asked["payments"]]
     return have == want and asked.get("reference") == stored.get("reference") and asked.get("metadata", {}) == stored.get("metadata")
@@ -220,132 +253,99 @@ def _with(body: Any, **fields: Any) -> Any:
     return body | {name: value for name, value in fields.items() if value}
 
 
-class _Base:
-    """What the two clients share. They differ in how they carry out steps."""
+class _Base(Generic[_P]):
+    """What the two clients share. They differ in how they wait."""
 
     def __init__(
-        self, url: str, key: str = "", *, timeout: float = 120.0, send: Callable[[Attempt], Any] = _send,
+        self, url: str, key: str = "", *, timeout: float = 120.0, send: Callable[[Attempt], Answer] = _send,
         now: Callable[[], float] = time.monotonic, sleep: Callable[[float], Any] | None = None,
     ) -> None:
         """url is where the API is; timeout is that of a call, in seconds. send, now and sleep are for tests."""
+        if not re.fullmatch(r"https?://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[1-6]?[0-9]{1,4})?(/[A-Za-z0-9_.~%/-]*)?", url or ""):
+            raise ValueError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed")
+        if not re.fullmatch("[!-~]*", key or ""):
+            raise ValueError("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
         self._url, self._key, self._timeout, self._send, self._now, self._sleep = url.rstrip("/"), key, timeout, send, now, sleep
-
-    def _pay(self, intent: str, path: str, body: Any, asked: Batch, timeout: float | None) -> Steps:
-        idempotency_key, call, text = key(intent), _Call(self, True, timeout), json.dumps(body).encode()
-        asked = json.loads(json.dumps(asked))  # which the caller may change meanwhile
-        try:
-            return (yield from call.ask("tx_hash", "POST", path, text, idempotency_key))
-        except Refused as refusal:
-            return (yield from call.settle(refusal, idempotency_key, intent, asked))
-
-    def _one(self, intent: str, to: str, amount: int | str, reference: str, metadata: dict[str, str] | None, timeout: float | None) -> Steps:
-        order = _with({"to": to, "amount": amount_of(amount)}, reference=reference)
-        asked = _with({"payments": [order]}, reference=reference, metadata=metadata)
-        return self._pay(intent, "/send-payment", _with(order, metadata=metadata), asked, timeout)
-
-    def _many(self, intent: str, payments: Sequence[Entry], reference: str, metadata: dict[str, str] | None, timeout: float | None) -> Steps:
-        entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
-        batch = _with({"payments": entries}, reference=reference, metadata=metadata)
-        return self._pay(intent, "/send-payments", batch, batch, timeout)
-
-    def _wait(self, payment: Payment | str, timeout: float | None) -> Steps:
-        tx_hash = payment if isinstance(payment, str) else payment["tx_hash"]
-        call = _Call(self, False, timeout)
-        while True:
-            found = yield from call.ask("tx_hash", "GET", "/transaction/" + urllib.parse.quote(tx_hash, safe=""))
-            if found["status"] != "pending":
-                return found
-            call.tries = 0
-            if not (yield from call.pause(1.0)):
-                raise call.unknown()
-
-    def _steps(self, method: str, path: str, body: Any) -> Steps:
-        return _Call(self, False, None).ask("", method, path, None if body is None else json.dumps(body).encode())
-
-
-class Client(_Base, Endpoints):
-    """One merchant, or a caller without a key. Many threads may use it at once."""
+        self._memory = _Memory(now)
 
     def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-            timeout: float | None = None) -> Payment:
+            timeout: float | None = None) -> _P:
         """Pays once for an intent (what is paid, such as an order), however often it is called.
 
         Returns the committed payment. Raises Refused (nothing was started), IntentReused, or OutcomeUnknown: then call
-        again with the same intent.
+        again with the same intent. After a cancellation, the outcome is unknown.
         """
-        return self._run(self._one(intent, to, amount, reference, metadata, timeout))
+        entry: Entry = {"to": to, "amount": amount, "reference": reference}
+        return self._run(self._paid(intent, False, [entry], reference, metadata, timeout))
 
     def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
-                 timeout: float | None = None) -> Payment:
+                 timeout: float | None = None) -> _P:
         """Is pay for a batch: all its payments are made, or none."""
-        return self._run(self._many(intent, payments, reference, metadata, timeout))
+        return self._run(self._paid(intent, True, payments, reference, metadata, timeout))
 
-    def wait(self, payment: Payment | str, *, timeout: float | None = None) -> Payment:
+    def wait(self, payment: Payment | str, *, timeout: float | None = None) -> _P:
         """Returns a payment once it is confirmed or failed. Raises OutcomeUnknown if it is pending at the deadline."""
-        return self._run(self._wait(payment, timeout))
+        return self._run(self._ended(payment if isinstance(payment, str) else payment["tx_hash"], timeout))
 
-    def _run(self, steps: Steps) -> Any:
-        answer = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value
-            try:
-                answer = self._send(step) if isinstance(step, Attempt) else (self._sleep or time.sleep)(step)
-            except Exception as error:
-                answer = error
+    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, timeout: float | None) -> Any:
+        entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
+        batch = _with({"payments": entries}, reference=reference, metadata=metadata)
+        call, text = _Call(self, timeout, key(intent)), json.dumps(batch if many else _with(entries[0], metadata=metadata)).encode()
+        asked = json.loads(json.dumps(batch))  # which the caller may change meanwhile
+        try:
+            return await call.ask("tx_hash", "POST", "/send-payments" if many else "/send-payment", text)
+        except Refused as refusal:
+            return await call.settle(refusal, intent, asked)
 
-    def _request(self, method: str, path: str, body: Any = None) -> Any:
-        return self._run(self._steps(method, path, body))
+    async def _ended(self, tx_hash: str, timeout: float | None) -> Any:
+        call = _Call(self, timeout)
+        while (found := await call.ask("tx_hash", "GET", "/transaction/" + urllib.parse.quote(tx_hash, safe="")))["status"] == "pending":
+            call.tries = 0
+            if not await call.pause(1.0):
+                raise OutcomeUnknown(call.last, call.cause)
+        return found
 
-    def _pages(self, path: str, filters: dict[str, Any]) -> Iterator[Any]:
-        query: dict[str, Any] | None = filters
+    def _request(self, wanted: str, method: str, path: str, body: Any = None) -> Any:
+        return self._run(_Call(self, None).ask(wanted, method, path, None if body is None else json.dumps(body).encode()))
+
+    async def _items(self, path: str, filters: dict[str, Any]) -> AsyncIterator[Any]:
+        query: dict[str, Any] | None = {name: value for name, value in filters.items() if value is not None}
         while query is not None:
-            page = self._request("GET", f"{path}?{urllib.parse.urlencode(query)}")
-            yield from page["data"]
-            query = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
-
-
-class AsyncClient(_Base, AsyncEndpoints):
-    """Is Client for asyncio. It makes requests in threads of the running loop."""
-
-    async def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-                  timeout: float | None = None) -> Payment:
-        """See Client.pay. After a cancellation, the outcome is unknown."""
-        return await self._run(self._one(intent, to, amount, reference, metadata, timeout))
-
-    async def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
-                       timeout: float | None = None) -> Payment:
-        """See Client.pay_many."""
-        return await self._run(self._many(intent, payments, reference, metadata, timeout))
-
-    async def wait(self, payment: Payment | str, *, timeout: float | None = None) -> Payment:
-        """See Client.wait."""
-        return await self._run(self._wait(payment, timeout))
-
-    async def _run(self, steps: Steps) -> Any:
-        answer = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value
-            try:
-                answer = await (asyncio.to_thread(self._send, step) if isinstance(step, Attempt) else (self._sleep or asyncio.sleep)(step))
-            except Exception as error:
-                answer = error
-
-    async def _request(self, method: str, path: str, body: Any = None) -> Any:
-        return await self._run(self._steps(method, path, body))
-
-    async def _pages(self, path: str, filters: dict[str, Any]) -> AsyncIterator[Any]:
-        query: dict[str, Any] | None = filters
-        while query is not None:
-            page = await self._request("GET", f"{path}?{urllib.parse.urlencode(query)}")
+            page = await _Call(self, None).ask("data", "GET", f"{path}?{urllib.parse.urlencode(query)}")
             for item in page["data"]:
                 yield item
-            query = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+            query = {"cursor": page["next_cursor"]} if page.get("next_cursor") else None
+
+
+class Client(_Base[Payment], Endpoints):
+    """One merchant, or a caller without a key. Many threads may use it at once."""
+
+    _idle = staticmethod(time.sleep)
+
+    def _run(self, call: Any) -> Any:  # of which nothing awaits
+        try:
+            call.send(None)
+        except StopIteration as end:
+            return end.value
+
+    async def _carry(self, carry: Callable[[], Answer], _: float) -> Answer:
+        return carry()
+
+    def _pages(self, path: str, filters: dict[str, Any]) -> Iterator[Any]:
+        items = self._items(path, filters)
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                yield self._run(anext(items))
+
+
+class AsyncClient(_Base[Coroutine[Any, Any, Payment]], AsyncEndpoints):
+    """Is Client for asyncio: its methods return coroutines. It makes requests in threads."""
+
+    _idle, _pages = staticmethod(asyncio.sleep), _Base._items
+    _run = staticmethod(lambda call: call)
+
+    async def _carry(self, carry: Callable[[], Answer], left: float) -> Answer:
+        return await asyncio.wait_for(asyncio.to_thread(carry), left)
 
 
 def verify_webhook(secret: str, body: bytes | str, headers: Any) -> Event:

@@ -2,21 +2,21 @@
 import type { components } from "./types.gen.js";
 
 type S = components["schemas"];
-export type Filters = Record<string, string | number>;
+export type Filters = Record<string, string | number | undefined>;
 
 /** The methods that are no payment. */
 export abstract class Endpoints {
-  protected abstract request(method: string, path: string, body?: unknown): Promise<any>;
+  protected abstract request(wanted: string, method: string, path: string, body?: unknown): Promise<any>;
   protected abstract pages(path: string, filters: Filters): AsyncGenerator<any, void, undefined>;
 
   /** Make a merchant and its first API key. */
   async createMerchant(body: S["CreateAPIKeyRequest"]): Promise<S["CreatedAPIKey"]> {
-    return this.request("POST", `/create-api-key`, body);
+    return this.request("", "POST", `/create-api-key`, body);
   }
 
   /** Look a payment up by its hash. */
   async get(txHash: string): Promise<S["Payment"]> {
-    return this.request("GET", `/transaction/${encodeURIComponent(txHash)}`);
+    return this.request("tx_hash", "GET", `/transaction/${encodeURIComponent(txHash)}`);
   }
 
   /** List your payments. */
@@ -26,32 +26,32 @@ export abstract class Endpoints {
 
   /** Read the token balance of an address. */
   async balance(address: string): Promise<S["Balance"]> {
-    return this.request("GET", `/balance/${encodeURIComponent(address)}`);
+    return this.request("", "GET", `/balance/${encodeURIComponent(address)}`);
   }
 
   /** Make another API key. */
   async createKey(body: S["IssueAPIKeyRequest"] = {}): Promise<S["IssuedAPIKey"]> {
-    return this.request("POST", `/api-keys`, body);
+    return this.request("", "POST", `/api-keys`, body);
   }
 
   /** List your API keys. */
   async listKeys(): Promise<S["APIKey"][]> {
-    return (await this.request("GET", `/api-keys`)).data;
+    return (await this.request("data", "GET", `/api-keys`)).data;
   }
 
   /** Replace an API key. */
   async rotateKey(id: string, body: S["OverlapRequest"] = {}): Promise<S["RotatedAPIKey"]> {
-    return this.request("POST", `/api-keys/${encodeURIComponent(id)}/rotate`, body);
+    return this.request("", "POST", `/api-keys/${encodeURIComponent(id)}/rotate`, body);
   }
 
   /** End the life of an API key. */
   async revokeKey(id: string): Promise<S["APIKey"]> {
-    return this.request("POST", `/api-keys/${encodeURIComponent(id)}/revoke`);
+    return this.request("", "POST", `/api-keys/${encodeURIComponent(id)}/revoke`);
   }
 
   /** Enter an address into the recipient book. */
   async addRecipient(body: S["CreateRecipientRequest"]): Promise<S["EnteredRecipient"]> {
-    return this.request("POST", `/recipients`, body);
+    return this.request("", "POST", `/recipients`, body);
   }
 
   /** List the recipient book. */
@@ -61,46 +61,46 @@ export abstract class Endpoints {
 
   /** Take an address out of the recipient book. */
   async deleteRecipient(address: string): Promise<S["DeletedRecipient"]> {
-    return this.request("POST", `/recipients/${encodeURIComponent(address)}/delete`);
+    return this.request("", "POST", `/recipients/${encodeURIComponent(address)}/delete`);
   }
 
   /** Register a webhook. */
   async createWebhook(body: S["CreateWebhookRequest"]): Promise<S["WebhookWithSecret"]> {
-    return this.request("POST", `/webhooks`, body);
+    return this.request("", "POST", `/webhooks`, body);
   }
 
   /** List your webhooks. */
   async listWebhooks(): Promise<S["Webhook"][]> {
-    return (await this.request("GET", `/webhooks`)).data;
+    return (await this.request("data", "GET", `/webhooks`)).data;
   }
 
   /** Change a webhook. */
   async updateWebhook(id: string, body: S["UpdateWebhookRequest"] = {}): Promise<S["Webhook"]> {
-    return this.request("POST", `/webhooks/${encodeURIComponent(id)}`, body);
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}`, body);
   }
 
   /** Delete a webhook. */
   async deleteWebhook(id: string): Promise<S["DeletedWebhook"]> {
-    return this.request("POST", `/webhooks/${encodeURIComponent(id)}/delete`);
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/delete`);
   }
 
   /** Give a webhook a new secret. */
   async rotateSecret(id: string, body: S["OverlapRequest"] = {}): Promise<S["WebhookWithSecret"]> {
-    return this.request("POST", `/webhooks/${encodeURIComponent(id)}/rotate-secret`, body);
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/rotate-secret`, body);
   }
 
   /** Send a test event. */
   async testWebhook(id: string): Promise<S["Attempt"]> {
-    return this.request("POST", `/webhooks/${encodeURIComponent(id)}/test`);
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/test`);
   }
 
   /** List what was sent to a webhook. */
   async listDeliveries(id: string): Promise<S["Delivery"][]> {
-    return (await this.request("GET", `/webhooks/${encodeURIComponent(id)}/deliveries`)).data;
+    return (await this.request("data", "GET", `/webhooks/${encodeURIComponent(id)}/deliveries`)).data;
   }
 
   /** Send an event again. */
   async resendDelivery(id: string, deliveryId: string): Promise<S["Delivery"]> {
-    return this.request("POST", `/webhooks/${encodeURIComponent(id)}/deliveries/${encodeURIComponent(deliveryId)}/resend`);
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/deliveries/${encodeURIComponent(deliveryId)}/resend`);
   }
 }

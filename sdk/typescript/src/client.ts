@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { Webhook as Verifier } from "standardwebhooks";
 
-import { Endpoints } from "./api.gen.js";
+import { Endpoints, type Filters } from "./api.gen.js";
 import { amountOf, parse, write, type AmountLike } from "./json.js";
 import type { components, Event, Payment } from "./types.gen.js";
 
@@ -73,7 +73,7 @@ export class OutcomeUnknown extends Error {
   override name = "OutcomeUnknown";
   constructor(
     readonly last: Answer | undefined,
-    cause: unknown,
+    cause: unknown = "the deadline passed",
   ) {
     super(`unknown outcome: repeat a payment with the same intent (${last ? `${last.status} ${last.text.slice(0, 300)}` : cause})`, { cause });
   }
@@ -95,29 +95,57 @@ async function overFetch(method: string, url: string, headers: Record<string, st
   return { status: r.status, retryAfter: r.headers.get("retry-after"), text: await r.text() };
 }
 
+// What a request can have as its URL and its key.
+const urls = /^https?:\/\/([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(\/[\w.~%/-]*)?$/;
+const keys = /^[!-~]*$/;
+
+/** The attempts to pay that may still be carried out, by Idempotency-Key. */
+class Memory {
+  private readonly keys = new Map<string, [open: number, last: number]>(); // last: when the last one without an answer ended
+  private rest = -Infinity; // when the last one of all keys ended that were too many to keep
+
+  constructor(private readonly now: () => number) {}
+
+  /** Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open. */
+  note(key: string, step = 0, ended?: number): number {
+    if (this.keys.size > 10_000) {
+      this.keys.clear();
+      this.rest = this.now() + lifetime;
+    }
+    const [before, was] = this.keys.get(key) ?? [0, -Infinity];
+    const [open, last] = [Math.max(0, before + step), ended ?? was];
+    if (open > 0 || last > -Infinity) this.keys.set(key, [open, last]);
+    else this.keys.delete(key);
+    return open > 0 ? this.now() : Math.max(last, this.now() - this.rest < lifetime ? this.rest : -Infinity);
+  }
+}
+
+type Over = Required<ClientOptions> & { memory: Memory };
+
 /** One call of the API until its deadline, in as many attempts as it takes. */
 class Call {
   private readonly end: number;
+  private pays: boolean;
   tries = 0;
-  private cause: unknown;
+  cause: unknown;
   last?: Answer;
-  unanswered?: number; // when the last attempt ended that may have an effect
 
   constructor(
-    private readonly over: Required<ClientOptions>,
-    private readonly pays: boolean,
+    private readonly over: Over,
     timeoutMs = over.timeoutMs,
+    private key = "",
   ) {
     if (Number.isNaN(timeoutMs)) throw new TypeError("timeoutMs is not a number");
     this.end = over.now() + timeoutMs;
+    this.pays = key !== "";
   }
 
   /** Makes one attempt, keeps its answer, and returns the JSON in it. */
-  async attempt(method: string, path: string, body?: string, idempotencyKey?: string): Promise<any> {
+  private async attempt(method: string, path: string, body?: string): Promise<any> {
     const headers: Record<string, string> = {};
     if (this.over.key) headers["x-api-key"] = this.over.key;
     if (body !== undefined) headers["content-type"] = "application/json";
-    if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;
+    if (this.key) headers["idempotency-key"] = this.key;
     this.last = this.cause = undefined;
     try {
       const left = this.end - this.over.now();
@@ -131,7 +159,7 @@ class Call {
   }
 
   /** Returns the last answer as a refusal, undefined if it leaves open what became of the request. */
-  refusal(json: any): Refused | undefined {
+  private refusal(json: any): Refused | undefined {
     const status = this.last?.status ?? 0;
     if (status < 400 || status > 499 || status === 408 || status === 429 || json?.detail == null) return undefined;
     if (status === 409 && (this.pays || json.code === "idempotency_in_progress")) return undefined;
@@ -144,49 +172,50 @@ class Call {
   /** Waits before the next attempt: for ms, as Retry-After asks, with backoff. False at once if the deadline comes first. */
   async pause(ms: number): Promise<boolean> {
     const backoff = 1000 * 2 ** Math.min(this.tries++, 3);
-    const after = /^[0-9]{1,6}$/.test(this.last?.retryAfter ?? "") ? Number(this.last?.retryAfter) : 0;
+    const after = /^[0-9]+$/.test(this.last?.retryAfter ?? "") ? Math.min(Number(this.last?.retryAfter), 1e6) : 0;
     const wait = Math.max(ms, (backoff * (1 + Math.random())) / 2, after * 1000);
     if (this.over.now() + wait >= this.end) return false;
     await this.over.sleep(wait);
     return true;
   }
 
-  unknown(): OutcomeUnknown {
-    return new OutcomeUnknown(this.last, this.cause ?? "the deadline passed");
-  }
-
   /** Repeats payments and reads until an answer settles them, others only after an answer that nothing was started. */
-  async ask(accept: (json: any) => boolean, method: string, path: string, body?: string, idempotencyKey?: string): Promise<any> {
+  async ask(wanted: string, method: string, path: string, body?: string): Promise<any> {
     for (;;) {
-      const json = await this.attempt(method, path, body, idempotencyKey);
+      this.over.memory.note(this.key, 1);
+      const json = await this.attempt(method, path, body);
       const status = this.last?.status ?? 0;
-      if (status >= 200 && status < 300 && json != null && accept(json)) return json;
-      if (status !== 429 && !(status === 503 && json?.code === "payment_rail_unavailable")) {
-        const refusal = this.refusal(json);
-        if (refusal) throw refusal;
-        this.unanswered = this.over.now();
-        if (!this.pays && (method !== "GET" || status === 409)) throw this.unknown();
-      }
-      if (!(await this.pause(0))) throw this.unknown();
+      const has = wanted === "data" ? Array.isArray(json?.data) : wanted === "" || typeof json?.[wanted] === "string";
+      const whole = status >= 200 && status < 300 && json != null && has;
+      const nothing = status === 429 || (status === 503 && json?.code === "payment_rail_unavailable");
+      const refusal = this.refusal(json);
+      const lost = !whole && !nothing && !refusal;
+      this.over.memory.note(this.key, -1, whole ? -Infinity : lost ? this.over.now() : undefined);
+      if (whole) return json;
+      if (refusal) throw refusal;
+      if ((lost && !this.pays && (method !== "GET" || status === 409)) || !(await this.pause(0))) throw new OutcomeUnknown(this.last, this.cause);
     }
   }
 
-  /** Finds out what a refusal means. An earlier attempt without an answer may commit the payment, until a look-up 35 s later finds nothing. */
-  async settle(refusal: Refused, idempotencyKey: string, intent: string, asked: Batch): Promise<Payment> {
+  /** Finds out what a refusal means: an earlier attempt may pay until a look-up 35 s after its end finds nothing. */
+  async settle(refusal: Refused, intent: string, asked: Batch): Promise<Payment> {
     const reused = refusal.code === "idempotency_key_reused";
-    const sure = this.unanswered === undefined;
-    if (sure && !reused) throw refusal;
-    let wait = sure ? 0 : this.unanswered! + lifetime - this.over.now();
-    for (let first = sure; first || (await this.pause(wait)); first = false, wait = 0) {
-      const found = await this.attempt("GET", "/transactions?idempotency_key=" + idempotencyKey);
-      if (this.last?.status === 200 && Array.isArray(found?.data)) {
-        const stored: Payment | undefined = found.data[0];
-        if (stored && same(asked, stored)) return stored;
-        throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
-      }
-      if (this.refusal(found) || (sure && this.last?.status === 409)) break;
+    const idempotencyKey = this.key;
+    this.key = "";
+    this.pays = this.over.memory.note(idempotencyKey) > -Infinity;
+    if (!this.pays && !reused) throw refusal;
+    for (let wait; (wait = this.over.memory.note(idempotencyKey) + lifetime - this.over.now()) > 0.001; ) {
+      if (!(await this.pause(wait))) throw new OutcomeUnknown(this.last, this.cause);
     }
-    throw sure ? new IntentReused(intent, asked) : this.unknown();
+    let found: any;
+    try {
+      found = await this.ask("data", "GET", "/transactions?idempotency_key=" + idempotencyKey);
+    } catch {
+      throw this.pays ? new OutcomeUnknown(this.last, this.cause) : new IntentReused(intent, asked);
+    }
+    const stored: Payment | undefined = found.data[0];
+    if (stored && same(asked, stored)) return stored;
+    throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
   }
 }
 
@@ -205,15 +234,17 @@ function same(asked: Batch, p: Payment): boolean {
 
 /** One merchant, or a caller without a key. */
 export class Client extends Endpoints {
-  private readonly over: Required<ClientOptions>;
+  private readonly over: Over;
 
   constructor(options: ClientOptions) {
     super();
     const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
     const defaults = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep };
     const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-    this.over = { ...defaults, ...(given as unknown as ClientOptions) };
-    if (!/^https?:\/\/[^/]/.test(this.over.url ?? "")) throw new TypeError(`${this.over.url} is no URL: give http:// or https:// and a host`);
+    const all = { ...defaults, ...(given as unknown as ClientOptions) };
+    this.over = { ...all, memory: new Memory(all.now) };
+    if (!urls.test(all.url ?? "")) throw new TypeError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed");
+    if (!keys.test(all.key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
   }
 
   /**
@@ -233,38 +264,38 @@ export class Client extends Endpoints {
   }
 
   private async paid(intent: string, path: string, body: unknown, payments: Batch["payments"], details: Details): Promise<Payment> {
-    const idempotencyKey = key(intent);
-    const call = new Call(this.over, true, details.timeoutMs);
+    const call = new Call(this.over, details.timeoutMs, key(intent));
     // As the API reads it: without what JSON leaves out, and the caller may change it meanwhile.
     const asked: Batch = parse(write({ payments, reference: details.reference || undefined, metadata: { ...details.metadata } }));
     try {
-      return await call.ask((json) => typeof json.tx_hash === "string", "POST", path, write(body), idempotencyKey);
+      return await call.ask("tx_hash", "POST", path, write(body));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      return call.settle(error, idempotencyKey, intent, asked);
+      return call.settle(error, intent, asked);
     }
   }
 
   /** Returns a payment once it is confirmed or failed. Throws OutcomeUnknown if it is pending at the deadline. */
   async wait(payment: Payment | string, deadline: Deadline = {}): Promise<Payment> {
     const hash = typeof payment === "string" ? payment : payment.tx_hash;
-    for (const call = new Call(this.over, false, deadline.timeoutMs); ; ) {
-      const p: Payment = await call.ask((json) => typeof json.tx_hash === "string", "GET", "/transaction/" + encodeURIComponent(hash));
+    for (const call = new Call(this.over, deadline.timeoutMs); ; ) {
+      const p: Payment = await call.ask("tx_hash", "GET", "/transaction/" + encodeURIComponent(hash));
       if (p.status !== "pending") return p;
       call.tries = 0;
-      if (!(await call.pause(1000))) throw call.unknown();
+      if (!(await call.pause(1000))) throw new OutcomeUnknown(call.last, call.cause);
     }
   }
 
-  protected override request(method: string, path: string, body?: unknown): Promise<any> {
-    return new Call(this.over, false).ask(() => true, method, path, body === undefined ? undefined : write(body));
+  protected override request(wanted: string, method: string, path: string, body?: unknown): Promise<any> {
+    return new Call(this.over).ask(wanted, method, path, body === undefined ? undefined : write(body));
   }
 
-  protected override async *pages(path: string, filters: Record<string, string | number>): AsyncGenerator<any, void, undefined> {
-    for (let query: Record<string, string> | undefined = Object.fromEntries(Object.entries(filters).map(([k, v]) => [k, String(v)])); query; ) {
-      const page: any = await this.request("GET", `${path}?${new URLSearchParams(query)}`);
+  protected override async *pages(path: string, filters: Filters): AsyncGenerator<any, void, undefined> {
+    const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+    for (let query: Record<string, string> | undefined = Object.fromEntries(given.map(([k, v]) => [k, String(v)])); query; ) {
+      const page: any = await this.request("data", "GET", `${path}?${new URLSearchParams(query)}`);
       yield* page.data;
-      query = page.next_cursor === null ? undefined : { cursor: page.next_cursor };
+      query = page.next_cursor ? { cursor: page.next_cursor } : undefined;
     }
   }
 }

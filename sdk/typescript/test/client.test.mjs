@@ -5,18 +5,18 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
 
-import { Client, IntentReused, key, OutcomeUnknown, parse, formatUnits, parseUnits, Refused, verifyWebhook } from "../dist/index.js";
+import { Client, IntentReused, key as keyOf, OutcomeUnknown, parse, formatUnits, parseUnits, Refused, verifyWebhook } from "../dist/index.js";
 
 const read = (name) => parse(readFileSync(new URL(`../../testdata/${name}`, import.meta.url), "utf8"));
 const largest = 2n ** 256n - 1n;
 
 test("keys", () => {
   const { keys, refused } = read("keys.json");
-  for (const v of keys) assert.equal(key(v.intent.repeat(v.times ?? 1)), v.key);
+  for (const v of keys) assert.equal(keyOf(v.intent.repeat(v.times ?? 1)), v.key);
   for (const v of refused) {
-    if (v.utf8 === undefined) assert.throws(() => key(v.intent ?? String.fromCharCode(...v.utf16)), TypeError, JSON.stringify(v));
+    if (v.utf8 === undefined) assert.throws(() => keyOf(v.intent ?? String.fromCharCode(...v.utf16)), TypeError, JSON.stringify(v));
   }
-  for (const v of [7, undefined, null, ["order-7"]]) assert.throws(() => key(v), TypeError);
+  for (const v of [7, undefined, null, ["order-7"]]) assert.throws(() => keyOf(v), TypeError);
 });
 
 test("units", () => {
@@ -38,33 +38,51 @@ test("numbers are exact, and strings are left alone", () => {
   });
 });
 
-/** Returns what answers the requests of a scenario, and a clock that only waits move. */
-function api(table, scenario, limit) {
-  const state = { POST: 0, GET: 0, keys: new Set(), ms: 0 };
+const answer = /^(\d*) ?(\S*)(?: index (\d+))?(?: after (\S+))?$/;
+
+/** Returns a client, what answers its requests by a scenario, and a clock that only waits move. */
+function api(scenario, url, key) {
+  const state = { POST: 0, GET: 0, queries: [], ms: 0 };
   const send = async (method, url, headers, body, timeoutMs) => {
+    const at = new URL(url);
+    const used = (headers["idempotency-key"] ?? "") + (at.searchParams.get("idempotency_key") ?? "");
+    if (used !== keyOf("order-7") && (used || at.pathname.startsWith("/send-payment"))) throw new Error("another intent's");
     const list = scenario[method === "POST" ? "post" : "look"];
-    const words = list[Math.min(state[method]++, list.length - 1)].split(" ");
-    state.keys.add((headers["idempotency-key"] ?? "") + (new URL(url).searchParams.get("idempotency_key") ?? ""));
-    if (words[0] === "lost") throw new Error("lost");
-    if (words[0] === "hang") {
+    const [, status, code, index, after] = answer.exec(list[Math.min(state[method]++, list.length - 1)]);
+    state.queries.push(at.search.slice(1));
+    if (code === "meanwhile") throw new Error(await call("pay", 40));
+    if (code === "lost") throw new Error("lost");
+    if (code === "hang") {
       state.ms += timeoutMs;
       throw new Error("hung");
     }
-    const after = words.includes("after") ? words[words.indexOf("after") + 1] : null;
-    const index = words.includes("index") ? Number(words[words.indexOf("index") + 1]) : null;
-    const named = table.bodies[words.at(-1)];
-    const status = words[0] in table.bodies ? 200 : Number(words[0]);
-    const code = words[1];
+    const place = index === undefined ? undefined : Number(index);
     const json =
-      named ?? (code === "{}" ? {} : status === 201 ? table.bodies.payment
-        : { code: code ?? "", index, detail: status === 422 ? [{ type: code, loc: ["body", "payments", index ?? "to"], msg: "m" }] : "d" });
-    if (status === 422) delete json.code, delete json.index;
+      table.bodies[code] ??
+      (status === "422" ? { detail: [{ type: code, loc: ["body", "payments", place ?? "to"], msg: "m" }] } : { code, index: place, detail: "d" });
     const text = JSON.stringify(json, (_, v) => (typeof v === "bigint" ? `<${v}>` : v)).replace(/"<(\d+)>"/g, "$1");
-    return { status, retryAfter: after, text: code === "html" ? "<html>" : text };
+    return { status: Number(status || 200), retryAfter: after ?? null, text: code === "html" ? "<html>" : text };
   };
   const now = () => state.ms;
   const sleep = async (ms) => void (state.ms += ms);
-  return { state, client: new Client({ url: "http://remit.test/", key: "k", send, now, sleep, ...limit }) };
+  const client = () => new Client({ url, key, send, now, sleep, timeoutMs: (scenario.timeout ?? 120) * 1000 });
+  let same;
+  const call = (name, seconds) => outcome(() => {
+    const limit = seconds === undefined ? {} : { timeoutMs: seconds * 1000 };
+    const [kind, other] = name.split(" ");
+    const api = (same ??= client());
+    return {
+      pay: () => api.pay(other ?? "order-7", table.order.to, table.order.amount, { ...table.order, ...limit }),
+      payMany: () => api.payMany("order-7", table.batch.payments, { ...table.batch, ...limit }),
+      balance: async () => assert.equal((await api.balance(table.order.to)).balance, largest),
+      createKey: () => api.createKey(),
+      get: () => api.get("0x1"),
+      wait: () => api.wait(table.bodies.payment, limit),
+      list: async () => assert.equal((await all(api.list({ status: "pending", cursor: undefined }))).length, 2),
+      listKeys: () => api.listKeys(),
+    }[kind]();
+  });
+  return { state, call };
 }
 
 async function outcome(call) {
@@ -75,31 +93,30 @@ async function outcome(call) {
     if (e instanceof Refused) return `refused ${e.code}${e.index === undefined ? "" : " " + e.index}`;
     if (e instanceof IntentReused) return e.stored && e.message.includes("2500000") ? "reused stored" : "reused";
     if (e instanceof OutcomeUnknown) return "unknown";
+    if (e instanceof TypeError && e.message.includes("give ")) return "unusable"; // it says what to do
     throw e;
   }
 }
 
 const table = read("scenarios.json");
 for (const scenario of table.scenarios) {
-  test(scenario.name, async () => {
-    const limit = scenario.timeout === undefined ? {} : { timeoutMs: scenario.timeout * 1000 };
-    const { state, client } = api(table, scenario, scenario.call === "balance" ? limit : {});
-    const calls = {
-      pay: () => client.pay("order-7", table.order.to, table.order.amount, { ...table.order, ...limit }),
-      payMany: () => client.payMany("order-7", table.batch.payments, { ...table.batch, ...limit }),
-      balance: async () => assert.equal((await client.balance(table.order.to)).balance, largest),
-      createKey: () => client.createKey(),
-      wait: () => client.wait(table.bodies.payment, limit),
-      list: async () => assert.equal((await all(client.list({ status: "pending" }))).length, 2),
-    };
-    assert.equal(await outcome(calls[scenario.call ?? "pay"]), scenario.want);
-    for (const [made, want] of [[state.POST, scenario.posts], [state.GET, scenario.looks]]) {
-      assert.ok(want === "some" ? made > 1 : made === want, `${made} requests, want ${want}`);
-    }
-    const [from, to] = scenario.seconds;
-    assert.ok(state.ms >= from * 1000 && state.ms <= to * 1000, `it took ${state.ms} ms`);
-    assert.ok(state.keys.size <= 1);
-  });
+  for (const of of scenario.clients ?? [["http://remit.test/", "k"]]) {
+    test(scenario.name, async () => {
+      const { state, call } = api(scenario, ...of);
+      for (const step of [...(scenario.earlier ?? []), scenario]) {
+        for (let i = 0; i < (step.others ?? 1); i++) {
+          assert.equal(await call(step.others ? `pay other-${i}` : (scenario.call ?? "pay"), step.timeout), step.want);
+        }
+        state.ms += (step.idle ?? 0) * 1000;
+      }
+      for (const [made, want] of [[state.POST, scenario.posts], [state.GET, scenario.looks]]) {
+        assert.ok(want === "some" ? made > 1 : made === want, `${made} requests, want ${want}`);
+      }
+      const [from, to] = scenario.seconds;
+      assert.ok(state.ms >= from * 1000 && state.ms <= to * 1000, `it took ${state.ms} ms`);
+      if (scenario.queries) assert.deepEqual(state.queries, scenario.queries);
+    });
+  }
 }
 
 async function all(list) {
@@ -128,10 +145,10 @@ test("fetch repeats nothing and follows no redirect", async () => {
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   const client = new Client({ url: `http://127.0.0.1:${server.address().port}` });
   await client.pay("order-1", "0x1", 1);
-  assert.equal(await outcome(() => client.pay("order-2", "0x1", 1, { timeoutMs: 8000 })), "unknown");
-  assert.equal(n, 4);
+  const end = await outcome(() => client.pay("order-2", "0x1", 1, { timeoutMs: 8000 }));
   server.closeAllConnections();
   server.close();
+  assert.deepEqual([end, n], ["unknown", 4]);
 });
 
 test("webhooks", () => {

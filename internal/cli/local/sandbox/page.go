@@ -47,6 +47,7 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 func (s *Sandbox) Facts() any {
 	return map[string]any{"name": "sandbox", "parts": []string{"count", "chain", "broken", "controls", "steps", "log", "wallets", "hooks"},
 		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
+		"gas":       page.Gas(s.GasUnit, s.Token),
 		"rule":      s.Rule.String(),
 		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
 }

@@ -35,13 +35,14 @@ const nodeCount = 3
 
 // Parts are the parts of the stack that the page reads and changes.
 type Parts struct {
-	URL   string // of the API
-	Chain *devnet.Chain
-	Token token.Token
-	Store store.Store // the tables themselves
-	Rule  chain.ConfirmationRule
-	Hint  func(context.Context) error                                // starts a run of check-receipts
-	Join  func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
+	URL     string // of the API
+	Chain   *devnet.Chain
+	Token   token.Token
+	Store   store.Store // the tables themselves
+	Rule    chain.ConfirmationRule
+	GasUnit chain.GasUnit
+	Hint    func(context.Context) error                                // starts a run of check-receipts
+	Join    func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
 }
 
 // A Sandbox is the page and its state. It records nothing until a browser first opens the

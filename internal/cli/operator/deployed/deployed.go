@@ -217,15 +217,21 @@ func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	if urls, err = secrets.RPC(value); err != nil {
 		return nil, nil, err
 	}
+	nodes, err = d.Open(urls)
+	return nodes, urls, err
+}
+
+// Open opens nodes of the stack's chain.
+func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	own, _ := chains.Of(d.ChainID)
 	for _, url := range urls {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Gas: d.Config.Gas, Transport: d.Transport})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		nodes = append(nodes, node)
 	}
-	return nodes, urls, nil
+	return nodes, nil
 }
 
 // View returns what the leading node has of a wallet.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os/user"
 	"time"
 
@@ -22,6 +23,8 @@ type Local struct {
 	Nodes  []string                    // URLs
 	Hint   func(context.Context) error // starts a run of check-receipts soon
 	Config stack.Config
+
+	Transport http.RoundTripper // carries requests to nodes; nil: see Deployment
 }
 
 type localKey struct{}
@@ -33,7 +36,8 @@ func (l *Local) Context(ctx context.Context) context.Context {
 
 func (l *Local) deployment(t Target, out io.Writer) *Deployment {
 	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l},
-		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out}
+		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out,
+		Transport: l.Transport}
 }
 
 // here is the platform of a stack in this process.

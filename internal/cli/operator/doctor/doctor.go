@@ -315,8 +315,7 @@ func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
 }
 
-// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments. It takes a wallet with
-// a unit of the token to try one from.
+// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments.
 func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 	rules, unusable := e.Rules(ctx)
 	wallets, walletsErr := e.Wallets(ctx)
@@ -327,21 +326,17 @@ func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 	if rules.MemoOff {
 		return "off", nil
 	}
+	var holders []token.Address
 	for _, from := range wallets.Active() {
-		if v, err := e.View(ctx, nodes, from); err != nil || v.Balance.IsZero() {
-			continue
+		if v, err := e.View(ctx, nodes, from); err == nil && !v.Balance.IsZero() {
+			holders = append(holders, from)
 		}
-		call := chain.Call{From: from, To: e.Asset.Contract, Data: chain.TransferData(from, token.Units(1))}
-		if _, err := nodes.Estimate(ctx, call); err != nil {
-			return "not tried: the token moves nothing from " + from.String(), nil // payments report why
-		}
-		call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
-		if _, err := nodes.Estimate(ctx, call); err != nil {
-			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
-		}
-		return "the token takes a payment's id after the arguments of a transfer", nil
 	}
-	return "not tried: no wallet has a unit of the token", nil
+	tried, err := e.TakesMemo(ctx, nodes, holders...)
+	if !tried {
+		return fmt.Sprint("not tried: ", err), nil // payments report why
+	}
+	return "the token takes a payment's id after the arguments of a transfer", err
 }
 
 // walletsAreFunded makes a finding of each wallet, and one if it cannot.

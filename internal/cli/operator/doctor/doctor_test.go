@@ -56,6 +56,10 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 			"!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
 		{"a node that answers no batch", operatortest.Node{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
 		{"decimals that differ", operatortest.Node{"eth_call 0x313ce567": operatortest.Word(18)}, "token", "!has 18 decimals"},
+		{"a token that takes the arguments alone", operatortest.Node{"eth_estimateGas": `"result":"0xc350"`,
+			"eth_estimateGas of 178": `"error":{"code":3,"message":"execution reverted"}`}, "memo", "!takes no payment's id"},
+		{"a token that takes more", operatortest.Node{"eth_estimateGas": `"result":"0xc350"`}, "memo", "the token takes a payment's id"},
+		{"a token that takes neither", nil, "memo", "not tried: "},
 		{"the contract of batches", operatortest.Node{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!has other code at"},
 		{"another chain", operatortest.Node{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
 	} {

@@ -62,7 +62,7 @@ export function drawChain(chain, blocks) {
 export function drawWallets(wallets, facts) {
   $("wallets").replaceChildren(...wallets.map((w) => make("li", "", [
     make("span", "mono", short(w.address)),
-    `${decimal(w.tokens, facts.decimals)} ${facts.symbol}, ${decimal(w.wei, 18, 0).slice(0, 9)} ETH`,
+    `${decimal(w.tokens, facts.decimals)} ${facts.symbol}${facts.gas === facts.symbol ? "" : `, ${decimal(w.wei, 18, 0).slice(0, 9)} ${facts.gas}`}`,
     make("br"),
     make("small", "", `${w.state ? `${w.state}, ` : ""}next nonce ${w.next}${w.mined === undefined ? "" : `, ${w.mined} mined`}; in flight: ${w.sent} sent, ${w.reserved} reserved`),
     ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),

@@ -34,7 +34,7 @@ export async function show(find, merchant, facts, refuse) {
     ...part("Deliveries of its event", t.deliveries.length
       ? table(["delivery", "status", "attempts"], t.deliveries.map((d) => [d.id, d.status, (d.attempts ?? []).map((a) => a.status_code || a.error).join(", ")]))
       : none("None yet.")),
-    ...part("Gas paid", make("p", "", t.fee ? `${decimal(t.fee, 18, 0)} ETH` : "Known once it is final.")),
+    ...part("Gas paid", make("p", "", t.fee ? `${decimal(t.fee, 18, 0)} ${facts.gas}` : "Known once it is final.")),
     ...part("The bytes", t.bytes ? make("pre", "", t.bytes, { tabindex: "0" }) : none("Kept until the payment is final and published.")),
   );
   $("timeline").showModal();

@@ -79,7 +79,8 @@ func (o *Oracle) Sees(run string, id wallet.ID, seen *wallet.Progress) {
 				if shown == nil || in != block || !o.ours(hash) {
 					o.Violate(ProgressHolds, "%s is stored as mined in block %d, and %s had it in %d", at(id, nonce), block, node, in)
 				}
-				if p, err := o.known(hash); err == nil && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.TxHash, block) {
+				p, err := o.known(hash)
+				if err == nil && len(o.past) == 0 && WantsMined(p.Merchant) && !p.Cancelled(hash) && !o.told(p.TxHash, block) {
 					o.Violate(Announced, "%s is stored as mined in block %d before that was published", at(id, nonce), block)
 				}
 			}
