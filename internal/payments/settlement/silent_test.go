@@ -1,11 +1,13 @@
 package settlement_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A speaker is a node that gives its head, or an error.
@@ -60,5 +63,17 @@ func TestListen(t *testing.T) {
 		if silent != test.silent || len(known.Silent) != test.names || news == maps.Equal(before, known.Silent) {
 			t.Errorf("%s: %d silent, news %t, %v", name, silent, news, known.Silent)
 		}
+	}
+}
+
+// TestSilentNodesAreNamed in the log, where an alarm's page sends people.
+func TestSilentNodesAreNamed(t *testing.T) {
+	w := newWorld(t, breaks("Head#1"))
+	w.second()
+	var log bytes.Buffer
+	w.settler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	must.Get(w.settler.Run(t.Context(), "run"))(t)
+	if text := log.String(); !strings.Contains(text, `msg="node is silent" node=node `) && !strings.Contains(text, `msg="node is silent" node=peer `) {
+		t.Error(text)
 	}
 }
