@@ -2,13 +2,22 @@ package main_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestPayAListOfThePage pays the sample file as docs/clients.md does: each row alone, and
@@ -35,5 +44,45 @@ func TestPayAListOfThePage(t *testing.T) {
 	}
 	if held, err := m.Balance(t.Context(), payee); err != nil || held.Balance.String() != "2501000000" {
 		t.Errorf("Ada has %s, and not two salaries: %v", held.Balance, err)
+	}
+}
+
+// TestPayKilledAtRandom: both modes pay one file of 1,000 rows at once, killed and started again, and each row is paid once.
+func TestPayKilledAtRandom(t *testing.T) {
+	_, m := local(t)
+	list := filepath.Join(t.TempDir(), "payroll.csv")
+	rows, want := "address,amount_units\n", map[string]int{}
+	for i := range 1000 {
+		rows += fmt.Sprintf("0x%040x,%d\n", 0x9a7000+i, 1000+i)
+		want[fmt.Sprint(1000+i)] = 1
+	}
+	must.OK(t, os.WriteFile(list, []byte(rows), 0o600))
+	var running sync.WaitGroup
+	for seed, flags := range [][]string{{"--batch"}, nil} {
+		draw := rand.New(rand.NewPCG(uint64(seed), 0))
+		running.Go(func() {
+			for kills := range 6 {
+				cmd := exec.CommandContext(t.Context(), binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)
+				cmd.Env = append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_API_KEY="+m.Key)
+				if kills < 5 {
+					death := time.AfterFunc(time.Duration(300+draw.IntN(1500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+					defer death.Stop()
+				}
+				if out, err := cmd.CombinedOutput(); err != nil && kills == 5 {
+					t.Errorf("%q: %v\n%s", flags, err, out)
+				}
+			}
+		})
+	}
+	running.Wait()
+	have := map[string]int{}
+	for p, err := range m.List(t.Context(), url.Values{"limit": {"100"}}) {
+		must.OK(t, err)
+		for _, e := range append(p.Payments, remit.BatchEntry{Amount: p.Amount})[:max(1, len(p.Payments))] {
+			have[e.Amount.String()]++
+		}
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("payments of each row (-want +have):\n%s", diff)
 	}
 }
