@@ -93,7 +93,7 @@ After any error or timeout repeat the call with the same intent.`)
 	return s
 }
 
-// tool adds a tool. What its function returns is the answer; an error is one that the model reads.
+// tool adds a tool, which answers what do returns. The model reads its errors too.
 func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any, error), text string) {
 	t := &mcp.Tool{Name: name, Description: text, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: name != "pay", IdempotentHint: true}}
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
@@ -176,7 +176,7 @@ func known(order remit.Order, p remit.Payment) (any, error) {
 	if p.Payments == nil && pays(p, order.To, order.Amount) {
 		return answer(p, "Nothing more was paid: this is the payment of the intent. "+meaning(p))
 	}
-	return answer(p, "NOT paid: this intent is that of another payment. "+meaning(p)+
+	return answer(p, "NOT paid: this intent already belongs to another payment. "+meaning(p)+
 		" If it is the same bill, it is done. Do not invent another intent: ask the user.")
 }
 
@@ -324,6 +324,9 @@ func (a *agent) find(ctx context.Context, in struct {
 		}
 		return answer(*p, meaning(*p))
 	}
+	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
+		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
+	}
 	order, err := a.order(ctx, payment{Intent: "none", To: in.To, Amount: cmp.Or(in.Amount, "0")})
 	if err != nil {
 		return nil, err
@@ -332,7 +335,7 @@ func (a *agent) find(ctx context.Context, in struct {
 		order.Amount = ""
 	}
 	list := []any{}
-	for p, err := range a.recent(ctx, time.Duration(cmp.Or(in.Days, 7))*lookBack) {
+	for p, err := range a.recent(ctx, time.Duration(in.Days)*lookBack) {
 		if err != nil {
 			return nil, err
 		}

@@ -156,6 +156,11 @@ func TestAgentBounds(t *testing.T) {
 		!strings.Contains(text, "more than 10000 payments") {
 		t.Errorf("with more: %s", text)
 	}
+	for _, days := range []string{"-1", "367", "200000"} {
+		if text, wrong := call("find", `{"days":`+days+`}`); !wrong {
+			t.Errorf("%s days: %s", days, text)
+		}
+	}
 	if text, _ := call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
 		t.Errorf("find: %s", text)
 	}
@@ -202,7 +207,7 @@ func TestAgentNotes(t *testing.T) {
 		"its own, refused, and old":     {33 * time.Second, nil, "nothing was started", key("old")},
 		"its own, refused, then stored": {34 * time.Second, after(0, stored), "Nothing more was paid", key("old")},
 		"its own, failed":               {time.Hour, after(-1, entry("0xold", "2.5", "failed", `{"code":"x"}`)), "FAILED", nil},
-		"its own, of other content":     {time.Hour, after(-1, other), "NOT paid: this intent", nil},
+		"its own, of other content":     {time.Hour, after(-1, other), "NOT paid: this intent already", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,8 +23,8 @@ import (
 const lifetime = 35 * time.Second
 
 // notes are a directory with a file for each amount and recipient that an agent was about to pay in the last day.
-// A file's time is that of the last request. So a process that starts after a crash knows what may still be paid,
-// and of several processes one pays at a time.
+// A file's modification time is when the last request was made. After a crash, the next process reads what may still be
+// paid; the file's lock lets one process pay at a time.
 type notes string
 
 // An entry is the content of a note.

@@ -28,7 +28,7 @@ func (s *stolen) Revoke(ctx context.Context, merchant string, hash apikey.Hash, 
 	return s.APIKeys.Revoke(ctx, merchant, hash, at)
 }
 
-// TestAThiefsKeysEnd: of a merchant all keys end, also one that is made meanwhile.
+// TestAThiefsKeysEnd: revoke-all ends every key of a merchant, even one that is made while it runs.
 func TestAThiefsKeysEnd(t *testing.T) {
 	keys := &stolen{APIKeys: new(memory.APIKeys)}
 	registry := apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader)

@@ -31,7 +31,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestMove moves coins to an address outside the stack. Under one key, they move once, whatever is not known in between.
+// TestMove moves coins to an address outside the stack. Commands with one key move them once, even after an unknown outcome.
 func TestMove(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		const move = "wallet move W --to O --yes --key "

@@ -89,7 +89,7 @@ func (p *pass) placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash
 	return s.Hashes[i], known.In[s.Hashes[i]], s.Nonce < p.least().Mined
 }
 
-// depth returns how many blocks must follow one that counts, nil if the confirmation rule is no number.
+// depth returns the depth of the confirmation rule, nil if the rule is a tag.
 func (p *pass) depth() *uint64 {
 	if p.ConfirmationRule.Tag != "" {
 		return nil
@@ -97,8 +97,8 @@ func (p *pass) depth() *uint64 {
 	return &p.ConfirmationRule.Depth
 }
 
-// sparing is how long no node is asked for receipts that only show progress, after one has failed at them: a node that
-// hangs does not cost every round two requests. What is stored stays for stale at most.
+// After a node has failed at receipts that only show progress, no node is asked for them for the time of sparing, so that
+// a hanging node does not cost every round two requests. Stored progress is kept for the time of stale.
 const (
 	sparing = 30 * time.Second
 	stale   = time.Minute

@@ -209,8 +209,8 @@ func TestMinedBeforeItEnds(t *testing.T) {
 	}
 }
 
-// TestMinedByAnyNode: the first of two nodes does not give the time of a block, as one that lags or is forked. The other's
-// holds up neither event.
+// TestMinedByAnyNode: if the first of two nodes lags or is forked, and does not give a block's time, the other one does,
+// and no event is held up.
 func TestMinedByAnyNode(t *testing.T) {
 	w := newWorld(t, breaks("BlockTime#1"))
 	w.named = true
