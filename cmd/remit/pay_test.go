@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -62,12 +63,13 @@ func TestPayKilledAtRandom(t *testing.T) {
 		draw := rand.New(rand.NewPCG(uint64(seed), 0))
 		running.Go(func() {
 			for kills := range 6 {
-				cmd := exec.CommandContext(t.Context(), binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)
-				cmd.Env = append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_API_KEY="+m.Key)
+				ctx, end := t.Context(), func() {}
 				if kills < 5 {
-					death := time.AfterFunc(time.Duration(300+draw.IntN(1500))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-					defer death.Stop()
+					ctx, end = context.WithTimeout(ctx, time.Duration(300+draw.IntN(1500))*time.Millisecond) // then it is killed
 				}
+				defer end()
+				cmd := exec.CommandContext(ctx, binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)
+				cmd.Env = append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_API_KEY="+m.Key)
 				if out, err := cmd.CombinedOutput(); err != nil && kills == 5 {
 					t.Errorf("%q: %v\n%s", flags, err, out)
 				}
