@@ -49,7 +49,7 @@ func (s *Sandbox) Facts() any {
 		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
 		"gas":       page.Gas(s.GasUnit, s.Token),
 		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
+		"breakages": breakages, "recipients": devnet.Recipients(), "listed": page.Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
