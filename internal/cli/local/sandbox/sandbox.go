@@ -59,7 +59,7 @@ type Sandbox struct {
 	api      *remit.Client
 	hookID   string
 	hookURL  string
-	verify   func(body []byte, header http.Header) error
+	secret   string // with which its webhooks are signed
 	opening  sync.Mutex
 	opened   atomic.Bool
 
