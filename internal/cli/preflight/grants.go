@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // grants finds wallets with keys in KMS for which the functions could no longer sign: no
@@ -43,7 +42,7 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 	}
 	commands := ""
 	for _, w := range wallets {
-		if w.State == wallet.Retired || !deployed.InKMS(w.Key) {
+		if w.State == "retired" || !deployed.InKMS(w.Key) {
 			continue
 		}
 		granted, err := kms.Open(f.aws).Grants(ctx, string(w.Key))

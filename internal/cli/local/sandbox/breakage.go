@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -48,11 +49,6 @@ func receiver(id, label, text string, mode fault.Mode) breakage {
 		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
 }
 
-// named returns the habit of the acceptance runs with that name.
-func named(name string) func(*Sandbox) *fault.Habit {
-	return func(*Sandbox) *fault.Habit { return fault.HabitNamed(name) }
-}
-
 // dear is the base fee, in wei, below which fifty times as much would not delay a
 // payment: the embedded chain's own falls to nothing when it is idle.
 const dear = 1_000_000_000
@@ -89,9 +85,10 @@ var breakages = []breakage{
 		"Remit queries another after half a second, and after three misses stops querying the node for a while.",
 		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
 	habit("node-lies", "first node lies about receipts", "The first node reports every transaction as reverted.",
-		"Remit compares receipts: no payment ends while nodes differ.", 0, named("receipts with a wrong status")),
+		"Remit compares receipts: no payment ends while nodes differ.", 0, func(*Sandbox) *fault.Habit { return fault.Receipts(fault.Reverted) }),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
-		"Remit splits the batch until the node takes it.", 0, named("3 calls a batch")),
+		"Remit splits the batch until the node takes it.",
+		0, func(*Sandbox) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
 	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
 		"No payment ends on a block that a node contradicts.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
