@@ -4,7 +4,6 @@ package main
 import (
 	"crypto/rand"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -15,17 +14,12 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
-// wire names everything that CreateApiKeyFunction in template.yaml is granted.
-func wire(env *boot.Env) http.Handler {
+func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	mode := boot.Parse(env, "MODE", apikey.ParseMode)
-	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
 	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())
-	return boot.ForOperators(
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, nil)),
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, current)),
-	)
+	return httpapi.CreateAPIKey(apikey.NewRegistry(keys, mode, time.Now, rand.Reader), current)
 }
