@@ -48,7 +48,6 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		{"an amount that is none", "POST /page/do", own, json, strings.Replace(pay, `"1"`, `"1.5"`, 1), 422},
 		{"no key", "POST /page/do", own, json, strings.Replace(pay, `"k"`, `""`, 1), 422},
 		{"too many at once", "POST /page/do", own, json, strings.Replace(pay, `"do"`, `"times":51,"do"`, 1), 422},
-		{"a payment of nobody", "POST /page/do", own, json, `{"do":"again","id":"pay_1"}`, 422},
 		{"nothing to break", "POST /page/do", own, json, `{"do":"break","fault":"everything"}`, 422},
 		{"too deep", "POST /page/do", own, json, `{"do":"break","fault":"reorg","depth":6}`, 422},
 		{"no such payment", "GET /page/payment?find=x", own, "", "", 404},
@@ -73,7 +72,7 @@ func TestBreakagesAreExplained(t *testing.T) {
 	var facts struct {
 		Breakages []struct{ ID, Text, Does string }
 	}
-	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 19 {
+	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 17 {
 		t.Fatalf("%s %v", answer.Body, err)
 	}
 	for _, b := range facts.Breakages {

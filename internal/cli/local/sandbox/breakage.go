@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
@@ -49,10 +48,6 @@ func receiver(id, label, text string, mode fault.Mode) breakage {
 		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
 }
 
-// dear is the base fee, in wei, below which fifty times as much would not delay a
-// payment: the embedded chain's own falls to nothing when it is idle.
-const dear = 1_000_000_000
-
 // breakages are in the page's order.
 var breakages = []breakage{
 	cutAt("create", "after create", "a PREPARED payment, for which no money can move", "The next request with the key continues it.",
@@ -68,15 +63,10 @@ var breakages = []breakage{
 	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client without an answer",
 		"A request with the key gets the same hash.", fault.Cut{Op: "Send"}),
 
-	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
+	{ID: "lose", Group: "Store", Label: "lose the next answer of the store",
 		Text:  "The next write takes effect, and its answer gets lost.",
 		Does:  "Remit never takes unknown for not done: it reads the payment again.",
 		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
-	{ID: "clock", Group: "Store and clock", Label: "clock ten minutes fast",
-		Text:  "send-payment and check-receipts read a clock that is ten minutes ahead.",
-		Does:  "No promise depends on a clock: early is as safe as late.",
-		begin: func(s *Sandbox, _ int) error { s.offset.Store(600e9); return nil },
-		end:   func(s *Sandbox) error { s.offset.Store(0); return nil }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
@@ -101,32 +91,6 @@ var breakages = []breakage{
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
 			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
-	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
-		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
-			"the market asks.",
-		begin: func(s *Sandbox, _ int) error {
-			fee, err := s.Chain.BaseFee()
-			if floor := token.Units(dear); err == nil && fee.Less(floor) {
-				fee = floor
-			}
-			if err == nil {
-				fee, err = fee.Times(50)
-			}
-			if err != nil {
-				return err
-			}
-			return s.Chain.RaiseBaseFee(fee)
-		}, end: func(s *Sandbox) error {
-			for range 200 { // blocks that are not full let it fall by an eighth each
-				if fee, err := s.Chain.BaseFee(); err != nil || fee.Less(token.Units(dear)) {
-					return err
-				}
-				if err := s.Chain.Mine(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
 	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },

@@ -101,20 +101,6 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	return id, nil
 }
 
-// again repeats the request for a payment of the page.
-func (s *Sandbox) again(id payment.ID, times int) error {
-	s.mu.Lock()
-	r := s.rows[id]
-	if r == nil || !r.Ours {
-		s.mu.Unlock()
-		return fmt.Errorf("the page did not send payment %q: only its merchant can send it again", id)
-	}
-	o := order{r.To, r.Amount, r.Key}
-	s.mu.Unlock()
-	_, err := s.pay(o, times)
-	return err
-}
-
 // ask makes one request, and reports whether its answer is final. Without an answer the
 // outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
