@@ -76,7 +76,7 @@ func CreateAPIKey(keys *apikey.Registry, current func(context.Context) (settings
 		if !s.Public {
 			return answer{}, errKeyCreation
 		}
-		f, err := readForm(c.Request)
+		f, err := readForm(c.Request, false)
 		if err != nil {
 			return answer{}, err
 		}
