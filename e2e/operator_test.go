@@ -245,7 +245,7 @@ func TestFreshDeployment(t *testing.T) {
 	}
 	t.Log(o.run("doctor").stdout)
 	r := o.ok(nil, "smoke", o.s.URL(""), "--limit", "2m")
-	if strings.Count(r.stdout, "ok  ") != 7 || strings.Contains(r.stdout, "left out") {
+	if strings.Count(r.stdout, " s  ") != 7 || strings.Contains(r.stdout, "left out") {
 		t.Errorf("smoke made other steps than seven: %s", r.stdout)
 	}
 	o.fails("refused with 401", "smoke", o.s.URL(""), "--key", "remit_test_wrong")

@@ -28,7 +28,7 @@ func TestSmoke(t *testing.T) {
 		smoke := merchant.Smoke{URL: api.URL, Key: key, To: payee, Amount: "10000", Limit: time.Minute}
 		var out bytes.Buffer
 		if err := smoke.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "signature verified") ||
-			strings.Count(out.String(), "ok  ") != 7 {
+			strings.Count(out.String(), " s  ") != 7 {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	}
