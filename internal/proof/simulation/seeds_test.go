@@ -93,7 +93,8 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	took := time.Since(began)
-	t.Logf("%d of %d seeds from %d in %s, %.0f a second", ran.Load(), *seeds, *from, took.Round(time.Second), float64(ran.Load())/took.Seconds())
+	t.Logf("%d of %d seeds from %d in %s, %.0f a second",
+		ran.Load(), *seeds, *from, took.Round(time.Second), float64(ran.Load())/took.Seconds())
 }
 
 // TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
