@@ -62,7 +62,7 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, url string, r 
 	}
 	if c.Key == "" {
 		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event of a payment:\n\n  curl -s %s/send-payment -H 'x-api-key: %s' "+
-			"-H 'Content-Type: application/json' -d '{\"to\":\"0x2222222222222222222222222222222222222222\",\"amount\":1000000}'\n\n", api.URL, api.Key)
+			`-H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'`+"\n\n", api.URL, api.Key)
 	}
 	w, err := subscribe(ctx, api, url, "remit listen")
 	if err != nil {
