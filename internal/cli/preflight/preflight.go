@@ -4,7 +4,9 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,10 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/apigateway"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chains"
 )
 
 // ErrNotReady reports findings that would fail the deployment, or leave it without
@@ -41,6 +46,7 @@ type flight struct {
 	partition string
 	out       io.Writer
 	bad       int
+	memoOff   bool // by the stored settings
 }
 
 // Run makes every check. It returns ErrNotReady if one found something.
@@ -81,6 +87,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"KMS key", f.key},
 		{"settings", f.settings},
 		{"grants of wallets' keys", f.grants},
+		{"nodes", f.nodes},
+		{"memo", f.memo},
 	}
 	for _, check := range checks {
 		commands, err := check.look(ctx)
@@ -176,6 +184,73 @@ func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 		sum += int(aws.ToInt32(has.ReservedConcurrentExecutions))
 	}
 	return sum, err
+}
+
+// nodes warns of a live stack whose payments end only while every node answers. The list may
+// be stored after the deployment, so it stops none.
+func (f *flight) nodes(ctx context.Context) (string, error) {
+	if f.parameters["Mode"] != "live" || f.parameters["Quorum"] == "answering" {
+		return "", nil
+	}
+	const advice = "store three: of one or two each must answer, or no payment is confirmed (docs/deploy.md)"
+	const nodes = `'{"urls":["https://…","https://…","https://…"]}'`
+	secret, urls, err := f.urls(ctx)
+	if secret == "" {
+		return "", warning("the stack has no list of them that can be read; after the deployment " + advice)
+	}
+	store := fmt.Sprintf("aws secretsmanager put-secret-value%s --secret-id %s --secret-string %s\n", f.here(), secret, nodes)
+	switch {
+	case err != nil:
+		return store, warning("their list cannot be read, or has no value yet; " + advice)
+	case len(urls) < 3:
+		return store, warning(fmt.Sprintf("there are %d; %s", len(urls), advice))
+	}
+	return "", nil
+}
+
+// urls returns the secret with the list of nodes, "" if the stack has none, and the list.
+func (f *flight) urls(ctx context.Context) (secret string, urls []string, err error) {
+	if secret = f.parameters["ExistingRpcSecret"]; secret == "" {
+		of := &cloudformation.DescribeStackResourceInput{StackName: &f.stack, LogicalResourceId: aws.String("RpcSecret")}
+		found, err := cloudformation.NewFromConfig(f.aws).DescribeStackResource(ctx, of)
+		if err != nil {
+			return "", nil, err
+		}
+		secret = aws.ToString(found.StackResourceDetail.PhysicalResourceId)
+	}
+	value, err := secretsmanager.NewFromConfig(f.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &secret})
+	if err != nil {
+		return secret, nil, err
+	}
+	var list struct {
+		URLs []string `json:"urls"`
+	}
+	_ = json.Unmarshal([]byte(aws.ToString(value.SecretString)), &list) // an error quotes the secret
+	return secret, list.URLs, nil
+}
+
+// memo warns of a token that refuses payments' ids, and so every payment until Memo is off. It tries
+// that where the token pays gas: such a token may be part of the chain, and stricter than Solidity.
+func (f *flight) memo(ctx context.Context) (string, error) {
+	config, err := chains.Read(f.parameters)
+	if !config.Gas.InToken || f.memoOff || err != nil {
+		return "", err
+	}
+	d := deployed.Deployment{ChainID: config.ChainID, Asset: config.Token, Config: config}
+	_, urls, err := f.urls(ctx)
+	nodes, unopened := d.Open(urls)
+	tried := false
+	if err = cmp.Or(err, unopened); len(nodes) > 0 {
+		tried, err = d.TakesMemo(ctx, nodes)
+	}
+	switch {
+	case !tried:
+		return "", warning(fmt.Sprintf("not tried (%v); run remit doctor --stack %s before the first payment", err, f.stack))
+	case err != nil:
+		return fmt.Sprintf("AWS_REGION=%s remit settings set Memo=off --stack %s\n", f.aws.Region, f.stack),
+			warning(err.Error() + "; after the deployment, before the first payment:")
+	}
+	return "", nil
 }
 
 func (f *flight) here() string { return " --region " + f.aws.Region }

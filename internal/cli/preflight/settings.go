@@ -44,7 +44,7 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 		if failed = cmp.Or(failed, f.coin(rules)); failed != nil {
 			return "", failed
 		}
-		err = rules.Unusable
+		err, f.memoOff = rules.Unusable, rules.Settings.MemoOff
 	}
 	if f.parameters["Mode"] != "live" {
 		return "", nil
