@@ -66,6 +66,7 @@ var answers = []struct {
 	{"delete-webhook", 200, `"we_0123456789abcdef01234567"`},
 	{"delete-webhook-bad", 422, `"json_invalid"`},
 	{"create-api-key", 201, `"api_key":"remit_test_`},
+	{"create-api-key-operator", 201, `"api_key":"remit_test_`},
 	{"create-api-key-bad", 422, `["body","merchant_name"]`},
 	{"list-api-keys", 200, `"key_0aB1cD2eF3gH"`},
 	{"list-api-keys-bad", 401, invalidKey},

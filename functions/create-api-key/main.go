@@ -4,6 +4,7 @@ package main
 import (
 	"crypto/rand"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -14,12 +15,17 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { boot.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
+// wire names everything that CreateApiKeyFunction in template.yaml is granted.
+func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	mode := boot.Parse(env, "MODE", apikey.ParseMode)
+	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
 	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())
-	return httpapi.CreateAPIKey(apikey.NewRegistry(keys, mode, time.Now, rand.Reader), current)
+	return boot.ForOperators(
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, nil)),
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, current)),
+	)
 }

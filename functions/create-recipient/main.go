@@ -18,6 +18,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that CreateRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(keys, settings.CachedKeys(keys, false, time.Now, slog.Default()), time.Now)

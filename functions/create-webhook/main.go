@@ -16,6 +16,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that CreateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {

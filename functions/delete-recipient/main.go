@@ -13,6 +13,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that DeleteRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(entries, nil, time.Now) // no entry is made here

@@ -14,6 +14,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that DeleteWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here

@@ -13,7 +13,8 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
-// The newest block counts: a balance is shown, and no decision depends on it.
+// wire names everything that GetBalanceFunction in template.yaml is granted. The newest
+// block counts: a balance is shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
 	asset, network := chainenv.Asset(env)
 	return httpapi.GetBalance(chainenv.Nodes(env, time.Now), asset, network, chain.ConfirmationRule{})

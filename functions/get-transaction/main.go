@@ -12,6 +12,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that GetTransactionFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
 	return httpapi.GetTransaction(payments)

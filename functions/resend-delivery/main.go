@@ -15,6 +15,7 @@ import (
 
 func main() { meterenv.HTTP(wire, time.Now) }
 
+// wire names everything that ResendDeliveryFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))

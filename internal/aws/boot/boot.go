@@ -13,8 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// start runs a function whose handler wire builds and adapt wraps. wire names everything that
-// its function in template.yaml is granted. It reads
+// start runs a function whose handler wire builds and adapt wraps. wire reads
 // the environment and calls no other service, so its Env holds every error that
 // it can meet. If the function cannot start, it logs every reason and
 // exits; Lambda tries again with the next event.

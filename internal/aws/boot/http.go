@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -27,7 +28,7 @@ func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 // own out of one.
 //
 // The request's context carries the apikey.Principal that the authorizer found,
-// if it found one.
+// if it found one. An event that no API Gateway sent is an operator's.
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		w := newAnswer(ev.RequestContext.RequestID)
@@ -35,6 +36,21 @@ func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest
 		return w.proxyResponse(), nil
 	}
 }
+
+// ForOperators serves the requests of operators with operators, all others
+// with public. An operator's request did not come through API Gateway: the
+// operator invoked the function itself, with IAM's leave.
+func ForOperators(operators, public http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(operatorKey{}) != nil {
+			operators.ServeHTTP(w, r)
+			return
+		}
+		public.ServeHTTP(w, r)
+	})
+}
+
+type operatorKey struct{}
 
 // serve is h.ServeHTTP, where a panic is an answer 500.
 func serve(h http.Handler, w *answer, r *http.Request) {
@@ -54,6 +70,9 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Reques
 	id := ev.RequestContext.RequestID
 	if id != "" {
 		ctx = context.WithValue(ctx, requestIDKey{}, id)
+	}
+	if ev.RequestContext.APIID == "" {
+		ctx = context.WithValue(ctx, operatorKey{}, true)
 	}
 	header := http.Header{}
 	for name, values := range multi(ev.MultiValueHeaders, ev.Headers) {
@@ -77,7 +96,7 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Reques
 		target.Path, target.RawPath = plain, path
 	}
 	r := &http.Request{
-		Method:        strings.ToUpper(ev.HTTPMethod),
+		Method:        cmp.Or(strings.ToUpper(ev.HTTPMethod), http.MethodPost), // an operator may send a bare {"body": …}
 		URL:           target,
 		Header:        header,
 		Body:          io.NopCloser(bytes.NewReader(body)),

@@ -121,6 +121,20 @@ func TestPrincipalOfARequest(t *testing.T) {
 	}
 }
 
+func TestOperators(t *testing.T) {
+	h := boot.ForOperators(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }))
+	var invoked events.APIGatewayProxyRequest
+	must.OK(t, json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked))
+	if got := send(t, h.ServeHTTP, invoked); got.StatusCode != 201 {
+		t.Errorf("an invocation by an operator got %d", got.StatusCode)
+	}
+	if got := send(t, h.ServeHTTP, event(nil)); got.StatusCode != 403 {
+		t.Errorf("a request through the gateway got %d", got.StatusCode)
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	const problem = `{"detail":"Internal Server Error","code":"internal_error"}`
 	problemHeader := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"request-1"}}
