@@ -120,3 +120,37 @@ func path(node *kong.Node) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// complete prints the words that may follow a line, for bash's complete -C: commands, or
+// flags where the last word begins with a dash.
+func complete(w io.Writer, node *kong.Node, line string) {
+	words := strings.Fields(line)
+	var last string
+	if len(words) > 0 && !strings.HasSuffix(line, " ") {
+		last, words = words[len(words)-1], words[:len(words)-1]
+	}
+	for _, word := range words {
+		for _, child := range node.Children {
+			if child.Name == word {
+				node = child
+				break
+			}
+		}
+	}
+	var candidates []string
+	for _, child := range node.Children {
+		candidates = append(candidates, child.Name)
+	}
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			if strings.HasPrefix(last, "-") {
+				candidates = append(candidates, "--"+flag.Name)
+			}
+		}
+	}
+	for _, candidate := range candidates {
+		if strings.HasPrefix(candidate, last) {
+			fmt.Fprintln(w, candidate)
+		}
+	}
+}

@@ -68,3 +68,19 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
+
+// TestComplete: bash gets the words that fit what is typed.
+func TestComplete(t *testing.T) {
+	for line, want := range map[string]string{
+		"remit wallet r":        "resume retire rotate",
+		"remit aud":             "audit audit-log",
+		"remit deny add --rea":  "--reason",
+		"remit deny add x --ye": "--yes",
+	} {
+		var b bytes.Buffer
+		complete(&b, newParser(&commands{}).Model.Node, line)
+		if diff := cmp.Diff(strings.Fields(want), strings.Fields(b.String())); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+}

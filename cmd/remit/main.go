@@ -52,6 +52,10 @@ func main() {
 	var cli commands
 	cli.Local.Operate = operator.Serve
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
+	if line, ok := os.LookupEnv("COMP_LINE"); ok {
+		complete(os.Stdout, parser.Model.Node, line)
+		return
+	}
 	parsed, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
 	if url := operator.Elsewhere(parsed); url != "" {
