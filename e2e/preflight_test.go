@@ -42,7 +42,7 @@ func TestPreflight(t *testing.T) {
 		return out.String(), err
 	}
 	empty, err := fly()
-	if want := "log role of API Gateway, alarm topic, KMS key"; !errors.Is(err, preflight.ErrNotReady) ||
+	if want := "log role of API Gateway, alarm topic, CloudTrail, KMS key"; !errors.Is(err, preflight.ErrNotReady) ||
 		strings.Join(bad(empty), ", ") != want {
 		t.Fatalf("an empty account: %v, want %s:\n%s", err, want, empty)
 	}

@@ -28,6 +28,8 @@ type account struct {
 	logRole   bool
 	quota     int
 	topics    map[string]map[string]string // attributes, by ARN
+	buckets   map[string]bool              // with a policy
+	trails    map[string]map[string]any    // by ARN: IsLogging, and selectors
 	keys      map[string]map[string]any    // metadata and Policy, by ARN
 	roles     map[string]bool              // with a policy
 	samconfig string                       // the parameters
@@ -46,7 +48,8 @@ func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{
 		T: t, tables: map[string]*struct{ protected, items bool }{}, quota: 10, topics: map[string]map[string]string{},
-		keys: map[string]map[string]any{}, roles: map[string]bool{},
+		buckets: map[string]bool{},
+		trails:  map[string]map[string]any{}, keys: map[string]map[string]any{}, roles: map[string]bool{},
 		samconfig: "Environment=prod Mode=test Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key,
 	}
 	a.key(key, root)
@@ -83,7 +86,7 @@ func (a *account) keyOf(id string) map[string]any {
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	form, _ := url.ParseQuery(string(body))
-	var in struct{ KeyID, TableName string }
+	var in struct{ KeyID, Name, TrailName, TableName string }
 	_ = json.Unmarshal(body, &in)
 	target := r.Header.Get("X-Amz-Target")
 	target = target[strings.LastIndex(target, ".")+1:]
@@ -140,6 +143,20 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(value))
 		}
 		_, _ = io.WriteString(w, "</Attributes></GetTopicAttributesResult></R>")
+	case "DescribeTrails":
+		list := []any{}
+		for arn := range a.trails {
+			list = append(list, map[string]any{"TrailARN": arn, "HomeRegion": region})
+		}
+		answer(map[string]any{"trailList": list})
+	case "GetTrailStatus":
+		answer(map[string]any{"IsLogging": a.trails[in.Name]["IsLogging"]})
+	case "GetEventSelectors":
+		if a.trails[in.TrailName]["denied"] != nil {
+			fail("AccessDeniedException")
+			return
+		}
+		answer(a.trails[in.TrailName])
 	case "DescribeKey", "GetKeyPolicy":
 		k := a.keyOf(in.KeyID)
 		if k == nil {
@@ -205,6 +222,12 @@ func (a *account) run(command string) (printed string) {
 		return ""
 	}
 	check(values[0] == "aws" && (flags["region"] == region || values[1] == "iam"))
+	trail := func(name string) map[string]any {
+		if !strings.HasPrefix(name, "arn:") {
+			name = "arn:aws:cloudtrail" + here + "trail/" + name
+		}
+		return a.trails[name]
+	}
 	var document any
 	for _, name := range []string{"policy", "attribute-value", "assume-role-policy-document"} {
 		if strings.HasPrefix(flags[name], "{") || strings.HasPrefix(flags[name], "[") {
@@ -232,6 +255,18 @@ func (a *account) run(command string) (printed string) {
 		a.topics[flags["topic-arn"]][flags["attribute-name"]] = flags["attribute-value"]
 	case "sns subscribe":
 		check(a.topics[flags["topic-arn"]] != nil)
+	case "s3 mb":
+		a.buckets[strings.TrimPrefix(values[3], "s3://")] = false
+	case "s3api put-bucket-policy":
+		_, exists := a.buckets[flags["bucket"]]
+		check(exists && document != nil)
+		a.buckets[flags["bucket"]] = true
+	case "cloudtrail create-trail":
+		check(a.buckets[flags["s3-bucket-name"]] && trail(flags["name"]) == nil)
+		a.trails["arn:aws:cloudtrail"+here+"trail/"+flags["name"]] = map[string]any{"IsLogging": false,
+			"EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
+	case "cloudtrail start-logging":
+		trail(flags["name"])["IsLogging"] = true
 	case "kms put-key-policy":
 		a.keyOf(flags["key-id"])["Policy"] = flags["policy"]
 	case "kms cancel-key-deletion":

@@ -84,6 +84,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"concurrency", f.concurrency},
 		{"alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["AlarmTopicArn"]) }},
 		{"urgent alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["UrgentTopicArn"]) }},
+		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 		{"settings", f.settings},
 		{"grants of wallets' keys", f.grants},

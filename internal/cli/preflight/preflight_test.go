@@ -19,12 +19,21 @@ func TestFindingsAreMended(t *testing.T) {
 		} {
 			a.run(command)
 		}
+		a.trails["arn:aws:cloudtrail"+here+"trail/own"] = map[string]any{"IsLogging": true,
+			"EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
 		a.key(key, root, `{"Effect":"Allow","Principal":{"Service":"logs.us-east-1.amazonaws.com"},"Action":"kms:*","Resource":"*","Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:*"}}}`)
 	}
 	logs := func(statement string) func(*account) { // of the key, beside root
 		return func(a *account) { a.key(key, root, statement) }
 	}
 	const may = `"Principal":{"Service":"logs.us-east-1.amazonaws.com"},"Action":"kms:*","Resource":"*"`
+	own := func(a *account) map[string]any { return a.trails["arn:aws:cloudtrail"+here+"trail/own"] }
+	selectors := func(name string, text ...any) func(*account) {
+		return func(a *account) {
+			delete(own(a), "EventSelectors")
+			own(a)[name] = text
+		}
+	}
 	stack := func(status string) func(*account) { return func(a *account) { a.stack = status } }
 	remains := func(items bool) func(*account) {
 		return func(a *account) {
@@ -41,8 +50,8 @@ func TestFindingsAreMended(t *testing.T) {
 		says  string // in one of the findings
 		left  string // after the commands
 	}{
-		{"an empty account", true, none, "KMS key,alarm topic,concurrency,log role of API Gateway", "no such topic", ""},
-		{"left in review", true, stack("REVIEW_IN_PROGRESS"), "KMS key,alarm topic,concurrency,log role of API Gateway", "", ""},
+		{"an empty account", true, none, "CloudTrail,KMS key,alarm topic,concurrency,log role of API Gateway", "no such topic", ""},
+		{"left in review", true, stack("REVIEW_IN_PROGRESS"), "CloudTrail,KMS key,alarm topic,concurrency,log role of API Gateway", "", ""},
 		{"nothing amiss", false, none, "", "", ""},
 		{"deployed before", false, stack("UPDATE_ROLLBACK_COMPLETE"), "", "", ""},
 
@@ -81,8 +90,25 @@ func TestFindingsAreMended(t *testing.T) {
 
 		{"only the urgent topic", false, func(a *account) {
 			a.samconfig = strings.Replace(a.samconfig, "Alarm", "Urgent", 1)
-			clear(a.topics)
-		}, "urgent alarm topic", "no such topic", ""},
+			clear(a.trails)
+		}, "CloudTrail", "no trail records", ""},
+		{"a trail that stopped", false, func(a *account) { own(a)["IsLogging"] = false }, "CloudTrail", "", ""},
+		{"a trail of writes", false, selectors("EventSelectors",
+			map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "WriteOnly",
+				"DataResources": []any{map[string]any{"Type": "AWS::S3::Object", "Values": []string{"arn:aws:s3"}}}}), "CloudTrail", "", ""},
+		{"a trail of data", false, selectors("EventSelectors", map[string]any{"IncludeManagementEvents": false, "ReadWriteType": "All"}),
+			"CloudTrail", "", ""},
+		{"a trail without secrets", false, selectors("EventSelectors",
+			map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All",
+				"ExcludeManagementEventSources": []string{"secretsmanager.amazonaws.com"}}), "CloudTrail", "", ""},
+		{"advanced, all", false, selectors("AdvancedEventSelectors",
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}}}}), "", "", ""},
+		{"advanced, of data and writes", false, selectors("AdvancedEventSelectors",
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Data"}}}},
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}},
+				map[string]any{"Field": "readOnly", "Equals": []string{"false"}}}}), "CloudTrail", "", ""},
+		{"a trail that cannot be examined", false, func(a *account) { own(a)["denied"] = true }, "WARN CloudTrail", "cannot be examined",
+			"WARN CloudTrail"},
 
 		{"a key for another account's logs", false, logs(`{"Effect":"Allow",` + may +
 			`,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:1:*"}}}`), "KMS key", "does not let logs", ""},
