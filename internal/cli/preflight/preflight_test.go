@@ -69,7 +69,7 @@ func TestFindingsAreMended(t *testing.T) {
 
 		{"resources of another region", false, func(a *account) {
 			a.samconfig = strings.ReplaceAll(a.samconfig, region, "eu-west-1") + " ReplicaRegion=us-east-1"
-		}, "region", "", "region"},
+		}, "region", "", ""},
 		{"a topic that one service may use", false, func(a *account) {
 			a.topics[alarms]["Policy"] = `{"Statement":[{"Effect":"Allow","Principal":{"Service":"cloudwatch.amazonaws.com"},"Action":"sns:Publish","Resource":"` + alarms + `","Condition":{"StringEquals":{"aws:SourceAccount":"123456789012"}}}]}`
 		}, "alarm topic", "events.amazonaws.com may not publish", ""},

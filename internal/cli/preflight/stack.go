@@ -25,16 +25,31 @@ func edit(name, was, is string) string {
 }
 
 // region finds resources of another region, which the stack could not use.
-func (f *flight) region(context.Context) (_ string, err error) {
+func (f *flight) region(context.Context) (commands string, err error) {
 	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
-		if at, notOne := arn.Parse(f.parameters[name]); notOne == nil && at.Region != f.aws.Region {
-			err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, f.aws.Region))
+		was := f.parameters[name]
+		at, notOne := arn.Parse(was)
+		if notOne != nil || at.Region == f.aws.Region {
+			continue
+		}
+		err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, f.aws.Region))
+		switch name {
+		case "KmsKeyArn":
+			commands += edit(name, was, "$("+f.newKey(f.logs())+")")
+		case "CertificateArn":
+			commands += edit(name, was, fmt.Sprintf("$(aws acm request-certificate%s --domain-name %s --validation-method DNS --query "+
+				"CertificateArn --output text)", f.here(), f.parameters["DomainName"]))
+		default:
+			at.Region = f.aws.Region
+			commands += f.newTopic(at.String()) + edit(name, was, at.String())
 		}
 	}
 	if f.parameters["ReplicaRegion"] == f.aws.Region {
+		other := map[bool]string{true: "us-west-2", false: "us-east-1"}[f.aws.Region == "us-east-1"]
+		commands += edit("ReplicaRegion", f.aws.Region, other)
 		err = errors.Join(err, errors.New("ReplicaRegion is the stack's own region; name another"))
 	}
-	return "", err
+	return commands, err
 }
 
 // absent reports whether an error is that there is no stack yet.
