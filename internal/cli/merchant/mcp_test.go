@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,14 +24,14 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// serveAgent serves the tools before an API, and returns what calls a tool.
-func serveAgent(t *testing.T, state string, api http.Handler) func(name, args string) (text string, wrong bool) {
-	server := httptest.NewServer(api)
-	t.Cleanup(server.Close)
-	return connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: state})
+// A bot calls the tools of a server.
+type bot struct {
+	*testing.T
+	*mcp.ClientSession
 }
 
-func connectAgent(t *testing.T, c merchant.MCP) func(name, args string) (text string, wrong bool) {
+// connectAgent serves the tools until the test ends.
+func connectAgent(t *testing.T, c merchant.MCP) bot {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
@@ -42,213 +44,265 @@ func connectAgent(t *testing.T, c merchant.MCP) func(name, args string) (text st
 			t.Error(err)
 		}
 	})
-	return func(name, args string) (string, bool) {
-		t.Helper()
-		got := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(t)
-		return got.Content[0].(*mcp.TextContent).Text, got.IsError
+	return bot{t, session}
+}
+
+func (b bot) call(name, args string) (text string, wrong bool) {
+	b.Helper()
+	got := must.Get(b.CallTool(b.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(b)
+	return got.Content[0].(*mcp.TextContent).Text, got.IsError
+}
+
+// A desk answers as an API whose merchant has the listed payments.
+type desk struct {
+	state  string                // the directory of the notes
+	list   func(page int) string // the payments of a page, and its next_cursor
+	stored []string              // answers to look-ups of the intent "old", the last for ever: payments, or halfDone
+	post   func() (int, string)  // nil accepts
+	asked  int                   // look-ups of it
+	posted []string              // keys
+}
+
+func (d *desk) serve(t *testing.T) bot {
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	if d.state == "" {
+		d.state = t.TempDir()
 	}
+	return connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: d.state})
 }
 
-// A book answers as an API whose merchant has the listed payments.
-type book struct {
-	list   func(page int) string       // JSON of the payments of a page, and whether there are more
-	stored func(n int) (int, string)   // the n-th answer to a look-up by key, from 0; nil for none stored
-	post   func(w http.ResponseWriter) // nil accepts
-	asked  int
-	posted []string
-}
-
-func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, body, query := http.StatusOK, data(""), r.URL.Query()
+	after, _ := time.Parse(time.RFC3339, query.Get("created_after"))
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/balance"):
-		fmt.Fprint(w, `{"token":"USDC","decimals":6,"network":"test"}`)
+		body = `{"token":"USDC","decimals":6,"network":"test"}`
 	case r.Method == http.MethodPost:
-		b.posted = append(b.posted, r.Header.Get("Idempotency-Key"))
-		if b.post != nil {
-			b.post(w)
-			return
+		status, body = http.StatusCreated, made("0xnew", "2.5", "pending", "null")
+		if d.posted = append(d.posted, r.Header.Get("Idempotency-Key")); d.post != nil {
+			status, body = d.post()
 		}
-		w.WriteHeader(http.StatusCreated)
-		fmt.Fprint(w, entry("0xnew", "2.5", "pending", "null"))
-	case r.URL.Query().Has("idempotency_key") && b.stored != nil:
-		status, body := b.stored(b.asked)
-		b.asked++
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-	case r.URL.Query().Has("idempotency_key"):
-		fmt.Fprint(w, none)
-	default:
-		after, err := time.Parse(time.RFC3339, r.URL.Query().Get("created_after"))
-		if page := r.URL.Query().Get("cursor"); page == "" && (err != nil || time.Since(after).Round(time.Hour)%(24*time.Hour) != 0) {
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"detail":"Not the last day.","code":"wrong"}`)
-			return
+	case query.Get("idempotency_key") == oldKey && d.stored != nil:
+		if body = data(d.stored[min(d.asked, len(d.stored)-1)]); strings.Contains(body, halfDone) {
+			status, body = http.StatusConflict, halfDone
 		}
+		d.asked++
+	case query.Has("idempotency_key"):
+	case !query.Has("cursor") && time.Since(after).Round(time.Minute)%(24*time.Hour) > time.Hour:
+		status, body = http.StatusBadRequest, `{"detail":"Neither a day nor what came after a payment.","code":"wrong"}`
+	case d.list != nil:
 		page := 0
-		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
-		fmt.Fprint(w, b.list(page))
+		_, _ = fmt.Sscan(query.Get("cursor"), &page)
+		body = d.list(page)
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprint(w, body)
 }
 
-const none = `{"data":[],"next_cursor":null}`
+const (
+	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	halfDone = `{"detail":"","code":"idempotency_in_progress"}`
+)
 
-const alice = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+var oldKey, _ = remit.Key("old")
 
-func entry(hash, tokens, status, failure string) string {
-	amount := strings.ReplaceAll(tokens, ".", "") + "00000"
-	return fmt.Sprintf(`{"tx_hash":%q,"status":%q,"amount":%s,"to":%q,"decimals":6,"failure":%s,"created_at":"2026-11-26T00:00:00Z"}`,
-		hash, status, amount, alice, failure)
+func data(payments string) string { return `{"data":[` + payments + `],"next_cursor":null}` }
+
+func made(hash, tokens, status, failure string) string {
+	return fmt.Sprintf(`{"tx_hash":%q,"status":%q,"amount":%s,"to":%q,"decimals":6,"failure":%s,"created_at":%q}`,
+		hash, status, strings.ReplaceAll(tokens, ".", "")+"00000", alice, failure, time.Now().Add(-time.Minute).Format(time.RFC3339))
+}
+
+func order(intent, named string) string {
+	return fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"2.50","different_from":%q}`, intent, strings.ToLower(alice), named)
+}
+
+func refuses() (int, string) {
+	return http.StatusBadRequest, `{"detail":"No.","code":"insufficient_funds"}`
 }
 
 // TestAgentSimilar: pay returns a payment of the last day that may be the same, and pays only if it is named, or if it paid nobody.
 func TestAgentSimilar(t *testing.T) {
+	pending, other := made("0xold", "2.5", "pending", "null"), made("0xother", "7.5", "pending", "null")
 	for name, test := range map[string]struct {
 		stored, named string
 		pays          bool
 	}{
-		"another amount":      {entry("0xold", "2.6", "confirmed", "null"), "", true},
-		"pending":             {entry("0xold", "2.5", "pending", "null"), "", false},
-		"another is named":    {entry("0xold", "2.5", "pending", "null"), "0xother", false},
-		"it is named":         {entry("0xold", "2.5", "pending", "null"), "0xOLD", true},
-		"failed, paid nobody": {entry("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
-		"failed, coins moved": {entry("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
-		"the newest is not named": {
-			entry("0xold", "2.5", "pending", "null") + "," + entry("0xolder", "2.5", "pending", "null"), "0xolder", false,
-		},
-		"the newest is not it":      {entry("0xnewer", "7.5", "pending", "null") + "," + entry("0xold", "2.5", "pending", "null"), "", false},
+		"another amount":            {other, "", true},
+		"pending":                   {pending, "", false},
+		"an entry of a batch":       {strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1), "", false},
+		"another is named":          {pending, "0xother", false},
+		"it is named":               {pending, "0xOLD", true},
+		"failed, paid nobody":       {made("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
+		"failed, coins moved":       {made("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
+		"the newest is not named":   {pending + "," + made("0xolder", "2.5", "pending", "null"), "0xolder", false},
+		"the newest is not it":      {other + "," + pending, "", false},
 		"nothing was paid that day": {"", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &book{list: func(int) string { return `{"data":[` + test.stored + `],"next_cursor":null}` }}
-			call := serveAgent(t, t.TempDir(), b)
-			text, wrong := call("pay", fmt.Sprintf(`{"intent":"i","to":%q,"amount":"2.5","different_from":%q}`, strings.ToLower(alice), test.named))
-			if wrong || (len(b.posted) == 1) != test.pays || strings.Contains(text, "NOT paid") == test.pays {
-				t.Errorf("posted %d times: %s", len(b.posted), text)
+			d := &desk{list: func(int) string { return data(test.stored) }}
+			text, wrong := d.serve(t).call("pay", order("i", test.named))
+			if wrong || (len(d.posted) == 1) != test.pays || strings.Contains(text, "paid nothing") == test.pays {
+				t.Errorf("posted %d times: %s", len(d.posted), text)
 			}
 		})
 	}
 }
 
-// TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and old notes are deleted.
+// TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and each call deletes old notes.
 func TestAgentBounds(t *testing.T) {
-	state := t.TempDir()
-	ages := map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "ahead.note": -time.Hour, "other": 50 * time.Hour}
-	for name, age := range ages {
-		must.OK(t, os.WriteFile(filepath.Join(state, name), nil, 0o600))
-		then := time.Now().Add(-age)
-		must.OK(t, os.Chtimes(filepath.Join(state, name), then, then))
-	}
 	last := 99
-	b := &book{list: func(page int) string {
-		next := fmt.Sprintf("%q", fmt.Sprint(page+1))
-		if page == last {
-			next = "null"
+	d := &desk{list: func(page int) string {
+		next := "null"
+		if page < last {
+			next = fmt.Sprintf("%q", fmt.Sprint(page+1))
 		}
-		return `{"data":[` + strings.Repeat(entry("0xold", "7.5", "pending", "null")+",", 99) + entry("0xold", "7.5", "pending", "null") + `],"next_cursor":` + next + `}`
+		all := strings.Repeat(","+made("0xold", "7.5", "pending", "null"), 100)
+		return `{"data":[` + all[1:] + `],"next_cursor":` + next + `}`
 	}}
-	call := serveAgent(t, state, b)
-	if text, wrong := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`); wrong || len(b.posted) != 1 {
+	agent := d.serve(t)
+	for name, age := range map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": 47 * time.Hour, "other": 50 * time.Hour} {
+		must.OK(t, os.WriteFile(filepath.Join(d.state, name), nil, 0o600))
+		must.OK(t, os.Chtimes(filepath.Join(d.state, name), time.Time{}, time.Now().Add(-age)))
+	}
+	if text, wrong := agent.call("pay", order("i", "")); wrong || len(d.posted) != 1 {
 		t.Errorf("with 10,000 payments: %s", text)
 	}
+	left := must.Get(filepath.Glob(filepath.Join(d.state, "*e*")))(t)
+	if diff := cmp.Diff([]string{d.note(), filepath.Join(d.state, "new.note"), filepath.Join(d.state, "other")}, left); diff != "" {
+		t.Error(diff)
+	}
 	last = 100
-	if text, wrong := call("pay", `{"intent":"j","to":"`+alice+`","amount":"2.6"}`); !wrong || len(b.posted) != 1 ||
+	if text, wrong := agent.call("pay", strings.Replace(order("j", ""), "2.50", "2.6", 1)); !wrong || len(d.posted) != 1 ||
 		!strings.Contains(text, "more than 10000 payments") {
 		t.Errorf("with more: %s", text)
 	}
 	for _, days := range []string{"-1", "367", "200000"} {
-		if text, wrong := call("find", `{"days":`+days+`}`); !wrong {
+		if text, wrong := agent.call("find", `{"days":`+days+`}`); !wrong {
 			t.Errorf("%s days: %s", days, text)
 		}
 	}
-	if text, _ := call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
+	if text, _ := agent.call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
 		t.Errorf("find: %s", text)
-	}
-	if ahead := must.Get(os.Stat(filepath.Join(state, "ahead.note")))(t); time.Until(ahead.ModTime()) > 0 {
-		t.Error("a note is of the future")
-	}
-	files := must.Get(filepath.Glob(filepath.Join(state, "*")))(t)
-	var short []string
-	for _, f := range files {
-		if name := filepath.Base(f); len(name) < 20 {
-			short = append(short, name)
-		}
-	}
-	if diff := cmp.Diff([]string{"ahead.note", "new.note", "other"}, short); diff != "" {
-		t.Error(diff)
 	}
 }
 
-// TestAgentNotes: what an earlier process may have sent holds up another intent of the same amount and address, until it is
-// stored, or old enough to be no more, and is completed if it was taken on.
-func TestAgentNotes(t *testing.T) {
+// note is the file for 2.5 tokens to alice.
+func (d *desk) note() string {
 	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
-	unsigned := `{"detail":"","code":"idempotency_in_progress"}`
-	key := func(intent string) []string { return []string{must.Get(remit.Key(intent))(t)} }
-	stored, other := entry("0xold", "2.5", "pending", "null"), entry("0xold", "7.5", "pending", "null")
+	return filepath.Join(d.state, hex.EncodeToString(sum[:])+".note")
+}
+
+// TestAgentNotes: a noted payment of this amount and address holds up another until it is stored, or old enough to be no more.
+func TestAgentNotes(t *testing.T) {
+	stored, other := made("0xold", "2.5", "pending", "null"), made("0xold", "7.5", "pending", "null")
+	reused := func() (int, string) {
+		return http.StatusUnprocessableEntity, `{"detail":"","code":"idempotency_key_reused"}`
+	}
+	young, old := time.Second, 36*time.Second
 	for name, test := range map[string]struct {
 		age    time.Duration
-		stored func(int) (int, string)
+		intent string
+		stored []string // under the noted intent
+		post   func() (int, string)
 		says   string
-		posts  []string
+		posts  bool
 	}{
-		"stored":                  {time.Second, after(0, stored), "NOT paid", nil},
-		"stored a second later":   {time.Second, after(1, stored), "NOT paid", nil},
-		"stored, of other amount": {time.Second, after(0, other), "Accepted", key("new")},
-		"old":                     {36 * time.Second, nil, "Accepted", key("new")},
-		"a day old":               {25 * time.Hour, after(0, stored), "Accepted", key("new")},
-		"old and not signed": {36 * time.Second, func(n int) (int, string) {
-			if n == 0 {
-				return 200, none
-			}
-			return 409, unsigned
-		}, "NOT paid", key("old")},
-		"its own, in flight":            {time.Second, nil, "Accepted", key("old")},
-		"its own, refused, and old":     {33 * time.Second, nil, "nothing was started", key("old")},
-		"its own, refused, then stored": {34 * time.Second, after(0, stored), "Nothing more was paid", key("old")},
-		"its own, failed":               {time.Hour, after(-1, entry("0xold", "2.5", "failed", `{"code":"x"}`)), "FAILED", nil},
-		"its own, of other content":     {time.Hour, after(-1, other), "NOT paid: this intent already", nil},
+		"stored":                         {young, "new", []string{stored}, nil, "paid nothing: ", false},
+		"stored a second later":          {young, "new", []string{"", stored}, nil, "paid nothing: ", false},
+		"stored, of other amount":        {young, "new", []string{other}, nil, "Accepted", true},
+		"old":                            {old, "new", nil, nil, "Accepted", true},
+		"a day old":                      {25 * time.Hour, "new", []string{stored}, nil, "Accepted", true},
+		"half done":                      {old, "new", []string{halfDone}, nil, `call pay with its intent "old"`, false},
+		"its own, stored a second later": {young, "old", []string{"", stored}, nil, "paid nothing more: ", false},
+		"its own, old":                   {old, "old", nil, nil, "Accepted", true},
+		"its own, failed":                {old, "old", []string{made("0xold", "2.5", "failed", `{"code":"x"}`)}, nil, "FAILED", false},
+		"its own, of other content":      {old, "old", []string{other}, nil, "NOT of this amount", false},
+		"its own, half done":             {old, "old", []string{halfDone}, nil, "Accepted", true},
+		"its own, half done, refused":    {old, "old", []string{halfDone}, refuses, "UNKNOWN", true},
+		"of other content, not readable": {old, "new", nil, reused, "UNKNOWN", true},
+		"damaged":                        {old, "new", nil, nil, "damaged", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			state, intent := t.TempDir(), "new"
-			var post func(http.ResponseWriter)
-			if strings.HasPrefix(name, "its own") {
-				intent = "old"
-				post = func(w http.ResponseWriter) {
-					w.WriteHeader(http.StatusBadRequest)
-					fmt.Fprint(w, `{"detail":"No.","code":"insufficient_funds"}`)
-				}
+			d := &desk{state: t.TempDir(), post: test.post, stored: test.stored}
+			if slices.Contains(test.stored, halfDone) { // even if the agent forgets which one it named
+				d.list = func(int) string { return data(made("0xolder", "2.5", "pending", "null")) }
 			}
-			note := filepath.Join(state, hex.EncodeToString(sum[:])+".note")
-			must.OK(t, os.WriteFile(note, []byte(`{"Intent":"old","Order":{"to":"`+alice+`","amount":2500000}}`+"\nrest"), 0o600))
-			must.OK(t, os.Chtimes(note, time.Time{}, time.Now().Add(-test.age)))
-			b := &book{list: func(int) string { return none }, stored: test.stored, post: post}
-			if name == "its own, in flight" {
-				b.post, b.list = nil, func(int) string { return `{"data":[` + stored + `],"next_cursor":null}` }
+			text, cut := "\"old\"\nrest", map[bool]int{true: 3, false: 10}[name == "damaged"]
+			must.OK(t, os.WriteFile(d.note(), []byte(text[:cut]), 0o600))
+			must.OK(t, os.Chtimes(d.note(), time.Time{}, time.Now().Add(-test.age)))
+			agent := d.serve(t)
+			text, _ = agent.call("pay", order(test.intent, ""))
+			var want []string
+			if test.posts {
+				want = []string{must.Get(remit.Key(test.intent))(t)}
 			}
-			text, _ := serveAgent(t, state, b)("pay", `{"intent":"`+intent+`","to":"`+alice+`","amount":"2.50"}`)
-			if diff := cmp.Diff(test.posts, b.posted); diff != "" || !strings.Contains(text, test.says) {
+			if diff := cmp.Diff(want, d.posted); diff != "" || !strings.Contains(text, test.says) {
 				t.Errorf("%s\n%s", text, diff)
 			}
 		})
 	}
 }
 
-// after answers nothing to look-ups until number n, from 0, and then the payment.
-func after(n int, payment string) func(int) (int, string) {
-	return func(asked int) (int, string) {
-		if asked <= n {
-			return 200, none
+// TestAgentRefused: a refusal does not hide the payment before it, which a list may still lack.
+func TestAgentRefused(t *testing.T) {
+	d := &desk{}
+	agent := d.serve(t)
+	for i, want := range []string{"Accepted", "started nothing", "paid nothing: "} {
+		text, _ := agent.call("pay", order([]string{"old", "new", "newer"}[i], []string{"", "0xold", ""}[i]))
+		if !strings.Contains(text, want) || len(d.posted) != min(i+1, 2) {
+			t.Errorf("call %d, posted %q: %s", i, d.posted, text)
 		}
-		return 200, `{"data":[` + payment + `],"next_cursor":null}`
+		d.stored, d.post = []string{made("0xold", "2.5", "pending", "null")}, refuses
+	}
+}
+
+// TestAgentNoted: a call waits for the process that has the note; the note is locked while payments are compared, and at
+// each POST it also names the intent and is young.
+func TestAgentNoted(t *testing.T) {
+	d := &desk{}
+	held := func() bool {
+		f := must.Get(os.Open(d.note()))(t)
+		defer func() { must.OK(t, f.Close()) }()
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
+	}
+	d.list = func(int) string {
+		if !held() {
+			t.Error("another process may compare at the same time")
+		}
+		return data("")
+	}
+	d.post = func() (int, string) {
+		text, info := must.Get(os.ReadFile(d.note()))(t), must.Get(os.Stat(d.note()))(t)
+		if !held() || string(text) != "\"i\"\n" || time.Since(info.ModTime()) > 10*time.Second {
+			t.Errorf("POST %d: locked %v, noted %q at %v", len(d.posted), held(), text, info.ModTime())
+		}
+		must.OK(t, os.Chtimes(d.note(), time.Time{}, time.Now().Add(-time.Hour)))
+		return map[bool]int{true: http.StatusBadGateway, false: http.StatusCreated}[len(d.posted) == 1], made("0xnew", "2.5", "pending", "null")
+	}
+	agent := d.serve(t)
+	mine := must.Get(os.Create(d.note()))(t)
+	must.OK(t, syscall.Flock(int(mine.Fd()), syscall.LOCK_EX))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got, err := agent.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: json.RawMessage(order("i", ""))}); err == nil || d.asked > 0 {
+		t.Errorf("it did not wait: %v", got)
+	}
+	must.OK(t, mine.Close())
+	if text, _ := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") || len(d.posted) != 2 {
+		t.Errorf("posted %d times: %s", len(d.posted), text)
 	}
 }
 
 // TestAgentElsewhere: another server's answers pay nothing.
 func TestAgentElsewhere(t *testing.T) {
-	call := serveAgent(t, t.TempDir(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
-	if text, wrong := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`); !wrong || !strings.Contains(text, "check --url") {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
+	t.Cleanup(server.Close)
+	text, wrong := connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: t.TempDir()}).call("pay", order("i", ""))
+	if !wrong || !strings.Contains(text, "check --url") {
 		t.Error(text)
 	}
 }
