@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,137 @@ func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any,
 	})
 }
 
+type payment struct {
+	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
+	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
+	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
+	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
+	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
+}
+
+// pay pays once for an intent, or answers what the intent has paid, or what looks like the same payment.
+func (a *agent) pay(ctx context.Context, in payment) (any, error) {
+	unit, err := a.unit(ctx)
+	order := remit.Order{To: in.To, Reference: in.Reference}
+	if err == nil {
+		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
+	}
+	if err != nil {
+		return nil, unsent(err)
+	}
+	note, err := a.notes.lock(ctx, order)
+	if err != nil {
+		return nil, unsent(err)
+	}
+	defer note.unlock()
+	before, last, err := a.last(ctx, note, in.Intent)
+	var own, other *remit.Payment
+	if err == nil {
+		own, err = a.stored(ctx, in.Intent)
+	}
+	if err == nil && own == nil {
+		other, err = a.similar(ctx, last, order)
+	}
+	switch {
+	case err != nil:
+		return nil, unsent(err)
+	case signed(own):
+		return known(order, *own)
+	case other != nil && !strings.EqualFold(string(other.TxHash), in.DifferentFrom):
+		return answer(*other, "This call paid nothing: a payment of the same amount to this address has another intent. "+meaning(*other)+
+			" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
+	}
+	if err := note.write(in.Intent); err != nil {
+		return nil, unsent(err)
+	}
+	p, err := a.api.Pay(note.on(ctx), in.Intent, order)
+	refusal, refused := errors.AsType[*remit.Refused](err)
+	reused, is := errors.AsType[*remit.IntentReused](err)
+	switch {
+	case refused && own == nil: // what was taken on may be paid despite a refusal
+		_ = note.write(before) // else the next call waits
+		return nil, fmt.Errorf("this call started nothing: %w", refusal)
+	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
+		return known(order, *reused.Stored)
+	case err != nil:
+		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
+	}
+	return answer(p, "Accepted, and paid once. "+meaning(p))
+}
+
+func unsent(err error) error {
+	return fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its intent: %w", err)
+}
+
+// known is the answer for an intent that has a payment.
+func known(order remit.Order, p remit.Payment) (any, error) {
+	next := "This call paid nothing more: the intent has this payment. " + meaning(p)
+	if p.Payments != nil || !pays(p, order.To, order.Amount) {
+		next += " It is NOT of this amount to this address: ask the user, and do not invent another intent."
+	}
+	return answer(p, next)
+}
+
+func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
+
+// last returns the noted intent and its payment, once it is signed; "" and nil once none can come of it any more. Of
+// intent itself it also returns a payment that is not signed, which needs another request.
+func (a *agent) last(ctx context.Context, n *note, intent string) (string, *remit.Payment, error) {
+	for {
+		noted, age, err := n.read()
+		if err != nil || noted == "" || age > lookBack {
+			return "", nil, err
+		}
+		made, err := a.stored(ctx, noted)
+		switch {
+		case err != nil || signed(made):
+			return noted, made, err
+		case age <= lifetime:
+			err = pause(ctx, time.Second)
+		case made == nil:
+			return "", nil, nil
+		case noted == intent:
+			return noted, made, nil
+		default:
+			err = errors.New("it is half done; do not pay with another")
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("a payment of this amount to this address is under way; call pay with its intent %q: %w", noted, err)
+		}
+	}
+}
+
+// similar returns the newest payment of the last day with that amount and recipient, nil if there is none. A list may
+// still lack the last one.
+func (a *agent) similar(ctx context.Context, last *remit.Payment, order remit.Order) (*remit.Payment, error) {
+	is := func(p *remit.Payment) bool { return pays(*p, order.To, order.Amount) && !nothingMoved(*p) }
+	since := time.Now().Add(-lookBack)
+	if last != nil && is(last) {
+		since = last.CreatedAt
+	} else {
+		last = nil
+	}
+	for p, err := range a.recent(ctx, since) {
+		if err != nil || is(&p) && (last == nil || p.CreatedAt.After(since)) {
+			return &p, err
+		}
+	}
+	return last, nil
+}
+
+// nothingMoved reports that the payment is final and paid nobody.
+func nothingMoved(p remit.Payment) bool {
+	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
+}
+
+// pays reports whether the payment, or an entry of the batch, has that recipient and amount, "" for any amount.
+func pays(p remit.Payment, to string, amount remit.Amount) bool {
+	entries := append(p.Payments, remit.BatchEntry{To: p.To, Amount: p.Amount})[:max(1, len(p.Payments))]
+	return slices.ContainsFunc(entries, func(e remit.BatchEntry) bool {
+		return strings.EqualFold(e.To, to) && (amount == "" || e.Amount == amount)
+	})
+}
+
 // stored returns the payment of an intent, nil if none is stored, and a zero one while it is not signed.
 func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, error) {
 	key, err := remit.Key(intent)
@@ -129,7 +261,6 @@ func (a *agent) recent(ctx context.Context, since time.Time) iter.Seq2[remit.Pay
 func (a *agent) find(ctx context.Context, in struct {
 	Intent string `json:"intent,omitempty" jsonschema:"exactly as it was paid"`
 	To     string `json:"to,omitempty" jsonschema:"recipient"`
-	Amount string `json:"amount,omitempty" jsonschema:"in whole tokens"`
 	Days   int    `json:"days,omitempty" jsonschema:"how far back, 7 if absent"`
 }) (any, error) {
 	if in.Intent != "" {
@@ -147,17 +278,9 @@ func (a *agent) find(ctx context.Context, in struct {
 	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
 	}
-	var amount remit.Amount
-	var err error
-	if in.Amount != "" {
-		amount, err = a.amount(ctx, in.Amount)
-	}
-	if err != nil {
-		return nil, err
-	}
 	const all = "That is all that is stored; a request of the last minute may still pay."
 	return first("payments", a.recent(ctx, time.Now().AddDate(0, 0, -in.Days)), all, func(p remit.Payment) (any, bool) {
-		return shown(p), pays(p, in.To, amount)
+		return shown(p), in.To == "" || pays(p, in.To, "")
 	})
 }
 
@@ -245,15 +368,6 @@ func (a *agent) unit(ctx context.Context) (remit.Balance, error) {
 	}
 	a.token.Store(&b)
 	return b, nil
-}
-
-// amount returns whole tokens in the smallest unit.
-func (a *agent) amount(ctx context.Context, tokens string) (remit.Amount, error) {
-	unit, err := a.unit(ctx)
-	if err != nil {
-		return "", err
-	}
-	return remit.ParseUnits(tokens, unit.Decimals)
 }
 
 func tokens(amount remit.Amount, decimals int) string {
