@@ -46,9 +46,9 @@ type stack struct {
 	server  *localtest.Process
 	proxies atomic.Pointer[[]*fault.Proxy] // by mode, before the server as it runs now
 
-	mu     sync.Mutex
-	draw   *rand.Rand
-	broken map[string]int
+	mu   sync.Mutex
+	draw *rand.Rand
+	made map[fault.Mode]int // requests
 }
 
 // serve starts the server.
@@ -64,37 +64,21 @@ func (s *stack) serve() {
 	s.proxies.Store(&proxies)
 }
 
-// faults are what the gateway does to a request, and how often of 100 times.
-var faults = []struct {
-	percent int
-	kind    string
-	mode    fault.Mode
-	status  int // which it answers itself
-	body    string
-}{
-	{percent: 12, kind: "answers lost", mode: fault.Mute}, {percent: 6, kind: "connections cut before the request", mode: fault.Reset},
-	{percent: 4, kind: "500", mode: fault.Fail}, {percent: 4, kind: "late", mode: fault.Slow},
-	{percent: 4, kind: "429", status: 429, body: `{"detail":"Too many requests","code":"too_many_requests"}`},
-	{percent: 3, kind: "502 without JSON", status: 502, body: "<html>bad gateway"}, {percent: 67, kind: "carried"},
-}
-
 // ServeHTTP carries a request to the server, or breaks it.
 func (s *stack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	f, n := faults[0], s.draw.IntN(100)
-	for _, f = range faults {
-		if n -= f.percent; n < 0 {
-			break
+	n, mode := s.draw.IntN(100), fault.Pass
+	for _, f := range []struct {
+		mode    fault.Mode
+		percent int
+	}{{fault.Mute, 14}, {fault.Reset, 8}, {fault.Fail, 6}, {fault.Slow, 5}} {
+		if n -= f.percent; n < 0 && mode == fault.Pass {
+			mode = f.mode
 		}
 	}
-	s.broken[f.kind]++
+	s.made[mode]++
 	s.mu.Unlock()
-	if f.status == 0 {
-		(*s.proxies.Load())[f.mode].ServeHTTP(w, r)
-		return
-	}
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, f.body, f.status)
+	(*s.proxies.Load())[mode].ServeHTTP(w, r)
 }
 
 // pays is one client: its driver is killed now and then, and started again with what has no hash yet.
@@ -182,7 +166,7 @@ func TestConformance(t *testing.T) {
 	wallets := filepath.Join(t.TempDir(), "chain.json")
 	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}}
+	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[fault.Mode]int{}}
 	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
 		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
 		disburser.Address().String(), "--no-page"}
@@ -222,7 +206,7 @@ func TestConformance(t *testing.T) {
 			paying = false
 		}
 	}
-	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.broken)
+	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.made)
 	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
 	told := 0
 	for _, a := range bots {
