@@ -196,10 +196,9 @@ func must[T any](v T, err error) T {
 
 // other makes the calls of commands with an SDK of another language, in the process of its driver.
 type other struct {
-	api   *api // answers requests that are faked
-	mu    sync.Mutex
-	lines *json.Encoder
-	ends  map[int]chan end // by ID
+	*json.Encoder
+	*json.Decoder
+	api *api // answers requests if it is faked
 }
 
 // started starts the driver, once for all tests.
@@ -207,55 +206,36 @@ var started = sync.OnceValue(func() *other {
 	words := strings.Fields(*driver)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stderr = os.Stderr
-	l := &other{lines: json.NewEncoder(must(cmd.StdinPipe())), ends: map[int]chan end{}}
-	lines := json.NewDecoder(must(cmd.StdoutPipe()))
+	l := &other{json.NewEncoder(must(cmd.StdinPipe())), json.NewDecoder(must(cmd.StdoutPipe())), nil}
 	must(0, cmd.Start())
-	go func() {
-		for {
-			var line struct {
-				end
-				Request           int // 0 of an end
-				Method, URL, Body string
-				Headers           map[string]string
-				Timeout           float64
-			}
-			must(0, lines.Decode(&line))
-			if line.Request == 0 {
-				l.mu.Lock()
-				l.ends[line.ID] <- line.end
-				l.mu.Unlock()
-				continue
-			}
-			r := must(http.NewRequest(line.Method, line.URL, strings.NewReader(line.Body)))
-			for name, value := range line.Headers {
-				r.Header.Set(name, value)
-			}
-			go func() {
-				reply := map[string]any{"answer": line.Request, "status": 0, "seconds": 0}
-				if got, err := l.api.answer(r); err == nil {
-					reply["status"], reply["retryAfter"], reply["text"] = got.StatusCode, got.Header.Get("Retry-After"), string(must(io.ReadAll(got.Body)))
-				} else if errors.Is(err, errHang) {
-					reply["seconds"] = line.Timeout
-				}
-				l.say(reply)
-			}()
-		}
-	}()
 	return l
 })
 
-func (l *other) say(line any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	must(0, l.lines.Encode(line))
-}
-
+// call answers the requests of a call until it ends. A call that is made in an answer ends before it.
 func (l *other) call(c command) end {
-	l.mu.Lock()
-	c.ID = len(l.ends) + 1
-	done := make(chan end, 1)
-	l.ends[c.ID] = done
-	l.mu.Unlock()
-	l.say(c)
-	return <-done
+	must(0, l.Encode(c))
+	for {
+		var line struct {
+			end
+			Request           int // 0 of an end
+			Method, URL, Body string
+			Headers           map[string]string
+			Timeout           float64
+		}
+		must(0, l.Decode(&line))
+		if line.Request == 0 {
+			return line.end
+		}
+		r := must(http.NewRequest(line.Method, line.URL, strings.NewReader(line.Body)))
+		for name, value := range line.Headers {
+			r.Header.Set(name, value)
+		}
+		reply := map[string]any{"answer": line.Request, "status": 0, "seconds": 0}
+		if got, err := l.api.answer(r); err == nil {
+			reply["status"], reply["retryAfter"], reply["text"] = got.StatusCode, got.Header.Get("Retry-After"), string(must(io.ReadAll(got.Body)))
+		} else if errors.Is(err, errHang) {
+			reply["seconds"] = line.Timeout
+		}
+		must(0, l.Encode(reply))
+	}
 }

@@ -1,16 +1,268 @@
 package remit_test
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
+
+// read decodes a file of sdk/testdata.
+func read[T any](name string) (v T) {
+	must(0, json.Unmarshal(must(os.ReadFile("../testdata/"+name)), &v))
+	return v
+}
+
+// TestCalls: each row of calls.json has a call, its arguments, and its value, or null if it is refused and sends nothing.
+func TestCalls(t *testing.T) {
+	rows := read[[][3]json.RawMessage]("calls.json")
+	long, key := fmt.Appendf(nil, "[%q]", strings.Repeat("long ", 20_000)), `"sdk1-a0018d2182acd504cff51c50b20623fa794174e74a8b081d1547ba6cfdfb12b2"`
+	a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, nil, nil)
+	for _, row := range append(rows, [3]json.RawMessage{[]byte(`"key"`), long, []byte(key)}) {
+		c := command{Call: strings.Trim(string(row[0]), `"`)}
+		_ = json.Unmarshal(row[1], &c.Args)
+		got, want := a.call(c), strings.Trim(string(row[2]), `"`)
+		if value := strings.Trim(string(got.Value), `"`); want == "null" && got.Error != "invalid" || want != "null" && value != want {
+			t.Errorf("%.200s is %.200s %s", row, value, got.Error)
+		}
+	}
+}
+
+// A table is scenarios.json: the answers to a call's POSTs and GETs, of which the last repeats, and what the call makes
+// of them.
+type table struct {
+	Calls     map[string]command
+	Bodies    map[string]json.RawMessage
+	Scenarios []scenario
+}
+
+type scenario struct {
+	step
+	Name, Call          string
+	Post, Look, Queries []string // queries are of the GETs
+	Posts, Looks        any      // a number, or "some"
+	Seconds             [2]float64
+	Earlier             []step         // calls of the same client
+	Clients             [][2]string    // URL and key of each, if not the usual
+	Has                 map[string]int // how often the value has a text
+}
+
+// A step is a call, or one with each of so many other intents, which get no answer.
+type step struct {
+	Timeout *float64
+	Want    string
+	Idle    float64 // seconds after it
+	Others  int
+}
+
+// answer is how a scenario writes one: its status, 200 if absent, the name of its body or its code, and more.
+var answer = regexp.MustCompile(`^(\d*) ?(\S*)(?: index (\d+))?(?: after (\S+))?$`)
+
+var errHang = errors.New("no answer until the attempt's limit")
+
+// An api answers by a scenario.
+type api struct {
+	table
+	call    func(command) end   // in the language under test
+	answers map[string][]string // by method
+	made    map[string]int
+	queries []string
+}
+
+func (a *api) answer(r *http.Request) (*http.Response, error) {
+	key := r.Header.Get("Idempotency-Key") + r.URL.Query().Get("idempotency_key")
+	if seven, _ := remit.Key("order-7"); key != seven && (key != "" || strings.HasPrefix(r.URL.Path, "/send-payment")) {
+		return nil, io.ErrUnexpectedEOF // another intent's
+	}
+	sent, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodPost && strings.Contains(string(sent), `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") {
+		return nil, errors.New("posted to " + r.URL.Path)
+	}
+	list := a.answers[r.Method]
+	words := answer.FindStringSubmatch(list[min(a.made[r.Method], len(list)-1)])
+	a.made[r.Method]++
+	a.queries = append(a.queries, r.URL.RawQuery)
+	code, index := words[2], words[3]
+	body := []byte(a.Bodies[code])
+	switch {
+	case body != nil:
+	case code == "meanwhile":
+		return nil, errors.New(a.run("pay", "", new(40.0)).Error)
+	case code == "lost":
+		return nil, io.ErrUnexpectedEOF
+	case code == "hang":
+		return nil, errHang
+	case code == "html":
+		body = []byte("<html>")
+	case words[1] == "422":
+		body = fmt.Appendf(nil, `{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}]}`, code, index+`"to"`[len(index)*4:])
+	default:
+		body = fmt.Appendf(nil, `{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Retry-After", words[4])
+	status, err := strconv.Atoi(cmp.Or(words[1], "200"))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+	return w.Result(), err
+}
+
+// RoundTrip implements http.RoundTripper, for Go.
+func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	got, err := a.answer(r)
+	if errors.Is(err, errHang) {
+		<-r.Context().Done()
+	}
+	return got, err
+}
+
+// run makes a call of the table, with a timeout in seconds, for another intent if one is named.
+func (a *api) run(name, intent string, timeout *float64) end {
+	c := a.Calls[name]
+	if c.Call = name; name == "pay" || name == "payMany" || name == "wait" || *driver == "" {
+		c.Options.Timeout = timeout // others have that of the client
+	}
+	if intent != "" {
+		c.Args = append(ask("", options{}, intent).Args, c.Args[1:]...)
+	}
+	return a.call(c)
+}
+
+// opened returns an api that answers POSTs and GETs, with a client of the language under test.
+func opened(url, key string, o options, post, look []string) (*api, end) {
+	a := &api{table: read[table]("scenarios.json"), answers: map[string][]string{"POST": post, "GET": look}, made: map[string]int{}}
+	if a.call = (&own{api: a}).call; *driver != "" {
+		started().api, a.call = a, started().call
+	}
+	return a, a.call(ask("open", o, url, key))
+}
+
+// TestScenarios holds each row of the table.
+func TestScenarios(t *testing.T) {
+	for _, s := range read[table]("scenarios.json").Scenarios {
+		for _, of := range append(s.Clients, [2]string{"http://remit.test/", "k"})[:max(1, len(s.Clients))] {
+			hold := func(t *testing.T) { s.hold(t, of[0], of[1]) }
+			t.Run(s.Name, func(t *testing.T) {
+				if *driver != "" {
+					hold(t)
+				} else {
+					synctest.Test(t, hold)
+				}
+			})
+		}
+	}
+}
+
+func (s scenario) hold(t *testing.T, url, key string) {
+	a, e := opened(url, key, options{Fakes: []string{"send", "now", "sleep"}, Timeout: s.Timeout}, s.Post, s.Look)
+	for _, step := range append(s.Earlier, s.step) {
+		for i := range max(1, step.Others) {
+			if intent := fmt.Sprint("other-", i); step.Others > 0 {
+				e = a.run("pay", intent, step.Timeout)
+			} else if e.Error != "invalid" {
+				e = a.run(cmp.Or(s.Call, "pay"), "", step.Timeout)
+			}
+			if cmp.Or(e.Error, "paid") != step.Want {
+				t.Errorf("with %q and %q, a call ended as %q (%s), want %q", url, key, e.Error, e.Message, step.Want)
+			}
+		}
+		e.Seconds = a.call(ask("idle", options{}, step.Idle)).Seconds
+	}
+	for method, want := range map[string]any{"POST": s.Posts, "GET": s.Looks} {
+		if n, exact := want.(float64); exact && a.made[method] != int(n) || !exact && a.made[method] < 2 {
+			t.Errorf("%d requests %s, want %v", a.made[method], method, want)
+		}
+	}
+	if e.Seconds < s.Seconds[0]-.001 || e.Seconds > s.Seconds[1]+.001 {
+		t.Errorf("it took %v s, want %v", e.Seconds, s.Seconds)
+	}
+	if s.Queries != nil && !slices.Equal(a.queries, s.Queries) {
+		t.Errorf("it asked for %q, want %q", a.queries, s.Queries)
+	}
+	for text, n := range s.Has {
+		if strings.Count(string(e.Value)+e.Message, text) != n {
+			t.Errorf("it ended with %s %s, want %q %d times", e.Value, e.Message, text, n)
+		}
+	}
+}
+
+// TestNetwork: what carries requests repeats none, follows no redirect, and takes no answer that was cut for a whole one:
+// else the refusal of a second request would hide the first.
+func TestNetwork(t *testing.T) {
+	var a *api
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, err := a.answer(r)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if w.Header().Set("Location", "/again"); got.Header.Get("Retry-After") == "cut" {
+			w.Header().Set("Content-Length", "9999")
+		}
+		w.WriteHeader(got.StatusCode)
+		_, _ = io.Copy(w, got.Body)
+	}))
+	defer server.Close()
+	posts := []string{"lost", "307 html", "201 payment after cut", "400 insufficient_funds"}
+	if *driver == "" { // which waits in real time
+		posts = []string{"lost", "400 insufficient_funds"}
+	}
+	a, _ = opened(server.URL, "k", options{Fakes: []string{"now", "sleep"}}, posts, []string{"200 confirmed"})
+	get, pay := a.run("get", "", nil), a.run("pay", "", new(20.0)) // on the same connection
+	if get.Error != "" || pay.Error != "OutcomeUnknown" || a.made["POST"] != len(posts) {
+		t.Errorf("%d requests: it ended as %q", a.made["POST"], pay.Error)
+	}
+}
+
+// TestTwoCalls: a refusal is not believed until 35 seconds after the last attempt of any call for the intent.
+func TestTwoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, []string{"lost", "400 insufficient_funds", "lost"}, []string{"empty"})
+		time.AfterFunc(20*time.Second, func() { a.run("pay", "", new(0.4)) })
+		if e := a.run("pay", "", nil); e.Error != "Refused insufficient_funds" || e.Seconds < 55 {
+			t.Errorf("after %v s: %s", e.Seconds, e.Error)
+		}
+	})
+}
+
+func TestVerifyWebhook(t *testing.T) {
+	const secret = "whsec_DA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKis="
+	const body = `{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T15:04:05.000Z","data":{"amount":9007199254740993}}`
+	a, _ := opened("http://remit.test", "k", options{}, nil, nil)
+	now := fmt.Sprint(time.Now().Unix())
+	for _, row := range []struct{ signer, secret, body string }{
+		{secret, secret, body}, {secret, secret, body + " "}, {"", "", body}, {"", "whsec_", body}} { // the library takes "" for a secret
+		key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(row.signer, "whsec_"))
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "evt_1.%s.%s", now, body)
+		signature := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		e := a.call(ask("verifyWebhook", options{}, row.secret, row.body,
+			map[string]string{"webhook-id": "evt_1", "webhook-timestamp": now, "webhook-signature": signature}))
+		genuine := e.Error == "" && strings.Contains(string(e.Value), "9007199254740993")
+		if want := row.body == body && row.secret == secret; genuine != want {
+			t.Errorf("with the secret %q, %s is %s %s", row.secret, row.body, e.Error, e.Value)
+		}
+	}
+}
 
 // A closing body says whether it was closed.
 type closing struct {
