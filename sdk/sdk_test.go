@@ -79,18 +79,22 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 func TestLanguages(t *testing.T) {
 	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	languages := built(t)
-	ts, python := languages[1], languages[2]
-	for l, wants := range map[*language][]string{&ts: {"LICENSE", "README.md", "dist/index.js"}, &python: {"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}} {
-		rows := []string{languages[0].driver[0], "-test.run=^Test(Calls|Scenarios|Network|VerifyWebhook)$", "-driver"}
-		run(t, *l, append(rows, strings.Join(l.driver, " "))...)
+	for i, wants := range [][]string{1: {"LICENSE", "README.md", "dist/index.js"}, 2: {"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}} {
+		l := languages[i]
+		rows := func(driver ...string) {
+			run(t, l, languages[0].driver[0], "-test.run=^Test(Calls|Scenarios|Network|VerifyWebhook)$", "-driver", strings.Join(driver, " "))
+		}
 		packed := ""
-		if l == &ts {
-			run(t, ts, ts.driver[0], "--test", "test/client.test.mjs")
-			packed = run(t, ts, npm, "pack", "--offline", "--dry-run")
-		} else {
-			run(t, python, append(rows, strings.Join(python.driver[:2], " ")+" Client")...)
-			run(t, python, python.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
-			packed = run(t, python, python.driver[0], "-c", `import zipfile
+		switch l.name {
+		case "typescript":
+			rows(l.driver...)
+			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
+		case "python":
+			rows(l.driver...)
+			rows(l.driver[0], l.driver[1], "Client")
+			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+			packed = run(t, l, l.driver[0], "-c", `import zipfile
 from setuptools.build_meta import build_wheel
 wheel = zipfile.ZipFile(build_wheel("."))
 print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`)

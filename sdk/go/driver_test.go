@@ -159,7 +159,8 @@ func (l *own) value(ctx context.Context, c command) (any, error) {
 		event, wrong := remit.VerifyWebhook(c.text(0), []byte(c.text(1)), header)
 		return event, errors.Join(err, wrong)
 	case "pay":
-		return l.Pay(ctx, c.text(0), remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata})
+		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata}
+		return l.Pay(ctx, c.text(0), o)
 	case "payMany":
 		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata}
 		must(0, json.Unmarshal(c.Args[1], &b.Payments))
@@ -232,7 +233,8 @@ func (l *other) call(c command) end {
 		}
 		reply := map[string]any{"answer": line.Request, "status": 0, "seconds": 0}
 		if got, err := l.api.answer(r); err == nil {
-			reply["status"], reply["retryAfter"], reply["text"] = got.StatusCode, got.Header.Get("Retry-After"), string(must(io.ReadAll(got.Body)))
+			reply["status"], reply["retryAfter"] = got.StatusCode, got.Header.Get("Retry-After")
+			reply["text"] = string(must(io.ReadAll(got.Body)))
 		} else if errors.Is(err, errHang) {
 			reply["seconds"] = line.Timeout
 		}

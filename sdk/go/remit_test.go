@@ -30,10 +30,11 @@ func read[T any](name string) (v T) {
 	return v
 }
 
-// TestCalls: each row of calls.json has a call, its arguments, and its value, or null if it is refused and sends nothing.
+// TestCalls: each row of calls.json has a call, its arguments, and its value, or null if the SDK refuses it unsent.
 func TestCalls(t *testing.T) {
 	rows := read[[][3]json.RawMessage]("calls.json")
-	long, key := fmt.Appendf(nil, "[%q]", strings.Repeat("long ", 20_000)), `"sdk1-a0018d2182acd504cff51c50b20623fa794174e74a8b081d1547ba6cfdfb12b2"`
+	long := fmt.Appendf(nil, "[%q]", strings.Repeat("long ", 20_000))
+	const key = `"sdk1-a0018d2182acd504cff51c50b20623fa794174e74a8b081d1547ba6cfdfb12b2"`
 	a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, nil, nil)
 	for _, row := range append(rows, [3]json.RawMessage{[]byte(`"key"`), long, []byte(key)}) {
 		c := command{Call: strings.Trim(string(row[0]), `"`)}
@@ -236,7 +237,8 @@ func TestNetwork(t *testing.T) {
 // TestTwoCalls: a refusal is not believed until 35 seconds after the last attempt of any call for the intent.
 func TestTwoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, []string{"lost", "400 insufficient_funds", "lost"}, []string{"empty"})
+		posts := []string{"lost", "400 insufficient_funds", "lost"}
+		a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, posts, []string{"empty"})
 		time.AfterFunc(20*time.Second, func() { a.run("pay", "", new(0.4)) })
 		if e := a.run("pay", "", nil); e.Error != "Refused insufficient_funds" || e.Seconds < 55 {
 			t.Errorf("after %v s: %s", e.Seconds, e.Error)
