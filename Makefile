@@ -23,6 +23,7 @@ export SAM_CLI_TELEMETRY := 0
 
 # What tools/install brings of the programs that the machine lacks.
 export PATH := $(CURDIR)/.cache/path:$(PATH)
+export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 # How a function is compiled for Lambda. lambda.norpc leaves out the RPC server
 # of the runtime before provided.al2023. Without buildvcs, buildid and paths two
@@ -69,11 +70,10 @@ test: ## Every test that this machine can run, with the race detector (PKG=./int
 	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint, sentences that sound translated
+lint: ## gofmt, golangci-lint with go vet, sentences that sound translated
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
-	go vet $(MODULES)
 	.cache/bin/golangci-lint run $(MODULES)
 	go run ./tools/words
 

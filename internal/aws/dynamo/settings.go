@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -184,7 +186,9 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 		return errNobody
 	}
 	others := 0
-	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
+	names := &dynamodb.QueryInput{KeyConditionExpression: aws.String("pk = :pk"), ProjectionExpression: aws.String(attrSK),
+		ExpressionAttributeValues: attributes{":pk": text(deniedPK)}, ConsistentRead: aws.Bool(true)}
+	for item, err := range s.query(ctx, "counting the deny list", names) {
 		if err != nil {
 			return err
 		}

@@ -95,9 +95,9 @@ const PaymentGas = 62_000
 // Chains are the chains with plans. Sources of the gas limits: EIP-7935 (60 million),
 // base/contract-deployments mainnet/2025-10-28-increase-gas-and-elasticity-limit (200 million),
 // PIP-71 (60 million). Pools: lambdaclass/ethrex#6615 for reth, and #6603 for geth, whose hundreds
-// are more than any window. Arc's limit is that of its test network (StableSignal/public-research). Tempo's is for
-// calls that are no plain payments, as with a payment's id, and a new holder takes 250,000 gas more (TIP-1010,
-// TIP-1000). A plan counts on a chain's whole block: other users leave less.
+// are more than any window. Arc's limit is that of its test network (StableSignal/public-research). Tempo has
+// two limits: a transfer with a payment's id comes under that of general calls. A new holder there takes 250,000
+// gas more (TIP-1010, TIP-1000). A plan counts on a chain's whole block: other users leave less.
 var Chains = map[string]Chain{
 	"ethereum": {ID: 1, BlockGas: 60e6, FinalSeconds: 15 * 60, EpochSeconds: 384, Pool: 500, Price: 1, Ether: "ETH", Dollars: 3000},
 	"base":     {ID: 8453, BlockGas: 200e6, FinalSeconds: 18 * 60, EpochSeconds: 384, Pool: 16, Price: 0.01, Ether: "ETH", Dollars: 3000},

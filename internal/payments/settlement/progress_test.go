@@ -272,9 +272,8 @@ func TestCancelledIsNotMined(t *testing.T) {
 	}
 }
 
-// TestReceiptsForProgressFail: receipts that only show progress are in the same request as those that end payments. A node
-// that fails at it is asked for the latter alone, and all of them end; then it is spared for half a minute, in which
-// what was seen stays.
+// TestReceiptsForProgressFail: a node that fails at a request with receipts for progress is asked again without them, so
+// that payments end. For half a minute it is asked for no more of them, and the progress stays as it was seen.
 func TestReceiptsForProgressFail(t *testing.T) {
 	for _, test := range []struct {
 		failing string

@@ -71,10 +71,19 @@ func further(setup *Setup, seed uint64) {
 			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
-	if gas := rand.New(rand.NewPCG(seed, 0x6a5)); gas.IntN(4) == 0 {
-		setup.Gas = fakechain.Rule{Unit: []uint64{1_000_000, 10_000_000}[gas.IntN(2)], Whole: gas.IntN(2) == 0}
+	if setup.Gas = GasOf(seed); setup.Gas.Unit > 0 {
 		setup.Refills.Ether = settings.Refill{}
 	}
+}
+
+// GasOf draws how gas is paid in a seed's world: in the token in a quarter of them, otherwise in
+// ether, which is the zero Rule.
+func GasOf(seed uint64) fakechain.Rule {
+	gas := rand.New(rand.NewPCG(seed, 0x6a5))
+	if gas.IntN(4) > 0 {
+		return fakechain.Rule{}
+	}
+	return fakechain.Rule{Unit: []uint64{1_000_000, 10_000_000}[gas.IntN(2)], Whole: gas.IntN(2) == 0}
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the

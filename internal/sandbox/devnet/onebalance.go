@@ -59,8 +59,8 @@ func (o *oneBalance) upTo(block common.Hash) map[common.Address]*big.Int {
 	return o.paid[block]
 }
 
-// charge returns the block that holds, after block's transactions, those that take the fees. Where a replaced block's
-// are pending again it leaves them out, with what the owner sent after them. The chain's lock is held.
+// charge returns block with further transactions at its end, which take the fees of the others. A reorg makes those of
+// a replaced block pending again: charge leaves them out, and what the owner sent after them. The chain's lock is held.
 func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Block, error) {
 	c, paid := o.chain, map[common.Address]*big.Int{}
 	maps.Copy(paid, o.upTo(parent.Hash()))
