@@ -213,6 +213,9 @@ func TestNetwork(t *testing.T) {
 	var a *api
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := a.answer(r)
+		if r.URL.Path == "/again" {
+			t.Error("a redirect was followed")
+		}
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -223,7 +226,7 @@ func TestNetwork(t *testing.T) {
 		_, _ = io.Copy(w, got.Body)
 	}))
 	defer server.Close()
-	posts := []string{"lost", "307 html", "201 payment after cut", "400 insufficient_funds"}
+	posts := []string{"lost", "302 html", "201 payment after cut", "400 insufficient_funds"}
 	if *driver == "" { // which waits in real time
 		posts = []string{"lost", "400 insufficient_funds"}
 	}
