@@ -180,10 +180,10 @@ func TestHedge(t *testing.T) {
 }
 
 // TestSlowestAnswer: of the answers since Health was last called the slowest counts, of each
-// node alone, and a failure is none.
+// node alone, and a failure is none. A round waits for slow nodes.
 func TestSlowestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(200 * time.Millisecond)},
+		a, b := &slow{stub: &stub{gas: 1}, takes: always(2 * time.Second)},
 			&slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
 		nodes := slowly(a, b)
 		slowest := func(want ...time.Duration) {
@@ -201,7 +201,7 @@ func TestSlowestAnswer(t *testing.T) {
 		ask()
 		a.takes = always(100 * time.Millisecond)
 		ask()
-		slowest(200*time.Millisecond, 50*time.Millisecond)
+		slowest(2*time.Second, 50*time.Millisecond)
 		a.down = true
 		ask()
 		slowest(0, 50*time.Millisecond)

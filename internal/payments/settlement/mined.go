@@ -59,11 +59,11 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns what the round saw, and what the next one need not read: nothing, unless all of it could be
-// read, and the final block stands still.
-func (p *pass) remember() mined {
+// remember returns what the round saw, also before an error, so that the next one does not publish it again; and what
+// the next one need not read: nothing, unless all of it could be read, and the final block stands still.
+func (p *pass) remember(err error) mined {
 	m := mined{seen: p.seen}
-	if !p.compared || p.report.Unreadable > 0 || p.moved() {
+	if err != nil || !p.compared || p.report.Unreadable > 0 || p.moved() {
 		return m
 	}
 	n, txs, count := 0, p.pendingTxs, p.views.Leading().Mined

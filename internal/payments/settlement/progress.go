@@ -3,7 +3,6 @@ package settlement
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -170,20 +169,15 @@ func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
 	return wants, err
 }
 
-// blockTime returns the time of a block by the first node that gives it, of those whose head is not below.
+// blockTime returns the time of a block by the first node that has it.
 func (p *pass) blockTime(ctx context.Context, block uint64) (at time.Time, err error) {
 	for _, v := range p.views {
-		if v.Number < block {
-			continue
-		}
 		if at, err = v.Node.BlockTime(ctx, block); err == nil {
 			return at, nil
 		}
 	}
-	return at, fmt.Errorf("no node gives the time of block %d: %w", block, cmp.Or(err, errBelow))
+	return at, fmt.Errorf("no node gives the time of block %d: %w", block, err)
 }
-
-var errBelow = errors.New("their heads are below")
 
 // publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
 // know and it is no no-op. It may be repeated: the same block makes the same event.

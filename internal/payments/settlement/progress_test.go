@@ -170,6 +170,7 @@ func TestMinedIsPublished(t *testing.T) {
 		{"it cannot be published at first", true, breaks("Publish#1"), 1, 3},
 		{"what the merchant wants is not known at first", true, breaks("Named#1"), 2, 2},
 		{"a node does not give the block's time at first", true, breaks("BlockTime#1"), 1, 2},
+		{"two rounds fail after it", true, breaks("Reconcile#1", "Reconcile#2", "Reconcile#3", "Reconcile#4"), 1, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.script)

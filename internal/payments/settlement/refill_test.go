@@ -103,12 +103,15 @@ func TestRefill(t *testing.T) {
 	}
 }
 
-// TestRefillsLeft: how many refills a funding wallet can pay, of the asset that it has less of.
+// TestRefillsLeft: how many refills a funding wallet can pay, of the asset that it has less of; of the token
+// alone where that pays the gas.
 func TestRefillsLeft(t *testing.T) {
-	for _, test := range []struct{ token, ether, want uint64 }{
-		{500_000, 0, 2}, {500_001, 0, 1}, {1_000_001, 0, 0}, {0, 1 << 58, 4}, {500_000, 1 << 60, 1}, {1, 1, 100}, {0, 0, 100},
+	for _, test := range []struct{ unit, token, ether, want uint64 }{
+		{0, 500_000, 0, 2}, {0, 500_001, 0, 1}, {0, 1_000_001, 0, 0}, {0, 0, 1 << 58, 4}, {0, 500_000, 1 << 60, 1}, {0, 1, 1, 100},
+		{0, 0, 0, 100}, {1, 500_000, 1 << 60, 2},
 	} {
 		w := newWorld(t, script{})
+		w.settler.GasUnit = chain.GasUnit(test.unit)
 		w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Funding, w.Now()))
 		w.Set(func(s *settings.Settings) {
 			s.Refills.Token.Amount, s.Refills.Ether.Amount = token.Units(test.token), token.Units(test.ether)

@@ -182,7 +182,7 @@ func (s *Settler) yield(ctx context.Context, r *run) error {
 type run struct {
 	by       string
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
-	mined    sync.Map          // a mined of each wallet.ID, of which the round before had no error
+	mined    sync.Map          // a mined of each wallet.ID of which the round before saw something or had no error
 	known    *store.Comparison // nil until it is read, and again when it could not be stored
 	news     bool              // known differs from what is stored on which nodes are silent
 }
@@ -282,8 +282,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 			missing = !done
 		}
 		err := p.over(ctx, r.by, missing)
-		if err == nil {
-			r.mined.Store(registered.ID, p.remember())
+		if err == nil || p.seen != nil {
+			r.mined.Store(registered.ID, p.remember(err))
 		}
 		if missing && p.compared {
 			r.compared.Store(registered.ID, nil)
