@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,33 +27,18 @@ type agent struct {
 	*testing.T
 	number  int
 	draw    *rand.Rand
+	words   []string // of its servers
 	env     []string
-	state   string
-	log     *buffer
 	servers [2]server
-	hashes  []string // of its payments, in order
-	refused string   // the code that ended it, if one did
-
-	mu    sync.Mutex
-	calls map[string]int
+	hashes  []string       // of its payments, in order
+	refused string         // the code that ended it, if one did
+	calls   map[string]int // by how they ended
 }
 
 // A server is a process of `remit mcp`; zero if none runs.
 type server struct {
-	session *mcp.ClientSession
-	kill    func()
-}
-
-// A buffer takes the words of many processes.
-type buffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
+	*mcp.ClientSession
+	kill func()
 }
 
 func (a *agent) payee() string {
@@ -69,37 +55,20 @@ func (a *agent) amount() string {
 	return fmt.Sprintf("%d.%06d", 1+a.number/1000, a.number)
 }
 
-// connect starts the server, unless it runs.
-func (a *agent) connect(s *server) error {
-	if s.session != nil {
-		return nil
-	}
-	cmd := command(a.T, language{dir: "."}, a.log, remitPath, "mcp", "--state", a.state)
-	cmd.Env = append(cmd.Env, a.env...)
-	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
-	session, err := client.Connect(a.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}, nil)
-	if err == nil {
-		*s = server{session, func() { _ = cmd.Process.Kill() }}
-	}
-	return err
-}
-
-// A call is one of the tool pay, with its time, and the time after which the server is killed (0 is never).
+// A call is one of the tool pay. The agent waits that long, and the server is killed after death.
 type call struct {
 	args        map[string]any
 	wait, death time.Duration
-	hash        string
+	ended, hash string // how, and with what
+	killed      bool
 	err         error
 }
 
 func (a *agent) ask(bill, step int) *call {
-	intent := fmt.Sprintf("invoice %d/%d", a.number, bill)
-	c := &call{args: map[string]any{"intent": intent, "to": a.payee(), "amount": a.amount()}, wait: time.Minute}
+	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee(), "amount": a.amount()},
+		wait: time.Minute, death: time.Hour}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
-	}
-	if a.draw.IntN(4) == 0 {
-		c.args["reference"] = fmt.Sprint("bill ", a.number)
 	}
 	if bill > 0 {
 		c.args["different_from"] = a.hashes[0]
@@ -113,68 +82,50 @@ func (a *agent) ask(bill, step int) *call {
 	return c
 }
 
-func (a *agent) count(words ...string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, word := range words {
-		a.calls[word]++
-	}
-}
-
-// pay makes a call of a server.
+// pay makes a call of a server, which it starts unless it runs.
 func (a *agent) pay(s *server, c *call) {
-	if c.err = a.connect(s); c.err != nil {
-		return
+	if s.ClientSession == nil {
+		cmd := command(a.T, language{dir: "."}, nil, a.words...)
+		cmd.Env = append(cmd.Env, a.env...)
+		s.kill = func() { _ = cmd.Process.Kill() }
+		s.ClientSession, c.err = mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).
+			Connect(a.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}, nil)
+		if c.err != nil {
+			return
+		}
 	}
 	ctx, cancel := context.WithTimeout(a.Context(), c.wait)
 	defer cancel()
-	var death *time.Timer
-	if c.death > 0 {
-		death = time.AfterFunc(c.death, s.kill)
+	death := time.AfterFunc(c.death, s.kill)
+	result, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: c.args})
+	if c.killed = !death.Stop(); c.killed {
+		_ = s.Close()
+		*s = server{}
 	}
-	result, err := s.session.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: c.args})
-	a.count("calls")
-	if death != nil && !death.Stop() {
-		a.count("servers killed")
-		_ = s.session.Close()
-		s.session = nil
-	}
-	if c.err = err; err != nil {
-		a.count("without an answer")
+	if c.ended, c.err = "without an answer", err; err != nil {
 		return
 	}
-	text := result.Content[0].(*mcp.TextContent).Text
 	var said struct {
-		Payment struct {
-			Hash string `json:"tx_hash"`
-		}
-		Next string
+		Payment remit.Payment
+		Next    string
 	}
-	if result.IsError {
-		c.err = errors.New(text)
-		said.Next = text
+	if text := result.Content[0].(*mcp.TextContent).Text; result.IsError {
+		c.err, said.Next = errors.New(text), text
 	} else {
 		c.err = json.Unmarshal([]byte(text), &said)
 	}
-	c.hash = said.Payment.Hash
-	a.count(strings.Join(strings.Fields(said.Next)[:2], " "))
+	c.hash, c.ended = string(said.Payment.TxHash), strings.Join(strings.Fields(said.Next)[:4], " ")
 }
+
+var limits = regexp.MustCompile("^this call started nothing.*(daily_limit_exceeded|amount_above_maximum)")
 
 // work goes on until all bills have a hash, or a limit refuses one.
 func (a *agent) work() {
-	var last error
 	for step := 0; a.refused == "" && len(a.hashes) < a.bills(); step++ {
-		if step == 60 {
-			a.Errorf("agent %d: after %d calls: %v", a.number, step, last)
-			return
-		}
 		bill := len(a.hashes)
-		calls := []*call{a.ask(bill, step)}
-		switch a.draw.IntN(5) {
-		case 0:
+		calls := []*call{a.ask([]int{bill, bill, bill, bill, 0}[a.draw.IntN(5)], step)} // 0: perhaps once more
+		if a.draw.IntN(5) == 0 {
 			calls = append(calls, a.ask(bill, step+1000)) // at once, by the other server
-		case 1:
-			calls[0] = a.ask(0, step) // once more
 		}
 		var paying sync.WaitGroup
 		for i, c := range calls {
@@ -182,20 +133,25 @@ func (a *agent) work() {
 		}
 		paying.Wait()
 		for _, c := range calls {
-			if last = c.err; c.err != nil {
-				for _, code := range []string{"daily_limit_exceeded", "amount_above_maximum"} {
-					if strings.HasPrefix(c.err.Error(), "nothing was started") && strings.Contains(c.err.Error(), code) {
-						a.refused = code
-					}
-				}
-			} else if len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && a.draw.IntN(4) > 0 { // else it forgets what it was told
+			if a.calls[c.ended]++; c.killed {
+				a.calls["server killed"]++
+			}
+			if limit := limits.FindStringSubmatch(fmt.Sprint(c.err)); limit != nil {
+				a.refused = limit[1]
+			}
+			forgets := a.draw.IntN(4) == 0
+			if c.err == nil && len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && !forgets {
 				a.hashes = append(a.hashes, c.hash)
 			}
 		}
+		if step == 60 {
+			a.Errorf("agent %d: after %d calls: %v", a.number, step, calls[0].err)
+			break
+		}
 	}
-	for i := range a.servers {
-		if a.servers[i].session != nil {
-			_ = a.servers[i].session.Close()
+	for _, s := range a.servers {
+		if s.ClientSession != nil {
+			_ = s.Close()
 		}
 	}
 }
@@ -208,12 +164,12 @@ func agentKey(t *testing.T, owner *remit.Client, limit int) string {
 
 // agents lets n agents pay at most 50 at a time.
 func agents(t *testing.T, n int, url, key string) []*agent {
-	all, log, state := make([]*agent, n), &buffer{}, t.TempDir()
+	all, words := make([]*agent, n), []string{remitPath, "mcp", "--state", t.TempDir()}
 	var working sync.WaitGroup
 	turns := make(chan struct{}, 50)
 	for i := range all {
-		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), state: state, log: log, calls: map[string]int{},
-			env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
+		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), words: words,
+			env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}, calls: map[string]int{}}
 		working.Go(func() {
 			turns <- struct{}{}
 			all[i].work()
@@ -228,8 +184,8 @@ func agents(t *testing.T, n int, url, key string) []*agent {
 func judgeAgents(t *testing.T, all []*agent, limit int, found map[string]int) {
 	calls, transfers, refused := map[string]int{}, 0, map[string]int{}
 	for _, a := range all {
-		for word, n := range a.calls {
-			calls[word] += n
+		for how, n := range a.calls {
+			calls[how] += n
 		}
 		amount := must.Get(remit.ParseUnits(a.amount(), 6))(t)
 		n := found[fmt.Sprint(a.payee(), " ", amount)]

@@ -1,8 +1,6 @@
 package sdk_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -14,10 +12,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,122 +38,111 @@ var (
 
 // A stack is a server before a chain and tables that outlive it, behind a gateway that breaks one request in three.
 type stack struct {
-	t       *testing.T
-	log     io.Writer
-	flags   []string
-	server  *localtest.Process
-	proxies atomic.Pointer[[]*fault.Proxy] // by mode, before the server as it runs now
+	t      *testing.T
+	log    io.Writer
+	flags  []string
+	server *localtest.Process
 
-	mu     sync.Mutex
-	draw   *rand.Rand
-	broken map[string]int
+	mu      sync.Mutex
+	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
+	draw    *rand.Rand
+	made    map[fault.Mode]int // requests
 }
 
 // serve starts the server.
-func (s *stack) serve() error {
-	p, err := localtest.Launch(context.WithoutCancel(s.t.Context()), s.log, remitPath, s.flags...)
-	if err != nil {
-		return err
+func (s *stack) serve() {
+	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), s.log, remitPath, s.flags...))(s.t)
+	target := strings.Fields(s.server.Out.Await(s.t, "API"))[1]
+	s.server.Out.Await(s.t, "Ctrl-C")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for mode := range s.proxies {
+		s.proxies[mode] = fault.NewProxy(target)
+		s.proxies[mode].Set(fault.Mode(mode))
 	}
-	s.server = p
-	lines, err := p.Out.Until(func(line string) bool { return strings.Contains(line, "Ctrl-C") })
-	if err != nil {
-		return err
-	}
-	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "API") })
-	proxies := make([]*fault.Proxy, fault.Fail+1)
-	for mode := range proxies {
-		proxies[mode] = fault.NewProxy(strings.Fields(lines[at])[1])
-		proxies[mode].Set(fault.Mode(mode))
-	}
-	s.proxies.Store(&proxies)
-	return nil
+}
+
+// merchant returns a new merchant of the server.
+func (s *stack) merchant(name string) *remit.Client {
+	return localtest.Join(s.t, &remit.Client{URL: "http://" + s.proxies[fault.Pass].Target}, name)
 }
 
 // ServeHTTP carries a request to the server, or breaks it.
 func (s *stack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	n := s.draw.IntN(100)
-	kind, mode := "carried", fault.Pass
-	switch {
-	case n < 12:
-		kind, mode = "answers lost", fault.Mute
-	case n < 18:
-		kind, mode = "connections cut before the request", fault.Reset
-	case n < 22:
-		kind, mode = "500", fault.Fail
-	case n < 26:
-		kind, mode = "late", fault.Slow
-	case n < 30:
-		kind = "429"
-	case n < 33:
-		kind = "502 without JSON"
+	n, mode := s.draw.IntN(100), fault.Pass
+	for _, f := range []struct {
+		mode    fault.Mode
+		percent int
+	}{{fault.Mute, 14}, {fault.Reset, 8}, {fault.Fail, 6}, {fault.Slow, 5}} {
+		if n -= f.percent; n < 0 && mode == fault.Pass {
+			mode = f.mode
+		}
 	}
-	s.broken[kind]++
+	s.made[mode]++
+	proxy := s.proxies[mode]
 	s.mu.Unlock()
-	switch kind {
-	case "429":
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"detail":"Too many requests","code":"too_many_requests"}`)
-	case "502 without JSON":
-		http.Error(w, "<html>bad gateway", http.StatusBadGateway)
-	default:
-		(*s.proxies.Load())[mode].ServeHTTP(w, r)
-	}
+	proxy.ServeHTTP(w, r)
 }
 
-// pays is one client: its process is killed now and then, and started again with what has no hash yet.
-func pays(t *testing.T, l language, url, key, to string, n int, draw *rand.Rand) (hashes map[string]string, kills int) {
-	hashes = map[string]string{}
-	for round := 0; len(hashes) < n && t.Context().Err() == nil; round++ {
-		if round == 50 {
-			t.Errorf("%s: after 50 rounds only %d of %d payments are made", l.name, len(hashes), n)
-			return hashes, kills
-		}
-		var lines, words bytes.Buffer
-		for i := range n {
-			if intent := fmt.Sprint("order-", i); hashes[intent] == "" {
-				fmt.Fprintln(&lines, intent, to, strings.Join(amounts(i), " "))
-			}
-		}
-		cmd := command(t, l, &words, l.driver...)
-		cmd.Env = append(cmd.Env, "REMIT_URL="+url, "REMIT_API_KEY="+key)
-		cmd.Stdin = &lines
-		out := must.Get(cmd.StdoutPipe())(t)
+// pays is one client: its driver is killed now and then, and started again with what has no hash yet.
+func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
+	hashes, kills, begin := map[int]string{}, 0, time.Now()
+	for round := 0; len(hashes) < *intents && t.Context().Err() == nil; round++ {
+		cmd := command(t, l, t.Output(), l.driver...)
+		in, out := must.Get(cmd.StdinPipe())(t), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))
 		must.OK(t, cmd.Start())
-		var kill *time.Timer
-		if round < 1+n/400 {
-			kill = time.AfterFunc(time.Duration(2000+draw.IntN(3000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(time.Duration(2000+draw.IntN(3000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		killed := round < 1+*intents/400 || !kill.Stop()
+		next, open := 0, 0
+		ask := func(call string, args ...any) {
+			_ = json.NewEncoder(in).Encode(map[string]any{"id": next, "call": call, "args": args, "options": map[string]int{"timeout": 60}})
+			open++
 		}
-		for scan := bufio.NewScanner(out); scan.Scan(); {
-			switch intent, end, _ := strings.Cut(scan.Text(), " "); {
-			case strings.HasPrefix(end, "0x"):
-				hashes[intent] = end
-			case end != "unknown":
-				t.Errorf("%s: %s ended with %s", l.name, intent, end)
-				hashes[intent] = end
+		ask("open", url, key)
+		for open > 0 {
+			for ; open < 16 && next < *intents; next++ {
+				switch batch := payments(next, to); {
+				case hashes[next] != "":
+				case len(batch) == 1:
+					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
+				default:
+					ask("payMany", fmt.Sprint("order-", next), batch)
+				}
 			}
+			var end struct {
+				ID             int
+				Value          map[string]any
+				Error, Message string
+			}
+			if out.Decode(&end) != nil {
+				break
+			}
+			if hash, paid := end.Value["tx_hash"].(string); paid {
+				hashes[end.ID] = hash
+			} else if end.Error != "" && end.Error != "OutcomeUnknown" {
+				t.Errorf("%s: order-%d ended with %s %s", l.name, end.ID, end.Error, end.Message)
+				hashes[end.ID] = end.Error
+			}
+			open--
 		}
-		if err := cmd.Wait(); kill != nil && !kill.Stop() {
+		_ = in.Close()
+		if err := cmd.Wait(); killed && !kill.Stop() {
 			kills++
 		} else if err != nil {
-			t.Errorf("%s: %v\n%s", l.name, err, words.String())
-			return hashes, kills
+			t.Errorf("%s: %v", l.name, err)
+			return
 		}
 	}
-	return hashes, kills
+	t.Logf("%s: %d intents have a hash after %.0f s; its driver was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 }
 
-// amounts are what payment i pays; each tenth is a batch. No two are the same.
-func amounts(i int) []string {
-	if i%10 == 9 {
-		return []string{fmt.Sprint(1_000_000 + i), fmt.Sprint(2_000_000 + i)}
-	}
-	return []string{fmt.Sprint(1_000_000 + i)}
+// payments are what intent i pays; each tenth is a batch. No two are the same.
+func payments(i int, to string) []map[string]string {
+	return []map[string]string{{"to": to, "amount": fmt.Sprint(1_000_000 + i)}, {"to": to, "amount": fmt.Sprint(2_000_000 + i)}}[:1+i%10/9]
 }
 
-// TestConformance: through lost answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
+// TestConformance: through lost and late answers, cut connections, 5xx, and killed servers and clients, every intent of
 // every language and every bill of an agent is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
@@ -171,11 +156,11 @@ func TestConformance(t *testing.T) {
 	wallets := filepath.Join(t.TempDir(), "chain.json")
 	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), broken: map[string]int{}}
+	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[fault.Mode]int{}}
 	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
 		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
 		disburser.Address().String(), "--no-page"}
-	must.OK(t, s.serve())
+	s.serve()
 	t.Cleanup(func() { s.server.Kill() })
 	gateway := httptest.NewServer(s)
 	t.Cleanup(gateway.Close)
@@ -183,19 +168,12 @@ func TestConformance(t *testing.T) {
 	var clients sync.WaitGroup
 	payee := func(i int) common.Address { return common.BigToAddress(big.NewInt(int64(0x5d0000 + i))) }
 	for i, l := range languages {
-		key := localtest.Join(t, &remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}, l.name).Key
-		own := rand.New(rand.NewPCG(*seed, uint64(2+i)))
-		clients.Go(func() {
-			begin := time.Now()
-			hashes, kills := pays(t, l, gateway.URL, key, payee(i).Hex(), *intents, own)
-			t.Logf("%s: %d intents have a hash after %.0f s; its process was killed %d times", l.name, len(hashes),
-				time.Since(begin).Seconds(), kills)
-		})
+		key, own := s.merchant(l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
+		clients.Go(func() { pays(t, l, gateway.URL, key, payee(i).Hex(), own) })
 	}
 	var bots []*agent
 	limit := *intents / 2 * 9 / 10
-	owner := localtest.Join(t, &remit.Client{URL: "http://" + (*s.proxies.Load())[0].Target}, "agents")
-	key := agentKey(t, owner, limit)
+	key := agentKey(t, s.merchant("agents"), limit)
 	clients.Go(func() { bots = agents(t, *intents/2, gateway.URL, key) })
 	done, kills := make(chan struct{}), 0
 	go func() { clients.Wait(); close(done) }()
@@ -205,13 +183,13 @@ func TestConformance(t *testing.T) {
 			if kills < 2+*intents/50 {
 				s.server.Kill()
 				kills++
-				must.OK(t, s.serve())
+				s.serve()
 			}
 		case <-done:
 			paying = false
 		}
 	}
-	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.broken)
+	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.made)
 	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
 	told := 0
 	for _, a := range bots {
@@ -240,22 +218,12 @@ func judge(t *testing.T, node *ethclient.Client, token common.Address, languages
 		}
 	}
 	for i, l := range languages {
-		once, twice, lost := 0, []string{}, []string{}
 		for n := range *intents {
-			for _, amount := range amounts(n) {
-				switch id := fmt.Sprint(payee(i), " ", amount); found[id] {
-				case 0:
-					lost = append(lost, amount)
-				case 1:
-					once++
-				default:
-					twice = append(twice, fmt.Sprint(amount, " ", found[id], " times"))
+			for _, p := range payments(n, payee(i).Hex()) {
+				if times := found[p["to"]+" "+p["amount"]]; times != 1 {
+					t.Errorf("%s: order-%d paid %s %d times", l.name, n, p["amount"], times)
 				}
 			}
-		}
-		t.Logf("%s: the chain has %d transfers once, %d more often, and lacks %d", l.name, once, len(twice), len(lost))
-		if len(twice)+len(lost) > 0 {
-			t.Errorf("%s: paid more than once: %q; lost: %q", l.name, twice, lost)
 		}
 	}
 	return found

@@ -47,12 +47,12 @@ func built(t *testing.T) []language {
 	modules := tooltest.Path(t, "the compiler of TypeScript", ".cache/sdk-node/node_modules")
 	must.OK(t, os.Symlink(modules, filepath.Join(ts.dir, "node_modules")))
 	run(t, ts, ts.driver[0], filepath.Join(modules, "typescript/bin/tsc"))
-	driver := filepath.Join(work, "driver")
-	must.OK(t, localtest.Build(driver, "github.com/remit-payouts/remit/sdk/go/internal/conformance", "CGO_ENABLED=0"))
+	rows := filepath.Join(work, "rows")
+	run(t, language{"go", nil, "go", []string{"CGO_ENABLED=0"}}, "go", "test", "-c", "-o", rows, ".")
 	return []language{
-		{"go", []string{driver}, "go", nil}, ts,
-		{"python", []string{tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python"), "tests/driver.py"}, filepath.Join(work, "sdk/python"),
-			[]string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+		{"go", []string{rows, "-drive"}, "go", nil}, ts,
+		{"python", []string{tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python"), "tests/driver.py", "AsyncClient"},
+			filepath.Join(work, "sdk/python"), []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
 	}
 }
 
@@ -74,22 +74,30 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 	return string(out)
 }
 
-// TestLanguages runs the tests of the SDKs that are not in Go, and holds that what npm and pip pack has the licence and
-// the page that registries show.
+// TestLanguages holds the SDKs that are not in Go to the rows that the one in Go is held to, runs their own tests, and
+// holds that what npm and pip pack has the licence and the page that registries show.
 func TestLanguages(t *testing.T) {
 	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
-	for _, l := range built(t)[1:] {
-		packed, wants := "", []string{"LICENSE", "README.md", "dist/index.js"}
-		if l.name == "python" {
-			wants = []string{"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}
+	languages := built(t)
+	for i, wants := range [][]string{1: {"LICENSE", "README.md", "dist/index.js"}, 2: {"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}} {
+		l := languages[i]
+		rows := func(driver ...string) {
+			run(t, l, languages[0].driver[0], "-test.run=^Test(Calls|Scenarios|Network|VerifyWebhook)$", "-driver", strings.Join(driver, " "))
+		}
+		packed := ""
+		switch l.name {
+		case "typescript":
+			rows(l.driver...)
+			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
+			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
+		case "python":
+			rows(l.driver...)
+			rows(l.driver[0], l.driver[1], "Client")
 			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
 			packed = run(t, l, l.driver[0], "-c", `import zipfile
 from setuptools.build_meta import build_wheel
 wheel = zipfile.ZipFile(build_wheel("."))
 print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`)
-		} else {
-			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
-			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
 		}
 		for _, want := range wants {
 			if !strings.Contains(packed, want) {

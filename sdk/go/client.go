@@ -216,11 +216,11 @@ func Key(intent string) (string, error) {
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
 
-// An IntentReused reports that the intent is already that of a payment with other content.
+// An IntentReused reports that the intent belongs to another payment. The call pays nothing, the other payment may be made.
 type IntentReused struct {
 	Intent string
 	Asked  Batch    // of one payment after Pay
-	Stored *Payment // nil if it is not signed yet, or could not be looked up
+	Stored *Payment // the other payment; nil if it is not signed yet, or no look-up found it
 }
 
 func (e *IntentReused) Error() string {

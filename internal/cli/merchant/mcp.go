@@ -10,10 +10,10 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
-	"runtime/debug"
+	"os"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -49,15 +49,14 @@ func (c *MCP) Run(ctx context.Context) error {
 	if c.Key == "" {
 		return errors.New("there is no API key: make one with limits for the agent, and set REMIT_API_KEY")
 	}
-	notes, err := openNotes(c.State)
-	if err != nil {
-		return err
+	if err := os.MkdirAll(c.State, 0o700); err != nil {
+		return fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
 	}
-	api := &remit.Client{URL: c.URL, Key: c.Key, HTTP: &http.Client{Transport: noting{http.DefaultTransport}}}
+	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}, notes: notes(c.State)}
 	if c.Transport == nil {
 		c.Transport = &mcp.StdioTransport{}
 	}
-	if err := agentServer(api, notes).Run(ctx, c.Transport); err != nil && !errors.Is(err, io.EOF) {
+	if err := a.server().Run(ctx, c.Transport); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving the Model Context Protocol: %w", err)
 	}
 	return nil
@@ -67,24 +66,17 @@ func (c *MCP) Run(ctx context.Context) error {
 type agent struct {
 	api   *remit.Client
 	notes notes
-
-	mu    sync.Mutex
-	token remit.Balance // for its symbol and decimals; zero until it is read
+	token atomic.Pointer[remit.Balance] // for its symbol and decimals; nil until it is read
 }
 
-func agentServer(api *remit.Client, notes notes) *mcp.Server {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version}, &mcp.ServerOptions{Instructions: instructions})
-	a := &agent{api: api, notes: notes}
+func (a *agent) server() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: "1"}, &mcp.ServerOptions{Instructions: instructions})
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
 If a payment of the same amount to the same address was made in the last 24 hours under another intent, that one is
 returned and NOTHING is paid: it is probably the same payment.
 Only if the user wants a second one, call pay again with different_from set to its tx_hash.
 After any error or timeout repeat the call with the same intent.`)
-	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days. Says whether something was paid already.")
+	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days.")
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
@@ -114,7 +106,11 @@ type payment struct {
 
 // pay pays once for an intent, or answers what the intent has paid, or what looks like the same payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	order, err := a.order(ctx, in)
+	unit, err := a.unit(ctx)
+	order := remit.Order{To: in.To, Reference: in.Reference}
+	if err == nil {
+		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
+	}
 	if err != nil {
 		return nil, unsent(err)
 	}
@@ -123,43 +119,35 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		return nil, unsent(err)
 	}
 	defer note.unlock()
-	before, age, err := note.read()
-	open := before.Intent == in.Intent && age < lifetime // an earlier request of this intent may still be carried out
-	settled := time.Now().Add(lifetime - age)
-	key, _ := remit.Key(in.Intent)
-	var made, other *remit.Payment
+	before, last, err := a.last(ctx, note, in.Intent)
+	var own, other *remit.Payment
 	if err == nil {
-		made, err = a.stored(ctx, key)
+		own, err = a.stored(ctx, in.Intent)
 	}
-	if err == nil && !signed(made) && !open {
-		other, err = a.similar(ctx, note, in.Intent, order)
+	if err == nil && own == nil {
+		other, err = a.similar(ctx, last, order)
 	}
 	switch {
 	case err != nil:
 		return nil, unsent(err)
-	case signed(made):
-		return known(order, *made)
+	case signed(own):
+		return known(order, *own)
 	case other != nil && !strings.EqualFold(string(other.TxHash), in.DifferentFrom):
-		return answer(*other, "NOT paid: a payment of the same amount to this address has another intent. "+meaning(*other)+
+		return answer(*other, "This call paid nothing: a payment of the same amount to this address has another intent. "+meaning(*other)+
 			" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
 	}
-	if err := note.write(entry{in.Intent, order}); err != nil {
+	if err := note.write(in.Intent); err != nil {
 		return nil, unsent(err)
 	}
 	p, err := a.api.Pay(note.on(ctx), in.Intent, order)
 	refusal, refused := errors.AsType[*remit.Refused](err)
-	if refused && open {
-		if made, err = a.settle(ctx, key, settled); signed(made) {
-			return known(order, *made)
-		}
-		refused = err == nil
-	}
 	reused, is := errors.AsType[*remit.IntentReused](err)
 	switch {
-	case is && reused.Stored != nil:
+	case refused && own == nil: // what was taken on may be paid despite a refusal
+		_ = note.write(before) // else the next call waits
+		return nil, fmt.Errorf("this call started nothing: %w", refusal)
+	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
 		return known(order, *reused.Stored)
-	case refused:
-		return nil, fmt.Errorf("nothing was started: %w", refusal)
 	case err != nil:
 		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
 	}
@@ -167,94 +155,63 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 }
 
 func unsent(err error) error {
-	return fmt.Errorf("this call sent nothing for its intent; if an earlier one got no answer, it may have paid: "+
-		"then call pay again with the same intent: %w", err)
+	return fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its intent: %w", err)
 }
 
 // known is the answer for an intent that has a payment.
 func known(order remit.Order, p remit.Payment) (any, error) {
-	if p.Payments == nil && pays(p, order.To, order.Amount) {
-		return answer(p, "Nothing more was paid: this is the payment of the intent. "+meaning(p))
+	next := "This call paid nothing more: the intent has this payment. " + meaning(p)
+	if p.Payments != nil || !pays(p, order.To, order.Amount) {
+		next += " It is NOT of this amount to this address: ask the user, and do not invent another intent."
 	}
-	return answer(p, "NOT paid: this intent already belongs to another payment. "+meaning(p)+
-		" If it is the same bill, it is done. Do not invent another intent: ask the user.")
-}
-
-// order returns what to pay.
-func (a *agent) order(ctx context.Context, in payment) (o remit.Order, err error) {
-	if _, err = remit.Key(in.Intent); err != nil {
-		return o, err
-	}
-	unit, err := a.unit(ctx)
-	if err != nil {
-		return o, err
-	}
-	o = remit.Order{To: in.To, Reference: in.Reference}
-	o.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
-	return o, err
-}
-
-// settle looks a payment up at that time, when it is stored or can be no more.
-func (a *agent) settle(ctx context.Context, key string, at time.Time) (*remit.Payment, error) {
-	for wait := time.Until(at); ; wait = time.Second {
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-		if made, err := a.stored(ctx, key); err == nil && (made == nil || signed(made)) {
-			return made, nil
-		}
-	}
+	return answer(p, next)
 }
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
-// similar returns the newest payment of the last day with that amount and recipient, nil if there is none. Before, it waits
-// until what is noted of another intent is stored, or can be no more, and has what is half done completed.
-func (a *agent) similar(ctx context.Context, n *note, intent string, order remit.Order) (newest *remit.Payment, err error) {
+// last returns the noted intent and its payment, once it is signed; "" and nil once none can come of it any more. Of
+// intent itself it also returns a payment that is not signed, which needs another request.
+func (a *agent) last(ctx context.Context, n *note, intent string) (string, *remit.Payment, error) {
 	for {
-		other, age, err := n.read()
+		noted, age, err := n.read()
+		if err != nil || noted == "" || age > lookBack {
+			return "", nil, err
+		}
+		made, err := a.stored(ctx, noted)
+		switch {
+		case err != nil || signed(made):
+			return noted, made, err
+		case age <= lifetime:
+			err = pause(ctx, time.Second)
+		case made == nil:
+			return "", nil, nil
+		case noted == intent:
+			return noted, made, nil
+		default:
+			err = errors.New("it is half done; do not pay with another")
+		}
 		if err != nil {
-			return nil, err
-		}
-		key, none := remit.Key(other.Intent)
-		if none != nil || other.Intent == intent || age > lookBack {
-			break
-		}
-		if newest, err = a.stored(ctx, key); err != nil {
-			return nil, err
-		}
-		if newest != nil && !signed(newest) && age > lifetime {
-			made, err := a.api.Pay(n.on(ctx), other.Intent, other.Order)
-			if _, refused := errors.AsType[*remit.Refused](err); err != nil && !refused {
-				return nil, fmt.Errorf("the payment for %q was half done and was sent again; it may have been made: %w", other.Intent, err)
-			}
-			newest = &made
-			if err != nil {
-				newest = nil
-			}
-		}
-		if newest == nil && age > lifetime || signed(newest) {
-			break
-		}
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, fmt.Errorf("a payment of this amount to this address is under way, for %q: %w", other.Intent, err)
+			return "", nil, fmt.Errorf("a payment of this amount to this address is under way; call pay with its intent %q: %w", noted, err)
 		}
 	}
-	if signed(newest) && (nothingMoved(*newest) || !pays(*newest, order.To, order.Amount)) {
-		newest = nil
+}
+
+// similar returns the newest payment of the last day with that amount and recipient, nil if there is none. A list may
+// still lack the last one.
+func (a *agent) similar(ctx context.Context, last *remit.Payment, order remit.Order) (*remit.Payment, error) {
+	is := func(p *remit.Payment) bool { return pays(*p, order.To, order.Amount) && !nothingMoved(*p) }
+	since := time.Now().Add(-lookBack)
+	if last != nil && is(last) {
+		since = last.CreatedAt
+	} else {
+		last = nil
 	}
-	for p, err := range a.recent(ctx, lookBack) {
-		if err != nil {
-			return nil, err
-		}
-		if pays(p, order.To, order.Amount) && !nothingMoved(p) {
-			if newest == nil || p.CreatedAt.After(newest.CreatedAt) {
-				newest = &p
-			}
-			break
+	for p, err := range a.recent(ctx, since) {
+		if err != nil || is(&p) && (last == nil || p.CreatedAt.After(since)) {
+			return &p, err
 		}
 	}
-	return newest, nil
+	return last, nil
 }
 
 // nothingMoved reports that the payment is final and paid nobody.
@@ -262,21 +219,20 @@ func nothingMoved(p remit.Payment) bool {
 	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
 }
 
-// pays reports whether the payment, or an entry of the batch, has that recipient and amount. "" is any of them.
+// pays reports whether the payment, or an entry of the batch, has that recipient and amount, "" for any amount.
 func pays(p remit.Payment, to string, amount remit.Amount) bool {
-	is := func(t string, n remit.Amount) bool {
-		return (to == "" || strings.EqualFold(t, to)) && (amount == "" || n == amount)
-	}
-	for _, e := range p.Payments {
-		if is(e.To, e.Amount) {
-			return true
-		}
-	}
-	return p.Payments == nil && is(p.To, p.Amount)
+	entries := append(p.Payments, remit.BatchEntry{To: p.To, Amount: p.Amount})[:max(1, len(p.Payments))]
+	return slices.ContainsFunc(entries, func(e remit.BatchEntry) bool {
+		return strings.EqualFold(e.To, to) && (amount == "" || e.Amount == amount)
+	})
 }
 
-// stored returns the payment under an Idempotency-Key, nil if none is stored, and a zero one while it is not signed.
-func (a *agent) stored(ctx context.Context, key string) (*remit.Payment, error) {
+// stored returns the payment of an intent, nil if none is stored, and a zero one while it is not signed.
+func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, error) {
+	key, err := remit.Key(intent)
+	if err != nil {
+		return nil, err
+	}
 	for p, err := range a.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if open, is := errors.AsType[*remit.OutcomeUnknown](err); is && open.Last.Status == http.StatusConflict {
 			err = nil
@@ -286,12 +242,12 @@ func (a *agent) stored(ctx context.Context, key string) (*remit.Payment, error) 
 	return nil, nil
 }
 
-// recent lists the payments of that time, newest first, and ends with an error beyond mostRead.
-func (a *agent) recent(ctx context.Context, back time.Duration) iter.Seq2[remit.Payment, error] {
+// recent lists the payments since that time, newest first, and ends with an error beyond mostRead.
+func (a *agent) recent(ctx context.Context, since time.Time) iter.Seq2[remit.Payment, error] {
 	return func(yield func(remit.Payment, error) bool) {
 		n := 0
-		after := time.Now().Add(-back).UTC().Format(time.RFC3339)
-		for p, err := range a.api.List(ctx, url.Values{"created_after": {after}, "limit": {"100"}}) {
+		filters := url.Values{"created_after": {since.UTC().Format(time.RFC3339)}, "limit": {"100"}}
+		for p, err := range a.api.List(ctx, filters) {
 			if n++; n > mostRead {
 				err = fmt.Errorf("the merchant has more than %d payments to compare with: give the agent a merchant of its own", mostRead)
 			}
@@ -305,52 +261,27 @@ func (a *agent) recent(ctx context.Context, back time.Duration) iter.Seq2[remit.
 func (a *agent) find(ctx context.Context, in struct {
 	Intent string `json:"intent,omitempty" jsonschema:"exactly as it was paid"`
 	To     string `json:"to,omitempty" jsonschema:"recipient"`
-	Amount string `json:"amount,omitempty" jsonschema:"in whole tokens"`
 	Days   int    `json:"days,omitempty" jsonschema:"how far back, 7 if absent"`
 }) (any, error) {
 	if in.Intent != "" {
-		key, err := remit.Key(in.Intent)
-		if err != nil {
-			return nil, err
-		}
-		p, err := a.stored(ctx, key)
+		p, err := a.stored(ctx, in.Intent)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
 		case p == nil:
-			return found(nil, "Nothing is stored under this intent; a request of the last minute may still pay. To pay, call pay with it."), nil
+			return map[string]any{"next": "Nothing is stored for this intent; a request of the last minute may still pay. To pay, call pay."}, nil
 		case !signed(p):
-			return found(nil, "The payment of this intent is under way. Call pay with the same intent."), nil
+			return map[string]any{"next": "The payment of this intent is under way: call pay with the same intent."}, nil
 		}
 		return answer(*p, meaning(*p))
 	}
 	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
 	}
-	order, err := a.order(ctx, payment{Intent: "none", To: in.To, Amount: cmp.Or(in.Amount, "0")})
-	if err != nil {
-		return nil, err
-	}
-	if in.Amount == "" {
-		order.Amount = ""
-	}
-	list := []any{}
-	for p, err := range a.recent(ctx, time.Duration(in.Days)*lookBack) {
-		if err != nil {
-			return nil, err
-		}
-		if pays(p, in.To, order.Amount) {
-			if len(list) == mostShown {
-				return found(list, "There are more: narrow the search."), nil
-			}
-			list = append(list, shown(p))
-		}
-	}
-	return found(list, "That is all."), nil
-}
-
-func found(payments []any, next string) any {
-	return map[string]any{"payments": payments, "next": next}
+	const all = "That is all that is stored; a request of the last minute may still pay."
+	return first("payments", a.recent(ctx, time.Now().AddDate(0, 0, -in.Days)), all, func(p remit.Payment) (any, bool) {
+		return shown(p), in.To == "" || pays(p, in.To, "")
+	})
 }
 
 func (a *agent) wait(ctx context.Context, in struct {
@@ -381,19 +312,8 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"token": unit.Token, "network": unit.Network, "limits": "The limits of this key, if any, cannot be read here. " +
-		"A payment beyond one is refused and pays nothing: amount_above_maximum, daily_limit_exceeded or recipient_not_in_book."}
-	keys, err := a.api.ListKeys(ctx)
-	for _, k := range keys {
-		if strings.HasPrefix(a.api.Key, k.Prefix) {
-			out["limits"] = "This key has no limits of its own." // since it may list keys
-		}
-	}
-	if refusal, is := errors.AsType[*remit.Refused](err); err != nil && (!is || refusal.Status != http.StatusForbidden) {
-		return nil, err
-	}
 	total, n := new(big.Int), 0
-	for p, err := range a.recent(ctx, time.Since(time.Now().UTC().Truncate(24*time.Hour))) {
+	for p, err := range a.recent(ctx, time.Now().UTC().Truncate(24*time.Hour)) {
 		if err != nil {
 			return nil, err
 		}
@@ -402,51 +322,56 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		}
 		n += max(1, len(p.Payments))
 	}
-	out["paid_today_by_all_keys"] = map[string]any{"amount": tokens(remit.Amount(total.String()), unit.Decimals), "payments": n}
-	return out, nil
+	return map[string]any{"token": unit.Token, "network": unit.Network, "limits": "The limits of this key cannot be read here. " +
+		"A payment beyond one is refused and pays nothing: amount_above_maximum, daily_limit_exceeded or recipient_not_in_book.",
+		"paid_today_by_all_keys": map[string]any{"amount": tokens(remit.Amount(total.String()), unit.Decimals), "payments": n}}, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {
 	Search string `json:"search,omitempty" jsonschema:"part of a label or address"`
 }) (any, error) {
-	found, next := []remit.Recipient{}, ""
-	for r, err := range a.api.ListRecipients(ctx, url.Values{"limit": {"100"}}) {
+	search := strings.ToLower(in.Search)
+	return first("recipients", a.api.ListRecipients(ctx, url.Values{"limit": {"100"}}), "That is all.", func(r remit.Recipient) (any, bool) {
+		return r, strings.Contains(strings.ToLower(r.Label+"\n"+string(r.Address)), search)
+	})
+}
+
+// first is an answer of the first entries of a list that show returns with true.
+func first[T any](name string, all iter.Seq2[T, error], next string, show func(T) (any, bool)) (any, error) {
+	list := []any{}
+	for item, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if strings.Contains(strings.ToLower(r.Label+"\n"+string(r.Address)), strings.ToLower(in.Search)) {
-			if len(found) == mostShown {
-				next = "There are more: search for part of a label."
-				break
-			}
-			found = append(found, r)
+		if len(list) == mostShown {
+			next = "There may be more: narrow the search."
+			break
+		}
+		if entry, is := show(item); is {
+			list = append(list, entry)
 		}
 	}
-	return map[string]any{"recipients": found, "next": next}, nil
+	return map[string]any{name: list, "next": next}, nil
 }
 
 // unit returns the token's symbol and decimals, which a stack never changes.
 func (a *agent) unit(ctx context.Context) (remit.Balance, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.token.Token == "" {
-		b, err := a.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD")
-		if err == nil && b.Token == "" {
-			err = errors.New("the answer is not that of Remit: check --url")
-		}
-		if err != nil {
-			return b, fmt.Errorf("reading the token's decimals: %w", err)
-		}
-		a.token = b
+	if known := a.token.Load(); known != nil {
+		return *known, nil
 	}
-	return a.token, nil
+	b, err := a.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD")
+	if err == nil && b.Token == "" {
+		err = errors.New("the answer is not that of Remit: check --url")
+	}
+	if err != nil {
+		return b, fmt.Errorf("reading the token's decimals: %w", err)
+	}
+	a.token.Store(&b)
+	return b, nil
 }
 
 func tokens(amount remit.Amount, decimals int) string {
-	text, err := remit.FormatUnits(amount, decimals)
-	if err != nil {
-		return string(amount)
-	}
+	text, _ := remit.FormatUnits(amount, decimals) // "" of null
 	return text
 }
 

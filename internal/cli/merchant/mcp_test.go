@@ -10,7 +10,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,14 +25,14 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// serveAgent serves the tools before an API, and returns what calls a tool.
-func serveAgent(t *testing.T, state string, api http.Handler) func(name, args string) (text string, wrong bool) {
-	server := httptest.NewServer(api)
-	t.Cleanup(server.Close)
-	return connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: state})
+// A bot calls the tools of a server.
+type bot struct {
+	*testing.T
+	*mcp.ClientSession
 }
 
-func connectAgent(t *testing.T, c merchant.MCP) func(name, args string) (text string, wrong bool) {
+// connectAgent serves the tools until the test ends.
+func connectAgent(t *testing.T, c merchant.MCP) bot {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
 	ended := make(chan error, 1)
@@ -42,213 +45,273 @@ func connectAgent(t *testing.T, c merchant.MCP) func(name, args string) (text st
 			t.Error(err)
 		}
 	})
-	return func(name, args string) (string, bool) {
-		t.Helper()
-		got := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(t)
-		return got.Content[0].(*mcp.TextContent).Text, got.IsError
-	}
+	return bot{t, session}
 }
 
-// A book answers as an API whose merchant has the listed payments.
-type book struct {
-	list   func(page int) string       // JSON of the payments of a page, and whether there are more
-	stored func(n int) (int, string)   // the n-th answer to a look-up by key, from 0; nil for none stored
-	post   func(w http.ResponseWriter) // nil accepts
-	asked  int
-	posted []string
+func (b bot) call(name, args string) (text string, wrong bool) {
+	b.Helper()
+	got := must.Get(b.CallTool(b.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(b)
+	return got.Content[0].(*mcp.TextContent).Text, got.IsError
 }
 
-func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+// A desk answers as an API whose merchant has the listed payments.
+type desk struct {
+	state  string   // the directory of the notes
+	list   string   // the payments of each page
+	pages  int      // 0 is one
+	stored []string // answers to look-ups of the intent "old", the last for ever: "" for none, payments, or halfDone
+	post   string   // the status and code of answers to POST; "" accepts
+	watch  func()   // is called in lists and POSTs
+	asked  int      // look-ups of "old"
+	posted []string // keys
+}
+
+func (d *desk) serve(t *testing.T) bot {
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	d.state = t.TempDir()
+	return connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: d.state})
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, list, next, query := http.StatusOK, "", "null", r.URL.Query()
+	page, _ := strconv.Atoi(query.Get("cursor"))
+	key, after := query.Get("idempotency_key"), query.Get("created_after")
+	since, _ := time.Parse(time.RFC3339, after)
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/balance"):
 		fmt.Fprint(w, `{"token":"USDC","decimals":6,"network":"test"}`)
+		return
 	case r.Method == http.MethodPost:
-		b.posted = append(b.posted, r.Header.Get("Idempotency-Key"))
-		if b.post != nil {
-			b.post(w)
-			return
+		d.posted = append(d.posted, r.Header.Get("Idempotency-Key"))
+		status, list = http.StatusCreated, made("0xnew", "2.5", "pending", "null")
+		if code := ""; d.post != "" {
+			_, _ = fmt.Sscan(d.post, &status, &code)
+			list = fmt.Sprintf(`{"detail":"No.","code":%q}`, code)
 		}
-		w.WriteHeader(http.StatusCreated)
-		fmt.Fprint(w, entry("0xnew", "2.5", "pending", "null"))
-	case r.URL.Query().Has("idempotency_key") && b.stored != nil:
-		status, body := b.stored(b.asked)
-		b.asked++
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-	case r.URL.Query().Has("idempotency_key"):
-		fmt.Fprint(w, none)
-	default:
-		after, err := time.Parse(time.RFC3339, r.URL.Query().Get("created_after"))
-		if page := r.URL.Query().Get("cursor"); page == "" && (err != nil || time.Since(after).Round(time.Hour)%(24*time.Hour) != 0) {
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"detail":"Not the last day.","code":"wrong"}`)
-			return
+	case key == oldKey && d.stored != nil:
+		if list = d.stored[min(d.asked, len(d.stored)-1)]; list == halfDone {
+			status = http.StatusConflict
 		}
-		page := 0
-		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
-		fmt.Fprint(w, b.list(page))
+		d.asked++
+	case key == "" && (page > 0 || time.Since(since).Round(time.Minute)%(24*time.Hour) <= time.Hour): // days, or after a payment
+		if list = d.list; page+1 < d.pages {
+			next = fmt.Sprintf("%q", fmt.Sprint(page+1))
+		}
 	}
+	if d.watch != nil && key == "" {
+		d.watch()
+	}
+	if status == http.StatusOK {
+		list = `{"data":[` + list + `],"next_cursor":` + next + `}`
+	}
+	w.WriteHeader(status)
+	fmt.Fprint(w, list)
 }
 
-const none = `{"data":[],"next_cursor":null}`
+const (
+	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	halfDone = `{"detail":"","code":"idempotency_in_progress"}`
+	refused  = "400 insufficient_funds"
+)
 
-const alice = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+var oldKey, _ = remit.Key("old")
 
-func entry(hash, tokens, status, failure string) string {
-	amount := strings.ReplaceAll(tokens, ".", "") + "00000"
-	return fmt.Sprintf(`{"tx_hash":%q,"status":%q,"amount":%s,"to":%q,"decimals":6,"failure":%s,"created_at":"2026-11-26T00:00:00Z"}`,
-		hash, status, amount, alice, failure)
+func made(hash, tokens, status, failure string) string {
+	return fmt.Sprintf(`{"tx_hash":%q,"status":%q,"amount":%s,"to":%q,"decimals":6,"failure":%s,"created_at":%q}`,
+		hash, status, strings.ReplaceAll(tokens, ".", "")+"00000", alice, failure, time.Now().Add(-time.Minute).Format(time.RFC3339))
+}
+
+// note is the file for 2.5 tokens to alice.
+func (d *desk) note() string {
+	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
+	return filepath.Join(d.state, hex.EncodeToString(sum[:])+".note")
+}
+
+// writes makes a file of the directory.
+func (d *desk) writes(t *testing.T, file, text string, age time.Duration) {
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	must.OK(t, os.Chtimes(file, time.Time{}, time.Now().Add(-age)))
+}
+
+func order(intent, named string) string {
+	return fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"2.50","different_from":%q}`, intent, strings.ToLower(alice), named)
 }
 
 // TestAgentSimilar: pay returns a payment of the last day that may be the same, and pays only if it is named, or if it paid nobody.
 func TestAgentSimilar(t *testing.T) {
+	pending, other := made("0xold", "2.5", "pending", "null"), made("0xother", "7.5", "pending", "null")
 	for name, test := range map[string]struct {
 		stored, named string
 		pays          bool
 	}{
-		"another amount":      {entry("0xold", "2.6", "confirmed", "null"), "", true},
-		"pending":             {entry("0xold", "2.5", "pending", "null"), "", false},
-		"another is named":    {entry("0xold", "2.5", "pending", "null"), "0xother", false},
-		"it is named":         {entry("0xold", "2.5", "pending", "null"), "0xOLD", true},
-		"failed, paid nobody": {entry("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
-		"failed, coins moved": {entry("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
-		"the newest is not named": {
-			entry("0xold", "2.5", "pending", "null") + "," + entry("0xolder", "2.5", "pending", "null"), "0xolder", false,
-		},
-		"the newest is not it":      {entry("0xnewer", "7.5", "pending", "null") + "," + entry("0xold", "2.5", "pending", "null"), "", false},
+		"another amount":            {other, "", true},
+		"pending":                   {pending, "", false},
+		"an entry of a batch":       {strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1), "", false},
+		"another is named":          {pending, "0xother", false},
+		"it is named":               {pending, "0xOLD", true},
+		"failed, paid nobody":       {made("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
+		"failed, coins moved":       {made("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
+		"the newest is not named":   {pending + "," + made("0xolder", "2.5", "pending", "null"), "0xolder", false},
+		"the newest is not it":      {other + "," + pending, "", false},
 		"nothing was paid that day": {"", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &book{list: func(int) string { return `{"data":[` + test.stored + `],"next_cursor":null}` }}
-			call := serveAgent(t, t.TempDir(), b)
-			text, wrong := call("pay", fmt.Sprintf(`{"intent":"i","to":%q,"amount":"2.5","different_from":%q}`, strings.ToLower(alice), test.named))
-			if wrong || (len(b.posted) == 1) != test.pays || strings.Contains(text, "NOT paid") == test.pays {
-				t.Errorf("posted %d times: %s", len(b.posted), text)
+			d := &desk{list: test.stored}
+			text, wrong := d.serve(t).call("pay", order("i", test.named))
+			if wrong || (len(d.posted) == 1) != test.pays || strings.Contains(text, "paid nothing") == test.pays {
+				t.Errorf("posted %d times: %s", len(d.posted), text)
 			}
 		})
 	}
 }
 
-// TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and old notes are deleted.
+// TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and each call deletes old notes.
 func TestAgentBounds(t *testing.T) {
-	state := t.TempDir()
-	ages := map[string]time.Duration{"old.note": 50 * time.Hour, "new.note": time.Hour, "ahead.note": -time.Hour, "other": 50 * time.Hour}
-	for name, age := range ages {
-		must.OK(t, os.WriteFile(filepath.Join(state, name), nil, 0o600))
-		then := time.Now().Add(-age)
-		must.OK(t, os.Chtimes(filepath.Join(state, name), then, then))
-	}
-	last := 99
-	b := &book{list: func(page int) string {
-		next := fmt.Sprintf("%q", fmt.Sprint(page+1))
-		if page == last {
-			next = "null"
-		}
-		return `{"data":[` + strings.Repeat(entry("0xold", "7.5", "pending", "null")+",", 99) + entry("0xold", "7.5", "pending", "null") + `],"next_cursor":` + next + `}`
-	}}
-	call := serveAgent(t, state, b)
-	if text, wrong := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`); wrong || len(b.posted) != 1 {
+	d := &desk{pages: 100, list: strings.Repeat(made("0xold", "7.5", "pending", "null")+",", 99) + made("0xold", "7.5", "pending", "null")}
+	agent := d.serve(t)
+	young, other := filepath.Join(d.state, "new.note"), filepath.Join(d.state, "other")
+	d.writes(t, filepath.Join(d.state, "old.note"), "", 50*time.Hour)
+	d.writes(t, young, "", 47*time.Hour)
+	d.writes(t, other, "", 50*time.Hour)
+	if text, wrong := agent.call("pay", order("i", "")); wrong || len(d.posted) != 1 {
 		t.Errorf("with 10,000 payments: %s", text)
 	}
-	last = 100
-	if text, wrong := call("pay", `{"intent":"j","to":"`+alice+`","amount":"2.6"}`); !wrong || len(b.posted) != 1 ||
-		!strings.Contains(text, "more than 10000 payments") {
+	left := must.Get(filepath.Glob(filepath.Join(d.state, "*")))(t)
+	if diff := cmp.Diff([]string{d.note(), young, other}, left); diff != "" {
+		t.Error(diff)
+	}
+	d.pages = 101
+	if text, wrong := agent.call("pay", strings.Replace(order("j", ""), "2.50", "2.6", 1)); !wrong || len(d.posted) != 1 ||
+		!strings.Contains(text, "may have paid") || !strings.Contains(text, "more than 10000 payments") {
 		t.Errorf("with more: %s", text)
 	}
-	for _, days := range []string{"-1", "367", "200000"} {
-		if text, wrong := call("find", `{"days":`+days+`}`); !wrong {
-			t.Errorf("%s days: %s", days, text)
-		}
+	if text, wrong := agent.call("find", `{"days":367}`); !wrong {
+		t.Error(text)
 	}
-	if text, _ := call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
+	if text, _ := agent.call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
 		t.Errorf("find: %s", text)
-	}
-	if ahead := must.Get(os.Stat(filepath.Join(state, "ahead.note")))(t); time.Until(ahead.ModTime()) > 0 {
-		t.Error("a note is of the future")
-	}
-	files := must.Get(filepath.Glob(filepath.Join(state, "*")))(t)
-	var short []string
-	for _, f := range files {
-		if name := filepath.Base(f); len(name) < 20 {
-			short = append(short, name)
-		}
-	}
-	if diff := cmp.Diff([]string{"ahead.note", "new.note", "other"}, short); diff != "" {
-		t.Error(diff)
 	}
 }
 
-// TestAgentNotes: what an earlier process may have sent holds up another intent of the same amount and address, until it is
-// stored, or old enough to be no more, and is completed if it was taken on.
+// TestAgentNotes: a noted payment of this amount and address holds up another until it is stored, or old enough to be no more.
 func TestAgentNotes(t *testing.T) {
-	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
-	unsigned := `{"detail":"","code":"idempotency_in_progress"}`
-	key := func(intent string) []string { return []string{must.Get(remit.Key(intent))(t)} }
-	stored, other := entry("0xold", "2.5", "pending", "null"), entry("0xold", "7.5", "pending", "null")
+	stored, other := made("0xold", "2.5", "pending", "null"), made("0xold", "7.5", "pending", "null")
+	young, old := time.Second, 36*time.Second
 	for name, test := range map[string]struct {
 		age    time.Duration
-		stored func(int) (int, string)
+		intent string
+		stored []string // under the noted intent
+		post   string
 		says   string
-		posts  []string
+		posts  bool
 	}{
-		"stored":                  {time.Second, after(0, stored), "NOT paid", nil},
-		"stored a second later":   {time.Second, after(1, stored), "NOT paid", nil},
-		"stored, of other amount": {time.Second, after(0, other), "Accepted", key("new")},
-		"old":                     {36 * time.Second, nil, "Accepted", key("new")},
-		"a day old":               {25 * time.Hour, after(0, stored), "Accepted", key("new")},
-		"old and not signed": {36 * time.Second, func(n int) (int, string) {
-			if n == 0 {
-				return 200, none
-			}
-			return 409, unsigned
-		}, "NOT paid", key("old")},
-		"its own, in flight":            {time.Second, nil, "Accepted", key("old")},
-		"its own, refused, and old":     {33 * time.Second, nil, "nothing was started", key("old")},
-		"its own, refused, then stored": {34 * time.Second, after(0, stored), "Nothing more was paid", key("old")},
-		"its own, failed":               {time.Hour, after(-1, entry("0xold", "2.5", "failed", `{"code":"x"}`)), "FAILED", nil},
-		"its own, of other content":     {time.Hour, after(-1, other), "NOT paid: this intent already", nil},
+		"stored":                         {young, "new", []string{stored}, "", "paid nothing: ", false},
+		"stored a second later":          {young, "new", []string{"", stored}, "", "paid nothing: ", false},
+		"stored, of other amount":        {young, "new", []string{other}, "", "Accepted", true},
+		"old":                            {old, "new", nil, "", "Accepted", true},
+		"a day old":                      {25 * time.Hour, "new", []string{stored}, "", "Accepted", true},
+		"half done":                      {old, "new", []string{halfDone}, "", `call pay with its intent "old"`, false},
+		"its own, stored seconds later":  {young, "old", []string{"", "", stored}, "", "paid nothing more: ", false},
+		"its own, old":                   {old, "old", nil, "", "Accepted", true},
+		"its own, failed":                {old, "old", []string{made("0xold", "2.5", "failed", `{"code":"x"}`)}, "", "FAILED", false},
+		"its own, of other content":      {old, "old", []string{other}, "", "NOT of this amount", false},
+		"its own, half done":             {old, "old", []string{halfDone}, "", "Accepted", true},
+		"its own, half done, refused":    {old, "old", []string{halfDone}, refused, "UNKNOWN", true},
+		"of other content, not readable": {old, "new", nil, "422 idempotency_key_reused", "UNKNOWN", true},
+		"damaged":                        {old, "new", nil, "", "damaged", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			state, intent := t.TempDir(), "new"
-			var post func(http.ResponseWriter)
-			if strings.HasPrefix(name, "its own") {
-				intent = "old"
-				post = func(w http.ResponseWriter) {
-					w.WriteHeader(http.StatusBadRequest)
-					fmt.Fprint(w, `{"detail":"No.","code":"insufficient_funds"}`)
-				}
+			d := &desk{post: test.post, stored: test.stored}
+			if slices.Contains(test.stored, halfDone) { // even if the agent forgets which one it named
+				d.list = made("0xolder", "2.5", "pending", "null")
 			}
-			note := filepath.Join(state, hex.EncodeToString(sum[:])+".note")
-			must.OK(t, os.WriteFile(note, []byte(`{"Intent":"old","Order":{"to":"`+alice+`","amount":2500000}}`+"\nrest"), 0o600))
-			must.OK(t, os.Chtimes(note, time.Time{}, time.Now().Add(-test.age)))
-			b := &book{list: func(int) string { return none }, stored: test.stored, post: post}
-			if name == "its own, in flight" {
-				b.post, b.list = nil, func(int) string { return `{"data":[` + stored + `],"next_cursor":null}` }
+			agent := d.serve(t)
+			d.writes(t, d.note(), map[bool]string{true: `"ol`, false: "\"old\"\nrest"}[name == "damaged"], test.age)
+			text, _ := agent.call("pay", order(test.intent, ""))
+			var want []string
+			if test.posts {
+				want = []string{must.Get(remit.Key(test.intent))(t)}
 			}
-			text, _ := serveAgent(t, state, b)("pay", `{"intent":"`+intent+`","to":"`+alice+`","amount":"2.50"}`)
-			if diff := cmp.Diff(test.posts, b.posted); diff != "" || !strings.Contains(text, test.says) {
+			if diff := cmp.Diff(want, d.posted); diff != "" || !strings.Contains(text, test.says) {
 				t.Errorf("%s\n%s", text, diff)
 			}
 		})
 	}
 }
 
-// after answers nothing to look-ups until number n, from 0, and then the payment.
-func after(n int, payment string) func(int) (int, string) {
-	return func(asked int) (int, string) {
-		if asked <= n {
-			return 200, none
+// TestAgentLatest: a refusal does not hide the payment before it, which a list may still lack, nor that one a later one.
+func TestAgentLatest(t *testing.T) {
+	d := &desk{}
+	agent := d.serve(t)
+	for i, step := range []struct{ intent, named, says string }{
+		{"old", "", "Accepted"}, {"new", "0xold", "started nothing"}, {"newer", "", "0xold"}, {"newest", "0xold", "0xlater"},
+	} {
+		if i == 3 {
+			d.list = strings.Replace(made("0xlater", "2.5", "pending", "null"), `"created_at":"2`, `"created_at":"3`, 1)
 		}
-		return 200, `{"data":[` + payment + `],"next_cursor":null}`
+		text, _ := agent.call("pay", order(step.intent, step.named))
+		if !strings.Contains(text, step.says) || len(d.posted) != min(i+1, 2) {
+			t.Errorf("call %d, posted %q: %s", i, d.posted, text)
+		}
+		d.stored, d.post = []string{made("0xold", "2.5", "pending", "null")}, refused
 	}
 }
 
-// TestAgentElsewhere: another server's answers pay nothing.
-func TestAgentElsewhere(t *testing.T) {
-	call := serveAgent(t, t.TempDir(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
-	if text, wrong := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`); !wrong || !strings.Contains(text, "check --url") {
+// TestAgentNoted: a call waits for the process that has the note. It has the note itself while it compares payments and
+// at each POST, when the note also names the intent and is young.
+func TestAgentNoted(t *testing.T) {
+	d := &desk{post: "502 none"}
+	agent := d.serve(t)
+	lock := func() (free bool, f *os.File) {
+		f = must.Get(os.OpenFile(d.note(), os.O_RDONLY|os.O_CREATE, 0o600))(t)
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil, f
+	}
+	d.watch = func() {
+		text, info := must.Get(os.ReadFile(d.note()))(t), must.Get(os.Stat(d.note()))(t)
+		free, f := lock()
+		must.OK(t, f.Close())
+		if free || len(d.posted) > 0 && (string(text) != "\"i\"\n" || time.Since(info.ModTime()) > 10*time.Second) {
+			t.Errorf("POST %d: another process could lock: %v; noted %q at %v", len(d.posted), free, text, info.ModTime())
+		}
+		if len(d.posted) > 0 {
+			d.writes(t, d.note(), string(text), time.Hour)
+			d.post = ""
+		}
+	}
+	_, mine := lock()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := agent.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: json.RawMessage(order("i", ""))})
+	if err == nil || len(d.posted) > 0 {
+		t.Error("it did not wait")
+	}
+	must.OK(t, mine.Close())
+	if text, _ := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") || len(d.posted) != 2 {
+		t.Errorf("posted %d times: %s", len(d.posted), text)
+	}
+}
+
+// TestAgentTools: a payment needs an intent, which the model is told to repeat; another server's answers pay nothing.
+func TestAgentTools(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
+	t.Cleanup(server.Close)
+	agent := connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: t.TempDir()})
+	if text, wrong := agent.call("pay", order("i", "")); !wrong || !strings.Contains(text, "check --url") {
 		t.Error(text)
+	}
+	if text, wrong := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !wrong || !strings.Contains(text, `"intent"`) {
+		t.Error(text)
+	}
+	var names []string
+	for tool, err := range agent.Tools(t.Context(), nil) {
+		must.OK(t, err)
+		if names = append(names, tool.Name); tool.Name == "pay" && !strings.Contains(tool.Description, "repeat the call with the same intent") {
+			t.Error(tool.Description)
+		}
+	}
+	if diff := cmp.Diff([]string{"address_book", "find", "limits", "pay", "wait"}, names); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptrace"
 	"os"
 	"path/filepath"
@@ -22,39 +21,18 @@ import (
 // lifetime is longer than the API works on a request: then one without an answer commits nothing more.
 const lifetime = 35 * time.Second
 
-// notes are a directory with a file for each amount and recipient that an agent was about to pay in the last day.
-// A file's modification time is when the last request was made. After a crash, the next process reads what may still be
-// paid; the file's lock lets one process pay at a time.
+// notes are a directory with a note for each amount and recipient that an agent was about to pay in the last two days.
 type notes string
 
-// An entry is the content of a note.
-type entry struct {
-	Intent string
-	Order  remit.Order
-}
-
-// openNotes makes the directory, and deletes the files that are too old to matter.
-func openNotes(dir string) (notes, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.note"))
-	for _, f := range files {
-		if held, busy := try(f); busy == nil {
-			if _, age, unread := held.read(); unread == nil && age > 2*lookBack {
-				err = errors.Join(err, os.Remove(f))
-			}
-			held.unlock()
-		}
-	}
-	return notes(dir), err
-}
-
-// A note is a locked file.
+// A note is a locked file with the intent that was sent last; its modification time is that of the last request.
+// After a crash, the next process reads what may still be paid. The lock lets one process pay at a time.
 type note struct{ *os.File }
 
 // lock opens the note of an amount and a recipient, and waits for the process that has it.
 func (n notes) lock(ctx context.Context, o remit.Order) (*note, error) {
+	if err := n.sweep(); err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256([]byte(strings.ToLower(o.To) + "\x00" + string(o.Amount)))
 	for {
 		held, err := try(filepath.Join(string(n), hex.EncodeToString(sum[:])+".note"))
@@ -65,6 +43,20 @@ func (n notes) lock(ctx context.Context, o remit.Order) (*note, error) {
 			return nil, fmt.Errorf("a payment of this amount to this address is under way in another call: %w", err)
 		}
 	}
+}
+
+// sweep deletes the notes that are too old to matter.
+func (n notes) sweep() error {
+	files, err := filepath.Glob(filepath.Join(string(n), "*.note"))
+	for _, f := range files {
+		if held, busy := try(f); busy == nil {
+			if info, unread := held.Stat(); unread == nil && time.Since(info.ModTime()) > 2*lookBack {
+				err = errors.Join(err, os.Remove(f))
+			}
+			held.unlock()
+		}
+	}
+	return err
 }
 
 // try opens and locks a file, or fails with EWOULDBLOCK.
@@ -87,21 +79,21 @@ func try(path string) (*note, error) {
 
 func (n *note) unlock() { _ = n.Close() }
 
-// read returns what was written last, zero for nothing, and the time since the last request. A clock that was set back makes it 0.
-func (n *note) read() (e entry, age time.Duration, err error) {
+// read returns the intent, "" for none, and the time since the last request: 0 if the clock was set back.
+func (n *note) read() (intent string, age time.Duration, err error) {
 	info, err := n.Stat()
 	if err != nil {
-		return e, 0, err
+		return "", 0, err
 	}
-	if age = time.Since(info.ModTime()); age < 0 {
-		err, age = n.touch(), 0
+	err = json.NewDecoder(io.NewSectionReader(n, 0, 1<<30)).Decode(&intent) // an earlier, longer one may follow it
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", 0, fmt.Errorf("%s is damaged; delete it a day after the last payment to this address: %w", n.Name(), err)
 	}
-	_ = json.NewDecoder(io.NewSectionReader(n, 0, 1<<20)).Decode(&e) // of an empty file nothing; after an entry may be a rest
-	return e, age, err
+	return intent, max(0, time.Since(info.ModTime())), nil
 }
 
-func (n *note) write(e entry) error {
-	text, err := json.Marshal(e)
+func (n *note) write(intent string) error {
+	text, err := json.Marshal(intent)
 	if err != nil {
 		return err
 	}
@@ -114,27 +106,7 @@ func (n *note) touch() error {
 	return os.Chtimes(n.Name(), now, now)
 }
 
-type noted struct{}
-
-// on returns a context whose POST requests renew the note's time.
-func (n *note) on(ctx context.Context) context.Context { return context.WithValue(ctx, noted{}, n) }
-
-// noting renews the time of the note in a request's context, before the request, when its bytes leave, and after it.
-type noting struct{ http.RoundTripper }
-
-func (t noting) RoundTrip(r *http.Request) (*http.Response, error) {
-	n, is := r.Context().Value(noted{}).(*note)
-	if !is || r.Method != http.MethodPost {
-		return t.RoundTripper.RoundTrip(r)
-	}
-	if err := n.touch(); err != nil {
-		return nil, fmt.Errorf("noting a payment before it is sent: %w", err)
-	}
-	leaves := &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { _ = n.touch() },
-		WroteRequest: func(httptrace.WroteRequestInfo) { _ = n.touch() },
-	}
-	got, err := t.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), leaves)))
-	_ = n.touch() // if it fails, the time is the one above
-	return got, err
+// on returns a context in which each request renews the note's time just before it leaves.
+func (n *note) on(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { _ = n.touch() }})
 }

@@ -107,11 +107,11 @@ func TestAgentPage(t *testing.T) {
 	if c.Command != "remit" || strings.Join(c.Args, " ") != "mcp --url "+onThePage || c.Env["REMIT_API_KEY"] == "" {
 		t.Errorf("the client starts %+v", c)
 	}
-	call := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
-	text, _ := call("pay", `{"intent":"i","to":"`+alice+`","amount":"2.5"}`)
-	more, _ := call("limits", `{}`)
-	book, _ := call("address_book", `{}`)
-	want := []string{"nothing was started: refused with 400 recipient_not_in_book", "cannot be read here", "key_not_permitted"}
+	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
+	text, _ := agent.call("pay", order("i", ""))
+	more, _ := agent.call("limits", `{}`)
+	book, _ := agent.call("address_book", `{}`)
+	want := []string{"this call started nothing: refused with 400 recipient_not_in_book", "cannot be read here", "key_not_permitted"}
 	for i, got := range []string{text, more, book} {
 		if !strings.Contains(got, want[i]) {
 			t.Errorf("%s\nis not in %s", want[i], got)

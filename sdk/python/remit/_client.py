@@ -63,7 +63,10 @@ class Refused(_Error):
 
 
 class IntentReused(_Error):
-    """The intent is that of a payment with other content. stored is None if that is not signed yet, or could not be read."""
+    """The intent belongs to another payment. The call pays nothing, the other payment may be made.
+
+    stored is the other payment; None if it is not signed yet, or no look-up found it.
+    """
 
     def __init__(self, intent: str, asked: Batch, stored: Payment | None = None) -> None:
         super().__init__(f"the intent {intent!r} is that of another payment: asked {asked}, stored {stored}")

@@ -263,7 +263,7 @@ class EventPayment(TypedDict):
     metadata: dict[str, str]
     onchain_tx_hash: Hash | None
     block_number: int | None
-    network_fee: int | None
+    network_fee: Amount | None
     failure: Failure | None
     payments: list[BatchEntry] | None
     version: int
@@ -375,7 +375,7 @@ class Payment(TypedDict):
     metadata: dict[str, str]
     onchain_tx_hash: Hash | None
     block_number: int | None
-    network_fee: int | None
+    network_fee: Amount | None
     failure: Failure | None
     payments: list[BatchEntry] | None
     version: int

@@ -54,14 +54,14 @@ export class Refused extends Error {
   }
 }
 
-/** The intent is already that of a payment with other content. */
+/** The intent belongs to another payment. The call pays nothing, the other payment may be made. */
 export class IntentReused extends Error {
   override name = "IntentReused";
   constructor(
     readonly intent: string,
     /** Of one payment after pay. */
     readonly asked: Batch,
-    /** Absent if it is not signed yet, or could not be looked up. */
+    /** The other payment; absent if it is not signed yet, or no look-up found it. */
     readonly stored?: Payment,
   ) {
     super(`the intent ${JSON.stringify(intent)} is that of another payment: ${write({ asked, stored })}`);

@@ -3,10 +3,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
     schemas: {
-        /**
-         * Format: uint256
-         * @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-         */
+        /** @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. */
         Amount: bigint;
         /**
          * @description Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
@@ -57,7 +54,7 @@ export type components = {
              * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
              *     takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
              */
-            network_fee: bigint | null;
+            network_fee: components["schemas"]["Amount"] | null;
             failure: components["schemas"]["Failure"] | null;
             /** @description The entries of a batch, in the order asked for; amount is their sum. Null for one payment. */
             payments: components["schemas"]["BatchEntry"][] | null;
@@ -402,7 +399,7 @@ export type components = {
              * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
              *     takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
              */
-            network_fee: bigint | null;
+            network_fee: components["schemas"]["Amount"] | null;
             failure: components["schemas"]["Failure"] | null;
             /** @description The entries of a batch, in the order asked for; amount is their sum. Null for one payment. */
             payments: components["schemas"]["BatchEntry"][] | null;

@@ -1,25 +1,51 @@
-// Pays what it reads, for the suite of sdk/conformance_test.go: see sdk/go/internal/conformance.
+// Makes the calls that a test reads and prints how they end, a line each: see sdk/go/driver_test.go.
 import { createInterface } from "node:readline";
 
-import { Client, OutcomeUnknown } from "../dist/index.js";
+import * as sdk from "../dist/index.js";
+import { write } from "../dist/json.js";
 
-const api = new Client({ url: process.env.REMIT_URL, key: process.env.REMIT_API_KEY, timeoutMs: 60_000 });
+const print = (line) => console.log(write(line));
+const waiting = new Map(); // for an answer, by request
+let api;
+let ms = 0;
 
-async function pay(intent, to, amounts) {
-  try {
-    const p = amounts.length === 1 ? await api.pay(intent, to, amounts[0]) : await api.payMany(intent, amounts.map((amount) => ({ to, amount })));
-    return p.tx_hash;
-  } catch (error) {
-    return error instanceof OutcomeUnknown ? "unknown" : String(error);
+const send = (method, url, headers, body, timeoutMs) =>
+  new Promise((resolve, reject) => {
+    const request = waiting.size + 1;
+    waiting.set(request, (answer) => {
+      ms += answer.seconds * 1000;
+      if (answer.status) resolve(answer);
+      else reject(new Error("lost"));
+    });
+    print({ request, method, url, headers, body, timeout: timeoutMs / 1000 });
+  });
+const fakes = { send, now: () => ms, sleep: async (more) => void (ms += more) };
+
+async function value(call, args, { timeout, fakes: names, ...options }) {
+  const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
+  if (call === "idle") return fakes.sleep(args[0] * 1000);
+  if (call === "open") {
+    ms = 0;
+    const faked = Object.fromEntries((names ?? []).map((name) => [name, fakes[name]]));
+    api = new sdk.Client({ url: args[0], key: args[1], timeoutMs, ...faked });
+    return;
   }
+  if (sdk[call]) return sdk[call](...args);
+  for (const name in options) options[name] ??= undefined;
+  const made = await api[call](...args, { ...options, timeoutMs });
+  if (call !== "list") return made;
+  const all = [];
+  for await (const item of made) all.push(item);
+  return all;
 }
 
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-await Promise.all(
-  Array.from({ length: 16 }, async () => {
-    for (let line = await lines.next(); !line.done; line = await lines.next()) {
-      const [intent, to, ...amounts] = line.value.split(" ");
-      console.log(intent, await pay(intent, to, amounts));
-    }
-  }),
-);
+createInterface({ input: process.stdin }).on("line", async (line) => {
+  const { answer, id, call, args, options, ...rest } = sdk.parse(line);
+  if (answer) return waiting.get(answer)(rest);
+  try {
+    print({ id, value: await value(call, args ?? [], options), seconds: ms / 1000 });
+  } catch (e) {
+    const error = e instanceof TypeError ? ["invalid"] : [e.name, e.code, e.index, e.stored && "stored"];
+    print({ id, error: error.filter((word) => word || word === 0).join(" "), message: e.message, seconds: ms / 1000 });
+  }
+});
