@@ -139,6 +139,7 @@ type termsItem struct {
 	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text
 }
 
+// Terms implements apikey.Finder.
 func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
 	name := "the terms of " + merchantID
 	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
@@ -150,6 +151,7 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 	})
 }
 
+// SetTerms implements apikey.Store.
 func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
 	condition := "terms IN (:from, :to)"
 	if from == (apikey.Terms{}) {
@@ -160,6 +162,7 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
+// Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
 	_, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET last_used_at = :at",
 		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
@@ -227,6 +230,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 	}}, is(apikey.ErrNotFound)}, put)
 }
 
+// Revoke implements apikey.Store.
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
 	item, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET revoked_at = if_not_exists(revoked_at, :at)", when: "merchant_id = :m",
 		values: attributes{":m": text(merchantID), ":at": text(instant(at))}, returns: types.ReturnValueAllNew})
@@ -236,6 +240,7 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 	return decodeAPIKey(item)
 }
 
+// All implements apikey.Store.
 func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
 	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of a book
 }

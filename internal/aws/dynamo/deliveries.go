@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
+// AddDelivery implements webhook.DeliveryStore.
 func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return err

@@ -56,6 +56,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 	return p, true, nil
 }
 
+// Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
 	return get(ctx, s.table, paymentKey(id), string(id), store.ErrNotFound, decodePayment)
 }

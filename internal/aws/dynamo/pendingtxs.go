@@ -130,10 +130,12 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 	return txs, unreadable, nil
 }
 
+// PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	return get(ctx, s.table, pendingTxKey(id, nonce), "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
 }
 
+// DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	err := s.remove(ctx, change{key: pendingTxKey(id, nonce)})
 	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))

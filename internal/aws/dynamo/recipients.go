@@ -63,6 +63,7 @@ func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.En
 	return e, err == nil, outcome(err, nil, "putting an entry")
 }
 
+// Entry implements recipient.Store.
 func (s *APIKeys) Entry(ctx context.Context, merchant, mode string, a token.Address) (recipient.Entry, error) {
 	return get(ctx, s.table, entryKey(merchant, mode, a), "an entry", recipient.ErrNotFound, decodeEntry(merchant, mode))
 }

@@ -25,6 +25,7 @@ import (
 // coinAddress is the key of the coin.
 var coinAddress = token.Address{19: 1}
 
+// Bind implements store.Settings.
 func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	item := denialKey(coinAddress)
 	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
@@ -135,10 +136,12 @@ func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T
 	return all, nil
 }
 
+// SetSettings implements store.Settings.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	return setSettings(ctx, s.table, settings.Payments, settingsKey, v)
 }
 
+// SettingsHistory implements store.Settings.
 func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
 	rules, err := s.Rules(ctx)
 	if err != nil {
@@ -147,16 +150,19 @@ func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, er
 	return settingsHistory(ctx, s.table, settings.Payments, settingsKey, rules.Settings.Version)
 }
 
+// KeySettings implements settings.KeyStore.
 func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
 	return get(ctx, s.table, keySettingsKey(0), "the settings of keys", settings.ErrMissing, func(item attributes) (settings.Keys, error) {
 		return decodeSettings(s.name, settings.APIKeys, item)
 	})
 }
 
+// SetKeySettings implements settings.KeyStore.
 func (s *APIKeys) SetKeySettings(ctx context.Context, k settings.Keys) error {
 	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k)
 }
 
+// KeySettingsHistory implements settings.KeyStore.
 func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, error) {
 	current, err := s.KeySettings(ctx) // has its version at least, also if it cannot be obeyed
 	if err != nil && !settings.Unusable(err) {
@@ -174,6 +180,7 @@ var errNobody = errors.New("nobody can pay the zero address or a precompiled con
 
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
 
+// Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	if d.To.IsZero() || d.To.IsPrecompile() {
 		return errNobody
@@ -198,6 +205,7 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return outcome(s.replace(ctx, item, "", nil), nil, "denying "+d.To.String())
 }
 
+// Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	if to.IsZero() || to.IsPrecompile() {
 		return errNobody

@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
+// Register implements store.Wallets.
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ID)
 	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
@@ -30,6 +31,7 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	return outcome(s.insert(ctx, item), nil, "registering "+r.Address.String())
 }
 
+// SetState implements store.Wallets.
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
 	_, err := s.update(ctx, moving(id, from, to, at))
 	if stored, failed := refused(err); failed {
@@ -95,6 +97,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		}, nil))
 }
 
+// Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	return get(ctx, s.table, keyOf(id), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
@@ -143,6 +146,7 @@ type comparisonItem struct {
 	Silent map[string]string `dynamodbav:"silent,omitempty"`
 }
 
+// SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
 	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
 		return err
@@ -163,6 +167,7 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
 }
 
+// Compared implements store.Wallets.
 func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
 	name := fmt.Sprintf("how chain %d compares", chainID)
 	c, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (store.Comparison, error) {
@@ -184,6 +189,7 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 	return c, err
 }
 
+// Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
 	if err := store.FitsProgress(seen); err != nil {
 		return false, err
@@ -204,6 +210,7 @@ func unlessChanged(err error) error {
 	return err
 }
 
+// Reconcile implements store.Wallets.
 func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
 	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
@@ -249,16 +256,19 @@ func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attribute
 		do: "ADD recounts :one REMOVE " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")})
 }
 
+// Advance implements store.Wallets.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
 	return unlessChanged(s.change(ctx, id, "advancing", change{do: "SET next_nonce = :next, noops_below = :noops",
 		when: "next_nonce <= :next", values: attributes{":next": number(next), ":noops": number(noopsBelow)}}))
 }
 
+// Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return s.change(ctx, id, "pausing", change{do: "SET paused = :reason",
 		values: attributes{":reason": text(cmp.Or(reason, wallet.Unexplained))}})
 }
 
+// Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	c := change{do: "REMOVE paused", values: attributes{}}
 	c.when = "(" + paused(c.values, ":from", from) + " OR " + paused(c.values, ":to", to) + ")"

@@ -17,6 +17,7 @@ type pendingTx struct {
 	spoiled bool
 }
 
+// Commit implements store.PendingTxs.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		if !s.prepared(p) {
@@ -36,6 +37,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
+// AddAttempt implements store.PendingTxs.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there, newer := s.payments[p.ID], store.PendingTxOf(p)
@@ -57,6 +59,7 @@ func bare(attempts []payment.Attempt) []payment.Attempt {
 	return attempts
 }
 
+// PutNoop implements store.PendingTxs.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 	return s.locked(ctx, func() error {
 		if !s.put(tx) {
@@ -66,6 +69,7 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 	}, store.FitsTx(tx))
 }
 
+// BumpNoop implements store.PendingTxs.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 	return s.locked(ctx, func() error {
 		if !s.bump(tx) {
@@ -75,6 +79,7 @@ func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 	}, store.FitsTx(tx))
 }
 
+// PendingTxs implements store.PendingTxs.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	err = s.locked(ctx, func() error {
 		i, _ := s.find(id, from)
@@ -91,6 +96,7 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 	return txs, unreadable, err
 }
 
+// PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	return answer(ctx, s, func() (none wallet.PendingTx, err error) {
 		switch i, found := s.find(id, nonce); {
@@ -104,6 +110,7 @@ func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (w
 	})
 }
 
+// DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	return s.locked(ctx, func() error {
 		if i, found := s.find(id, nonce); found {
