@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/fault"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -52,7 +50,7 @@ func TestNodes(t *testing.T) {
 	}
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, kind := range kinds {
-		for _, h := range fault.Habits {
+		for _, h := range habits {
 			if h.TokenGas && kind != arc || wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {
 				continue
 			}
@@ -78,7 +76,7 @@ func TestNodes(t *testing.T) {
 
 // accept pays through a node with a habit. It returns how many payments it asked
 // for, and the promises that were broken.
-func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]string) {
+func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string) {
 	payments, wallets := 60, 2
 	switch {
 	case *nodesFlag == "":
@@ -92,8 +90,8 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	v := newVictim(t, "nodes-"+kind+"-"+strings.NewReplacer(" ", "-", ",", "").Replace(h.Name))
 	n := startNode(t, v.log.Writer(), kind, wallets)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
-	honest := &fault.Habits[0]
-	g := newGateway(t, n.facts.RPCURL, &h)
+	honest := habits[0]
+	g := newGateway(t, n.facts.RPCURL, h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4",
@@ -105,7 +103,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 		args = append(args, "--silent-after", "3s")
 	}
 	if h.Name == rateLimited || h.Lies || h.Gone {
-		g.Habit.Store(honest) // until the wallets pay batches
+		g.adopt(honest) // until the wallets pay batches
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // for the clients
 	defer cancel()
@@ -121,7 +119,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 		return payments, v.broken
 	}
 	if h.Lies || h.Gone {
-		g.Habit.Store(&h)
+		g.adopt(h)
 	}
 	n.still(h.Name == rateLimited)
 	var load sync.WaitGroup
@@ -161,18 +159,18 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	ctx = t.Context()
 	switch {
 	case h.Name == rateLimited:
-		g.Habit.Store(&h)
+		g.adopt(h)
 		n.still(false)
 	case h.Lies:
 		v.sufferLies(ctx)
-		g.Habit.Store(honest)
+		g.adopt(honest)
 	}
 	must.OK(t, v.drain(ctx))
 	must.Get(v.audit(ctx, true))(t)
 	if h.TokenGas {
 		must.OK(t, v.empty(ctx))
 	}
-	g.Habit.Store(honest) // an audit asks every node, and takes no silence for an answer
+	g.adopt(honest) // an audit asks every node, and takes no silence for an answer
 	noops := v.auditBooks(ctx)
 	if n.used {
 		noops -= wallets
@@ -181,7 +179,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 		v.breaks("the run itself", "no nonce was left to a no-op")
 	}
 	v.auditAPI(ctx)
-	v.log.Printf("%d requests through the gateway, %d transactions lost", g.Requests.Load(), g.Lost.Load())
+	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
 	return payments, v.broken
 }
 
@@ -238,23 +236,6 @@ func (v *victim) empty(ctx context.Context) error {
 	_, err := v.operate(ctx, "wallet", "move", v.chain.Wallets[0].Address.String(), "--token", "all", "--to", stranger, "--key",
 		fmt.Sprint("all-", v.chain.ChainID))
 	return errors.Join(err, v.drain(ctx))
-}
-
-// A gateway is a fault.Gateway that serves.
-type gateway struct {
-	fault.Gateway
-	URL string
-}
-
-// newGateway serves before the node until the test ends.
-func newGateway(t testing.TB, node string, h *fault.Habit) *gateway {
-	t.Helper()
-	g := &gateway{Gateway: fault.Gateway{Node: node, Forget: 10}}
-	g.Habit.Store(h)
-	server := httptest.NewServer(g)
-	g.URL = server.URL
-	t.Cleanup(func() { _ = server.Listener.Close(); server.CloseClientConnections() }) // without waiting for a node that hangs
-	return g
 }
 
 // answered returns how many payments have an answer.
@@ -342,7 +323,7 @@ func writeTable(t *testing.T, c cell) {
 		page.WriteString(" " + k.title + " |")
 	}
 	page.WriteString("\n|" + strings.Repeat(" --- |", 1+len(nodeKinds)) + "\n")
-	for _, h := range fault.Habits {
+	for _, h := range habits {
 		page.WriteString("| " + h.Name)
 		if h.Seen != "" {
 			page.WriteString(" (" + h.Seen + ")")
@@ -364,7 +345,7 @@ func writeTable(t *testing.T, c cell) {
 // TestTableOfNodesIsWhole holds the page against the nodes and habits of the run.
 func TestTableOfNodesIsWhole(t *testing.T) {
 	_, _, cells := readTable(t)
-	for _, h := range fault.Habits {
+	for _, h := range habits {
 		for _, k := range nodeKinds {
 			if text := cells[h.Name][k.title]; text == "" && (k.tokenGas || !h.TokenGas) {
 				t.Errorf("docs/chains.md says nothing of %q on %s: make nodes ARGS='-nodes=%s'", h.Name, k.title, k.name)

@@ -142,7 +142,7 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/console operator/deployed operator/doctor " +
 		"operator/rollback preflight queue secrets",
-	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring fault",
+	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page sdk/go " +
 		"webhook webhook/guard",

@@ -79,7 +79,7 @@ func CreateAPIKey(keys *apikey.Registry, current func(context.Context) (settings
 				return answer{}, errKeyCreation
 			}
 		}
-		f, err := readForm(c.Request)
+		f, err := readForm(c.Request, false)
 		if err != nil {
 			return answer{}, err
 		}

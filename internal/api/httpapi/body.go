@@ -14,18 +14,9 @@ import (
 const maxBody = 64 << 10
 
 // readForm reads the body of r as one JSON object. It checks the content type
-// and coding first, then the size, then the bytes.
-func readForm(r *http.Request) (*form, error) {
-	return readBody(r, false)
-}
-
-// readAction is readForm for the endpoints that need no input: an empty body of
-// any content type means {}.
-func readAction(r *http.Request) (*form, error) {
-	return readBody(r, true)
-}
-
-func readBody(r *http.Request, mayBeEmpty bool) (*form, error) {
+// and coding first, then the size, then the bytes. If it may be empty, an empty body of any
+// content type means {}.
+func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	if mayBeEmpty && r.ContentLength == 0 {
 		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
 	}

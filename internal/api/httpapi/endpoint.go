@@ -68,17 +68,17 @@ func endpoint(handler string, handle func(*call) (answer, error)) Endpoint {
 
 // submission is endpoint for a route whose request has a body.
 func submission(handler string, handle func(*call, *form) (answer, error)) Endpoint {
-	return endpoint(handler, withForm(readForm, handle))
+	return endpoint(handler, withForm(false, handle))
 }
 
 // action is endpoint for a route whose request may have a body but needs none.
 func action(handler string, handle func(*call, *form) (answer, error)) Endpoint {
-	return endpoint(handler, withForm(readAction, handle))
+	return endpoint(handler, withForm(true, handle))
 }
 
-func withForm(read func(*http.Request) (*form, error), handle func(*call, *form) (answer, error)) func(*call) (answer, error) {
+func withForm(mayBeEmpty bool, handle func(*call, *form) (answer, error)) func(*call) (answer, error) {
 	return func(c *call) (answer, error) {
-		f, err := read(c.Request)
+		f, err := readForm(c.Request, mayBeEmpty)
 		if err != nil {
 			return answer{}, err
 		}
@@ -86,7 +86,6 @@ func withForm(read func(*http.Request) (*form, error), handle func(*call, *form)
 	}
 }
 
-// ServeHTTP implements http.Handler.
 func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	respond(w, r, []Endpoint{e}, func(r *http.Request) (apikey.Principal, error) {
 		p, ok := apikey.PrincipalFrom(r.Context())
@@ -116,7 +115,6 @@ func NewRouter(keys Authenticator, now func() time.Time, endpoints ...Endpoint) 
 	return &Router{endpoints, keys, now}
 }
 
-// ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	respond(w, r, rt.endpoints, rt.authenticate)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -60,10 +59,6 @@ func (e *Env) Int(name string) int { return Parse(e, name, strconv.Atoi) }
 func (e *Env) Uint64(name string) uint64 {
 	return Parse(e, name, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 }
-
-// Duration returns the value of a required variable written as Go writes
-// durations ("2s", "1m30s").
-func (e *Env) Duration(name string) time.Duration { return Parse(e, name, time.ParseDuration) }
 
 // Parse returns the value that parse reads from a required variable.
 func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {

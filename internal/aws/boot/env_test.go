@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -37,12 +36,12 @@ func env(t *testing.T, vars map[string]string) *boot.Env {
 }
 
 func TestVariables(t *testing.T) {
-	e := env(t, map[string]string{"NAME": "x", "COUNT": "-3", "CHAIN_ID": "84532", "BLOCK_TIME": "2s", "EMPTY": ""})
+	e := env(t, map[string]string{"NAME": "x", "COUNT": "-3", "CHAIN_ID": "84532", "EMPTY": ""})
 	got := []any{
-		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"), e.Uint64("CHAIN_ID"), e.Duration("BLOCK_TIME"),
+		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"), e.Uint64("CHAIN_ID"),
 		boot.Parse(e, "NAME", upper),
 	}
-	want := []any{"x", "x", "y", -3, uint64(84532), 2 * time.Second, "X"}
+	want := []any{"x", "x", "y", -3, uint64(84532), "X"}
 	if diff := cmp.Diff(want, got); diff != "" || e.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", e.Err(), diff)
 	}
@@ -51,11 +50,10 @@ func TestVariables(t *testing.T) {
 func upper(s string) (string, error) { return strings.ToUpper(s), nil }
 
 func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
-	e := env(t, map[string]string{"COUNT": "three", "BLOCK_TIME": "2", "CHAIN_ID": "-1", "BROKEN": "x", "AWS_CA_BUNDLE": "/nonexistent"})
+	e := env(t, map[string]string{"COUNT": "three", "CHAIN_ID": "-1", "BROKEN": "x", "AWS_CA_BUNDLE": "/nonexistent"})
 	broken := errors.New("broken")
 	e.String("NAME")
 	e.Int("COUNT")
-	e.Duration("BLOCK_TIME")
 	e.Uint64("CHAIN_ID")
 	e.Int("MISSING")
 	boot.Parse(e, "BROKEN", func(string) (int, error) { return 1, broken })
@@ -63,7 +61,7 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("%v does not wrap what a parser said", err)
 	}
-	for _, name := range []string{"NAME is not set", "COUNT:", "BLOCK_TIME:", "CHAIN_ID:", "BROKEN:", "MISSING is not set", "AWS_CA_BUNDLE:"} {
+	for _, name := range []string{"NAME is not set", "COUNT:", "CHAIN_ID:", "BROKEN:", "MISSING is not set", "AWS_CA_BUNDLE:"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not say %q", err, name)
 		}

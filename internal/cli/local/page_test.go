@@ -3,7 +3,6 @@ package local_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +48,6 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		{"an amount that is none", "POST /page/do", own, json, strings.Replace(pay, `"1"`, `"1.5"`, 1), 422},
 		{"no key", "POST /page/do", own, json, strings.Replace(pay, `"k"`, `""`, 1), 422},
 		{"too many at once", "POST /page/do", own, json, strings.Replace(pay, `"do"`, `"times":51,"do"`, 1), 422},
-		{"a payment of nobody", "POST /page/do", own, json, `{"do":"again","id":"pay_1"}`, 422},
 		{"nothing to break", "POST /page/do", own, json, `{"do":"break","fault":"everything"}`, 422},
 		{"too deep", "POST /page/do", own, json, `{"do":"break","fault":"reorg","depth":6}`, 422},
 		{"no such payment", "GET /page/payment?find=x", own, "", "", 404},
@@ -67,27 +65,19 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestStepsOfThePage: what the page says of each step is in docs/guarantees.md, word for
-// word.
-func TestStepsOfThePage(t *testing.T) {
+// TestBreakagesAreExplained: the page says of each fault what it does, and what Remit does about it.
+func TestBreakagesAreExplained(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	guarantees := must.Get(os.ReadFile("../../../docs/guarantees.md"))(t)
 	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
 	var facts struct {
 		Breakages []struct{ ID, Text, Does string }
-		Crashes   [][]struct{ When, Left, Finished string }
 	}
-	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 19 || len(facts.Crashes) != 6 {
+	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 17 {
 		t.Fatalf("%s %v", answer.Body, err)
 	}
 	for _, b := range facts.Breakages {
 		if b.Text == "" || b.Does == "" {
 			t.Errorf("%s: the page has text %q and %q", b.ID, b.Text, b.Does)
-		}
-	}
-	for _, d := range slices.Concat(facts.Crashes...) {
-		if row := fmt.Sprintf("| %s | %s | %s |", d.When, d.Left, d.Finished); !strings.Contains(string(guarantees), row) {
-			t.Errorf("docs/guarantees.md has no row %q", row)
 		}
 	}
 }

@@ -100,8 +100,8 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	played := s.chain.page
 	if played != nil {
 		interposed := played.Interposed(s.tables.payments)
-		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: played}, played.Clock
-		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), played.Clock
+		settling.Store, settling.Events = interposed, sandbox.Events{To: events, Page: played}
+		paying.Store, paying.Hints = interposed, sandbox.Hints(s.hinted.Hint)
 	}
 	payer := dispatch.New(config, paying)
 	settling.Refiller = payer

@@ -25,10 +25,10 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", api.Key} {
-		smoke := merchant.Smoke{URL: api.URL, Key: key, To: payee, Amount: "10000", Limit: time.Minute, JSON: true}
+		smoke := merchant.Smoke{URL: api.URL, Key: key, To: payee, Amount: "10000", Limit: time.Minute}
 		var out bytes.Buffer
 		if err := smoke.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "signature verified") ||
-			strings.Contains(out.String(), `"ok": false`) {
+			strings.Count(out.String(), " s  ") != 7 {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	}
@@ -79,17 +79,15 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListenInvites: without a key the command makes a merchant, and prints lines
-// that pay with its key.
+// TestListenInvites: without a key the command makes a merchant, and prints a line
+// that pays with its key.
 func TestListenInvites(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL)
-	for range 2 { // a confirmed payment, and a failed one
-		line := out.Await(t, "curl")
-		key := regexp.MustCompile(`x-api-key: (remit_test_\w+)`).FindStringSubmatch(line)
-		if key == nil || key[1] == api.Key {
-			t.Errorf("it printed %q", line)
-		}
+	line := out.Await(t, "curl")
+	key := regexp.MustCompile(`x-api-key: (remit_test_\w+)`).FindStringSubmatch(line)
+	if key == nil || key[1] == api.Key {
+		t.Errorf("it printed %q", line)
 	}
 	out.Await(t, "Listening at")
 }

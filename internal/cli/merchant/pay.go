@@ -52,7 +52,6 @@ type Incomplete struct {
 	Advice string
 }
 
-// Error implements error.
 func (e *Incomplete) Error() string {
 	var parts []string
 	for _, status := range []string{"confirmed", "pending", "failed", refused, unknown, notSent} {

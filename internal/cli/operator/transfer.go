@@ -217,11 +217,9 @@ func dispatcherOf(ctx context.Context, d *deployed.Deployment) (*dispatch.Dispat
 
 // wholes reads an amount in whole tokens, such as 12.5, exactly.
 func wholes(text string, decimals int) (token.Amount, error) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	amount, err := token.ParseAmount(strings.TrimLeft(whole+fraction+strings.Repeat("0", max(0, decimals-len(fraction))), "0"))
-	if len(fraction) > decimals || err != nil || amount.IsZero() {
-		return amount, fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text,
-			decimals)
+	amount, err := token.ParseTokens(text, decimals)
+	if err != nil || amount.IsZero() {
+		return amount, fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text, decimals)
 	}
 	return amount, nil
 }

@@ -34,31 +34,6 @@ const Once = -1
 // NotCounted stands for a number of transfers that the page does not count.
 const NotCounted = -1
 
-// A Crash describes the state left when a process dies at a step, and who repairs it, in the
-// words of docs/guarantees.md.
-type Crash struct {
-	When     string `json:"when"`
-	Left     string `json:"left"`
-	Finished string `json:"finished"`
-}
-
-// Crashes are by the step that the payment has reached last. A process that dies once a
-// payment is mined or published leaves nothing new.
-var Crashes = [Steps][]Crash{
-	Prepared: {{"before the reservation", "a PREPARED payment, for which no money can move",
-		"the next request with its key, if it still passes every check; otherwise nobody"},
-		{"between reserve and commit", "a reservation",
-			"a request under the key, which takes it over, or check-receipts, which commits the payment"}},
-	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
-		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
-	Sent: {{"between a stored bump and its broadcast", "one more attempt",
-		"check-receipts sends it, and reads the receipts of all attempts"}},
-	Mined: {},
-	Final: {{"between the final state and its event", "a final payment with its pending transaction",
-		"the next run publishes the same event, then deletes the pending transaction"}},
-	Published: {},
-}
-
 // A Row is a payment as the page shows it.
 type Row struct {
 	ID      payment.ID    `json:"id"`

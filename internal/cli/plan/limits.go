@@ -26,11 +26,6 @@ const (
 	// Environments is Lambda's concurrency in an account (Lambda developer guide, "Lambda
 	// quotas"; a new account may have less).
 	Environments = 1000
-	// BurstEnvironments is how many environments Lambda adds for one function in
-	// BurstSeconds (Lambda developer guide, "Lambda scaling behavior").
-	BurstEnvironments = 1000
-	// BurstSeconds is the time of BurstEnvironments.
-	BurstSeconds = 10
 )
 
 // Numbers of Remit's own design.

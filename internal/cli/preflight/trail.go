@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
@@ -37,7 +36,7 @@ func (f *flight) trail(ctx context.Context) (string, error) {
 		switch {
 		case err != nil:
 			unclears = name
-		case !f.records(selected):
+		case !records(selected):
 		case aws.ToBool(status.IsLogging):
 			return "", nil
 		case at.AccountID == f.account: // another is the organization's, which others change
@@ -67,11 +66,8 @@ func (f *flight) newTrail() string {
 }
 
 // records reports whether a trail has the events that rules of the template wait for.
-func (f *flight) records(s *cloudtrail.GetEventSelectorsOutput) bool {
-	sources := []string{"secretsmanager.amazonaws.com"}
-	if strings.Contains(f.text, "aws.kms") {
-		sources = append(sources, "kms.amazonaws.com")
-	}
+func records(s *cloudtrail.GetEventSelectorsOutput) bool {
+	sources := []string{"secretsmanager.amazonaws.com", "kms.amazonaws.com"}
 	all := func(of func(source string) bool) bool {
 		return !slices.ContainsFunc(sources, func(source string) bool { return !of(source) })
 	}

@@ -67,7 +67,6 @@ type EntryError struct {
 	Err   error
 }
 
-// Error implements error.
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index, e.Err) }
 
 // Unwrap returns Err.

@@ -21,7 +21,6 @@ type Rejection struct {
 	data  []byte // what a call reverted with; nil: the node does not give it
 }
 
-// Error implements error.
 func (r *Rejection) Error() string {
 	return fmt.Sprintf("%v: %s (%d)", chain.ErrRejected, r.Words, r.Code)
 }

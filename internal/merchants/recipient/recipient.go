@@ -50,9 +50,6 @@ func (e Entry) activeAt(now time.Time) bool { return !now.Before(e.ActiveAt) }
 // stamp writes a time as RFC 3339 in UTC to the millisecond.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// MaxLabel is the most code points that a label may have.
-const MaxLabel = 100
-
 // ErrNotFound reports an address that is not in the merchant's book.
 var ErrNotFound = errors.New("no such recipient")
 

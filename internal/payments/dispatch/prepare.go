@@ -234,7 +234,6 @@ func (d sending) trial(ctx context.Context, w token.Address, unknown *error) fun
 // started.
 type TooManyError struct{ Fit int }
 
-// Error implements error.
 func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }
 
 // fewer returns how many of the entries of p fit into a transaction of w.

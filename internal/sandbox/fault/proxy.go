@@ -24,7 +24,6 @@ const (
 	Fail              // requests are answered 500, and do not arrive
 )
 
-// String implements fmt.Stringer.
 func (m Mode) String() string {
 	return [...]string{"well again", "down", "slow", "answers lost", "answers held", "answers 500"}[m]
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
@@ -48,15 +48,6 @@ func receiver(id, label, text string, mode fault.Mode) breakage {
 		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
 }
 
-// named returns the habit of the acceptance runs with that name.
-func named(name string) func(*Sandbox) *fault.Habit {
-	return func(*Sandbox) *fault.Habit { return fault.HabitNamed(name) }
-}
-
-// dear is the base fee, in wei, below which fifty times as much would not delay a
-// payment: the embedded chain's own falls to nothing when it is idle.
-const dear = 1_000_000_000
-
 // breakages are in the page's order.
 var breakages = []breakage{
 	cutAt("create", "after create", "a PREPARED payment, for which no money can move", "The next request with the key continues it.",
@@ -72,15 +63,10 @@ var breakages = []breakage{
 	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client without an answer",
 		"A request with the key gets the same hash.", fault.Cut{Op: "Send"}),
 
-	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
+	{ID: "lose", Group: "Store", Label: "lose the next answer of the store",
 		Text:  "The next write takes effect, and its answer gets lost.",
 		Does:  "Remit never takes unknown for not done: it reads the payment again.",
 		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
-	{ID: "clock", Group: "Store and clock", Label: "clock ten minutes fast",
-		Text:  "send-payment and check-receipts read a clock that is ten minutes ahead.",
-		Does:  "No promise depends on a clock: early is as safe as late.",
-		begin: func(s *Sandbox, _ int) error { s.offset.Store(600e9); return nil },
-		end:   func(s *Sandbox) error { s.offset.Store(0); return nil }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
@@ -89,9 +75,10 @@ var breakages = []breakage{
 		"Remit queries another after half a second, and after three misses stops querying the node for a while.",
 		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
 	habit("node-lies", "first node lies about receipts", "The first node reports every transaction as reverted.",
-		"Remit compares receipts: no payment ends while nodes differ.", 0, named("receipts with a wrong status")),
+		"Remit compares receipts: no payment ends while nodes differ.", 0, func(*Sandbox) *fault.Habit { return fault.Receipts(fault.Reverted) }),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
-		"Remit splits the batch until the node takes it.", 0, named("3 calls a batch")),
+		"Remit splits the batch until the node takes it.",
+		0, func(*Sandbox) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
 	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
 		"No payment ends on a block that a node contradicts.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
@@ -104,32 +91,6 @@ var breakages = []breakage{
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
 			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
-	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
-		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
-			"the market asks.",
-		begin: func(s *Sandbox, _ int) error {
-			fee, err := s.Chain.BaseFee()
-			if floor := token.Units(dear); err == nil && fee.Less(floor) {
-				fee = floor
-			}
-			if err == nil {
-				fee, err = fee.Times(50)
-			}
-			if err != nil {
-				return err
-			}
-			return s.Chain.RaiseBaseFee(fee)
-		}, end: func(s *Sandbox) error {
-			for range 200 { // blocks that are not full let it fall by an eighth each
-				if fee, err := s.Chain.BaseFee(); err != nil || fee.Less(token.Units(dear)) {
-					return err
-				}
-				if err := s.Chain.Mine(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
 	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
@@ -45,11 +43,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
-	verifier, err := standardwebhooks.NewWebhook(hook.Secret)
-	if err != nil {
-		return err
-	}
-	s.merchant, s.api, s.hookID, s.verify = name, api, hook.ID, verifier.Verify
+	s.merchant, s.api, s.hookID, s.secret = name, api, hook.ID, hook.Secret
 	s.opened.Store(true)
 	s.running.Go(func() { s.follow(s.ctx) })
 	return nil
@@ -57,14 +51,16 @@ func (s *Sandbox) open(ctx context.Context) error {
 
 func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	genuine := err == nil && s.opened.Load() && s.verify(body, r.Header) == nil
-	var event struct{ ID, Type string }
-	_ = json.Unmarshal(body, &event) // what is not JSON is shown as it is: without a type
+	var event remit.Event
+	if err == nil && s.opened.Load() {
+		event, err = remit.VerifyWebhook(s.secret, body, r.Header)
+	}
+	genuine := err == nil && event.ID != ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrived++
 	s.seen[event.ID]++
-	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
+	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), string(event.Type), genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
 		s.logf("bad", "A webhook arrived with a wrong signature.")
@@ -103,20 +99,6 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 		s.running.Go(func() { s.ask(s.ctx, id, o) })
 	}
 	return id, nil
-}
-
-// again repeats the request for a payment of the page.
-func (s *Sandbox) again(id payment.ID, times int) error {
-	s.mu.Lock()
-	r := s.rows[id]
-	if r == nil || !r.Ours {
-		s.mu.Unlock()
-		return fmt.Errorf("the page did not send payment %q: only its merchant can send it again", id)
-	}
-	o := order{r.To, r.Amount, r.Key}
-	s.mu.Unlock()
-	_, err := s.pay(o, times)
-	return err
 }
 
 // ask makes one request, and reports whether its answer is final. Without an answer the

@@ -49,16 +49,15 @@ func (s *Sandbox) Facts() any {
 		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
 		"gas":       page.Gas(s.GasUnit, s.Token),
 		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "crashes": page.Crashes, "listed": page.Listed}
+		"breakages": breakages, "recipients": devnet.Recipients(), "listed": page.Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
-		Do    string     `json:"do"`
-		ID    payment.ID `json:"id"`    // again
-		Times int        `json:"times"` // pay, again: 1 to 50
-		Fault string     `json:"fault"` // break
-		Depth int        `json:"depth"` // break reorg
+		Do    string `json:"do"`
+		Times int    `json:"times"` // pay: 1 to 50
+		Fault string `json:"fault"` // break
+		Depth int    `json:"depth"` // break reorg
 		order
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -72,8 +71,6 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
 		id, err = s.pay(asked.order, times)
-	case asked.Do == "again":
-		id, err = asked.ID, s.again(asked.ID, times)
 	case asked.Do == "break":
 		err = s.breakIt(s.ctx, asked.Fault, asked.Depth)
 	case asked.Do == "mend":
@@ -81,7 +78,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
 	default:
-		err = fmt.Errorf("do %q: use pay, again, break, mend or settle", asked.Do)
+		err = fmt.Errorf("do %q: use pay, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())

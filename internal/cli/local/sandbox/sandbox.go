@@ -59,7 +59,7 @@ type Sandbox struct {
 	api      *remit.Client
 	hookID   string
 	hookURL  string
-	verify   func(body []byte, header http.Header) error
+	secret   string // with which its webhooks are signed
 	opening  sync.Mutex
 	opened   atomic.Bool
 
@@ -68,9 +68,8 @@ type Sandbox struct {
 	running   sync.WaitGroup
 	listeners []net.Listener
 
-	offset atomic.Int64 // of the clock, in nanoseconds
-	lose   atomic.Bool  // the next answer of a store gets lost
-	acting sync.Mutex   // held while a fault begins or ends
+	lose   atomic.Bool // the next answer of a store gets lost
+	acting sync.Mutex  // held while a fault begins or ends
 
 	mu     sync.Mutex
 	cut    fault.Cut // for the next request
@@ -245,6 +244,3 @@ func (e Events) Publish(ctx context.Context, event webhook.Event) error {
 	}
 	return err
 }
-
-// Clock returns the time as the engines see it.
-func (s *Sandbox) Clock() time.Time { return s.now().Add(time.Duration(s.offset.Load())) }

@@ -154,7 +154,7 @@ func (k *console) Facts() any {
 	return map[string]any{"name": "console of " + k.Stack,
 		"parts":  []string{"states", "nodes", "alarms", "wallets", "log", "calls", "merchant"},
 		"symbol": k.Asset.Symbol, "decimals": k.Asset.Decimals, "token": k.Asset.Contract, "rule": k.Config.ConfirmationRule.String(),
-		"gas": page.Gas(k.Config.GasUnit, k.Asset), "crashes": page.Crashes, "listed": page.Listed}
+		"gas": page.Gas(k.Config.GasUnit, k.Asset), "listed": page.Listed}
 }
 
 func (k *console) Update() any {

@@ -68,7 +68,6 @@ func (w tame) Write(text []byte) (int, error) {
 // A Stamp is a time in an answer. The zero time is null in JSON and "-" in text.
 type Stamp time.Time
 
-// String implements fmt.Stringer.
 func (s Stamp) String() string {
 	if time.Time(s).IsZero() {
 		return "-"

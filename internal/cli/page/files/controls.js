@@ -43,16 +43,16 @@ export function wire(facts) {
     e.preventDefault();
     const amount = units($("amount").value, facts.decimals);
     if (amount === null) return said(`The amount has at most ${facts.decimals} decimals.`, true);
-    const told = await act({ do: "pay", to: $("to").value, amount, key: $("key").value });
-    if (!told) return;
-    last = told.id;
+    const order = { do: "pay", to: $("to").value, amount, key: $("key").value };
+    if (!await act(order)) return;
+    last = order;
     said(`Sent ${$("key").value}.`);
     $("do-again").disabled = $("do-fifty").disabled = false;
     $("key").value = $("key").value.replace(/\d*$/, (n) => (n ? String(BigInt(n) + 1n) : "-2"));
     curl();
   });
   async function again(times) {
-    if (await act({ do: "again", id: last, times })) said(`Sent again, ${times === 1 ? "once" : `${times} times at once`}, with the same key.`);
+    if (await act({ ...last, times })) said(`Sent again, ${times === 1 ? "once" : `${times} times at once`}, with the same key.`);
   }
   $("do-again").addEventListener("click", () => again(1));
   $("do-fifty").addEventListener("click", () => again(50));

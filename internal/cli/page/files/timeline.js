@@ -19,11 +19,8 @@ export async function show(find, merchant, facts, refuse) {
     make("p", "", `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
     make("p", "mono", p.id),
     ...(t.entries ? part("Entries: one transaction pays all or none", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
-    ...part("Steps, and what a crash at each leaves", table(["step", "at", "a crash here", "finished by"], steps.flatMap((name, i) => {
-      const at = p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet";
-      const crashes = facts.crashes?.[i].length ? facts.crashes[i] : [{ when: "leaves nothing new", finished: "the next run of check-receipts" }];
-      return crashes.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
-    }))),
+    ...part("Steps", table(["step", "at"], steps.map((name, i) => [name,
+      p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet"]))),
     ...(t.progress ? [make("p", "", `Answers show it as ${t.progress}.`)] : []),
     ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
     ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")) : []),
