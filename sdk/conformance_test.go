@@ -46,7 +46,7 @@ type stack struct {
 	mu      sync.Mutex
 	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
 	draw    *rand.Rand
-	made    map[fault.Mode]int // requests
+	made    map[string]int // requests, by the name of what broke them
 }
 
 // serve starts the server.
@@ -67,22 +67,41 @@ func (s *stack) merchant(name string) *remit.Client {
 	return localtest.Join(s.t, &remit.Client{URL: "http://" + s.proxies[fault.Pass].Target}, name)
 }
 
+// breaks are what the gateway does with a request, in percent of them. A status is an answer of its own.
+var breaks = []struct {
+	percent int
+	name    string
+	mode    fault.Mode
+	status  int
+	body    string
+}{
+	{12, "answers lost", fault.Mute, 0, ""},
+	{6, "connections cut before the request", fault.Reset, 0, ""},
+	{4, "500", fault.Fail, 0, ""},
+	{4, "late", fault.Slow, 0, ""},
+	{4, "429", fault.Pass, 429, `{"detail":"Too many requests","code":"too_many_requests"}`},
+	{3, "502 without JSON", fault.Pass, 502, "<html>bad gateway"},
+	{67, "carried", fault.Pass, 0, ""},
+}
+
 // ServeHTTP carries a request to the server, or breaks it.
 func (s *stack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	n, mode := s.draw.IntN(100), fault.Pass
-	for _, f := range []struct {
-		mode    fault.Mode
-		percent int
-	}{{fault.Mute, 14}, {fault.Reset, 8}, {fault.Fail, 6}, {fault.Slow, 5}} {
-		if n -= f.percent; n < 0 && mode == fault.Pass {
-			mode = f.mode
-		}
+	n, i := s.draw.IntN(100)-breaks[0].percent, 0
+	for ; n >= 0; n -= breaks[i].percent {
+		i++
 	}
-	s.made[mode]++
-	proxy := s.proxies[mode]
+	do := breaks[i]
+	s.made[do.name]++
+	proxy := s.proxies[do.mode]
 	s.mu.Unlock()
-	proxy.ServeHTTP(w, r)
+	if do.status == 0 {
+		proxy.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(do.status)
+	_, _ = io.WriteString(w, do.body)
 }
 
 // pays is one client: its driver is killed now and then, and started again with what has no hash yet.
@@ -142,7 +161,7 @@ func payments(i int, to string) []map[string]string {
 	return []map[string]string{{"to": to, "amount": fmt.Sprint(1_000_000 + i)}, {"to": to, "amount": fmt.Sprint(2_000_000 + i)}}[:1+i%10/9]
 }
 
-// TestConformance: through lost and late answers, cut connections, 5xx, and killed servers and clients, every intent of
+// TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
 // every language and every bill of an agent is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
@@ -156,7 +175,7 @@ func TestConformance(t *testing.T) {
 	wallets := filepath.Join(t.TempDir(), "chain.json")
 	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[fault.Mode]int{}}
+	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
 	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
 		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
 		disburser.Address().String(), "--no-page"}

@@ -189,12 +189,6 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
-	if c.Gas.Unit > 0 && (c.losses > 0 || c.accepted || c.mispriced) {
-		// The operator sends what the recovery asks for, and the gas that a sweep at an absurd price did not leave.
-		for w := range c.Chain.Funded() {
-			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
-		}
-	}
 	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
@@ -205,6 +199,13 @@ func (c *Cluster) heal() {
 	synctest.Wait()
 	c.scheduler.Thaw()
 	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
+	if c.Gas.Unit > 0 && (c.losses > 0 || c.accepted || c.mispriced) {
+		// The operator sends what the recovery asks for, and the gas that sweeps at an absurd price did not leave:
+		// after the last of them, which would take that too.
+		for w := range c.Chain.Funded() {
+			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
+		}
+	}
 }
 
 // settle is invariant I6: once reservations have aged, two runs of
