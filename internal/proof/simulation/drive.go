@@ -189,6 +189,9 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
+	if c.losses > 0 || c.accepted || c.mispriced { // what the recovery asks for, or a sweep did not leave
+		c.send()
+	}
 	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
@@ -199,10 +202,15 @@ func (c *Cluster) heal() {
 	synctest.Wait()
 	c.scheduler.Thaw()
 	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
-	if c.Gas.Unit > 0 && (c.losses > 0 || c.accepted || c.mispriced) {
-		// The operator sends what the recovery asks for, and the gas that sweeps at an absurd price did not leave:
-		// after the last of them, which would take that too.
-		for w := range c.Chain.Funded() {
+	if c.mispriced { // the gas that sweeps at an absurd price did not leave: the last of them would take that too
+		c.send()
+	}
+}
+
+// send has the operator send what a chain whose gas is the token costs him.
+func (c *Cluster) send() {
+	for w := range c.Chain.Funded() {
+		if c.Gas.Unit > 0 {
 			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
 		}
 	}
