@@ -67,7 +67,7 @@ test: ## Every test that this machine can run, with the race detector (PKG=./int
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
 	  no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
 	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command 'go run ./tools/verdict' \
-	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m $(ARGS) $(PKG)
+	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) $(PKG)
 
 .PHONY: lint
 lint: ## gofmt, golangci-lint with go vet, sentences that sound translated

@@ -105,6 +105,7 @@ type Cluster struct {
 	losses    int  // how often the tables were lost
 	accepted  bool // an operator has accepted that the chain went back below finality
 	recovers  bool // a loss has not been recovered from
+	sends     bool // the operator sends coins to wallets that are nearly empty
 	recovery  int  // recoveries ever started
 
 	mu      sync.Mutex

@@ -81,6 +81,7 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			if n := p.miner(); n != nil {
 				c.Chain.Mine(n)
 				c.trace("chain", "block")
+				c.send(token.Units(1_000))
 			}
 		case !due.run.After(now):
 			due.run = now.Add(runEvery)
@@ -189,9 +190,8 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
-	if c.losses > 0 || c.accepted || c.mispriced { // what the recovery asks for, or a sweep did not leave
-		c.send()
-	}
+	c.sends = c.losses > 0 || c.accepted || c.mispriced
+	c.send(token.MaxAmount())
 	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
@@ -202,15 +202,16 @@ func (c *Cluster) heal() {
 	synctest.Wait()
 	c.scheduler.Thaw()
 	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
-	if c.mispriced { // the gas that sweeps at an absurd price did not leave: the last of them would take that too
-		c.send()
+	if c.mispriced { // again, or the last sweep takes it
+		c.send(token.MaxAmount())
 	}
 }
 
-// send has the operator send what a chain whose gas is the token costs him.
-func (c *Cluster) send() {
+// send has the operator of a chain whose gas is the token send coins to wallets that have less than
+// so many, once faults end: what a recovery asks for, and what sweeps at an absurd price did not leave.
+func (c *Cluster) send(below token.Amount) {
 	for w := range c.Chain.Funded() {
-		if c.Gas.Unit > 0 {
+		if c.sends && c.Gas.Unit > 0 && c.Chain.Account(w, 0).Coins.Less(below) {
 			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
 		}
 	}
