@@ -44,12 +44,12 @@ const (
 type caller struct {
 	service  string // or else the stack's roles
 	account  string
+	stack    string
 	resource string
-	context  map[string]string // by lower-case key
+	context  map[string]string // by lower-case key; a value that ends in * is known so far
 }
 
-// judge returns the verdict on an action, and which statement is unclear. A statement that
-// denies is: only its author knows what it is for.
+// judge returns the verdict on an action, and which statement is unclear or denies.
 func (p policy) judge(c caller, action string) (best verdict, why string) {
 	limit := yes
 	for i, s := range list(p["Statement"]) {
@@ -57,24 +57,40 @@ func (p policy) judge(c caller, action string) (best verdict, why string) {
 		name := fmt.Sprintf("statement %d (%v)", i+1, s["Sid"])
 		switch applies, condition := c.meets(s, action); {
 		case applies == no:
-		case s["Effect"] == "Deny":
-			limit, why = unclear, name+" may deny it"
+		case s["Effect"] == "Deny" && applies == yes:
+			return no, name + " denies it"
 		case applies == unclear:
-			best, why = max(best, unclear), name+" depends on "+condition
-		default:
+			why = name + " depends on " + condition
+			if s["Effect"] == "Deny" {
+				limit = unclear
+			} else {
+				best = max(best, unclear)
+			}
+		case s["Effect"] == "Allow":
 			best = yes
 		}
 	}
 	return min(best, limit), why
 }
 
+// undenied returns p without the statements that deny c an action.
+func (p policy) undenied(c caller, actions []string) policy {
+	kept := slices.DeleteFunc(slices.Clone(list(p["Statement"])), func(s any) bool {
+		statement, _ := s.(map[string]any)
+		return statement["Effect"] == "Deny" && slices.ContainsFunc(actions,
+			func(a string) bool { applies, _ := c.meets(statement, a); return applies == yes })
+	})
+	return policy{"Version": "2012-10-17", "Statement": kept}
+}
+
 // meets reports whether a statement covers c's action, and which condition is unclear.
 func (c caller) meets(s map[string]any, action string) (v verdict, condition string) {
-	if !c.named(s) || s["NotAction"] != nil && matches(s["NotAction"], action) || s["Action"] != nil && !matches(s["Action"], action) ||
+	v = c.named(s)
+	if s["NotAction"] != nil && matches(s["NotAction"], action) || s["Action"] != nil && !matches(s["Action"], action) ||
 		s["NotResource"] != nil && matches(s["NotResource"], c.resource) || s["Resource"] != nil && !matches(s["Resource"], c.resource) {
 		return no, ""
 	}
-	v = yes
+	condition = "who it is about"
 	conditions, _ := s["Condition"].(map[string]any)
 	for operator, keys := range conditions {
 		keys, _ := keys.(map[string]any)
@@ -88,30 +104,48 @@ func (c caller) meets(s map[string]any, action string) (v verdict, condition str
 	return v, condition
 }
 
-// named reports whether c may be a principal of a statement. The stack's roles are where the
-// account is.
-func (c caller) named(s map[string]any) bool {
-	principal, _ := s["Principal"].(map[string]any)
-	switch {
-	case s["NotPrincipal"] != nil, s["Principal"] == "*", s["Effect"] == "Deny" && matches(principal["AWS"], "anybody"):
-		return true
-	case c.service != "":
-		return slices.Contains(list(principal["Service"]), any(c.service))
+// named reports whether c is a principal of a statement. The stack's roles are where the
+// account is, and may be where some of them are.
+func (c caller) named(s map[string]any) verdict {
+	if s["NotPrincipal"] != nil {
+		return unclear
 	}
-	return slices.ContainsFunc(list(principal["AWS"]), func(who any) bool {
-		return who == "*" || who == c.account || strings.HasSuffix(fmt.Sprint(who), "::"+c.account+":root")
-	})
+	principal, _ := s["Principal"].(map[string]any)
+	everybody := s["Principal"] == "*" || s["Effect"] == "Deny" && matches(principal["AWS"], "anybody")
+	switch {
+	case everybody, c.service != "" && slices.Contains(list(principal["Service"]), any(c.service)):
+		return yes
+	case c.service != "":
+		return no
+	}
+	best := no
+	for _, who := range list(principal["AWS"]) {
+		switch who := fmt.Sprint(who); {
+		case who == "*", who == c.account, strings.HasSuffix(who, "::"+c.account+":root"):
+			best = yes
+		case strings.Contains(who, "::"+c.account+":role/"+c.stack+"-"):
+			best = max(best, unclear)
+		}
+	}
+	return best
 }
 
 // holds evaluates a condition.
 func (c caller) holds(operator, key string, values any) verdict {
 	value, known := c.context[strings.ToLower(key)]
 	operator = strings.TrimSuffix(operator, "IfExists")
-	switch {
-	case !known || !slices.Contains([]string{"StringEquals", "StringLike", "ArnLike", "ArnEquals", "Bool"}, operator):
+	if !known || !slices.Contains([]string{"StringEquals", "StringLike", "ArnLike", "ArnEquals", "Bool"}, operator) {
 		return unclear
-	case matches(values, value):
+	}
+	start, partly := strings.CutSuffix(value, "*")
+	switch {
+	case matches(values, value), partly && matches(values, start+"any"):
 		return yes
+	case partly && slices.ContainsFunc(list(values), func(v any) bool {
+		fixed, _, _ := strings.Cut(fmt.Sprint(v), "*")
+		return strings.HasPrefix(start, fixed) || strings.HasPrefix(fixed, start)
+	}):
+		return unclear
 	}
 	return no
 }

@@ -115,16 +115,18 @@ func TestFindingsAreMended(t *testing.T) {
 		{"a key for some log groups", false, logs(`{"Effect":"Allow",` + may +
 			`,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:/aws/*"}}}`), "KMS key",
 			"", ""},
+		{"a key for log groups that may be the stack's", false,
+			logs(`{"Effect":"Allow",` + may + `,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:remit-prod-Req*"}}}`), "WARN KMS key", "kms:EncryptionContext:aws:logs:arn: check that it lets", "WARN KMS key"},
 		{"a condition that nobody knows", false, logs(`{"Sid":"org","Effect":"Allow",` + may +
 			`,"Condition":{"StringEquals":{"aws:SourceOrgID":"o-1"}}}`), "WARN KMS key", "statement 2 (org) depends on aws:SourceOrgID",
 			"WARN KMS key"},
 		{"a key that is denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + strings.Replace(may, "kms:*", "kms:Decrypt",
-			1) + `}`), "WARN KMS key", "statement 3 (<nil>) may deny it", "WARN KMS key"},
+			1) + `}`), "KMS key", "does not let logs", ""},
 		{"a key that may be denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + may +
 			`,"Condition":{"Null":{"aws:SourceArn":"true"}}}`), "WARN KMS key", "check that", "WARN KMS key"},
 		{"a key that is denied to others", false, logs(`{"Effect":"Allow",` + may +
 			`},{"Effect":"Deny","NotPrincipal":{"Service":"sqs.amazonaws.com"},"Action":"kms:*","Resource":"*"}`), "WARN KMS key",
-			"may deny it", "WARN KMS key"},
+			"who it is about", "WARN KMS key"},
 		{"a key that leaves nothing to IAM", false, func(a *account) { a.key(key, `{"Effect":"Allow",`+may+`}`) }, "KMS key",
 			"does not leave rights to IAM", ""},
 		{"a key that is disabled", false, func(a *account) { a.keys[key]["Enabled"], a.keys[key]["KeyState"] = false, "Disabled" }, "KMS key",

@@ -14,8 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
-
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // edit is the command that gives a parameter another value where make preflight reads it.
@@ -52,16 +50,10 @@ func (f *flight) region(context.Context) (commands string, err error) {
 	return commands, err
 }
 
-// absent reports whether an error is that there is no stack yet.
-func absent(err error) bool {
-	api, ok := errors.AsType[smithy.APIError](err)
-	return ok && api.ErrorCode() == "ValidationError"
-}
-
 // deployed returns the stack, nil if there is none.
 func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
 	found, err := cloudformation.NewFromConfig(f.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.stack})
-	if absent(err) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
 		return nil, nil //nolint:nilnil // there is none yet
 	}
 	if err != nil || len(found.Stacks) == 0 {
@@ -71,12 +63,20 @@ func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
 }
 
 // resources lists the stack's, none if there is no stack.
-func (f *flight) resources(ctx context.Context) ([]deployed.Resource, error) {
-	all, err := (&deployed.Account{Stack: f.stack, AWS: f.aws}).Resources(ctx)
-	if absent(err) {
-		return nil, nil // a first deployment
+func (f *flight) resources(ctx context.Context) (all []types.StackResourceSummary, err error) {
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+			return nil, nil // a first deployment
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.StackResourceSummaries...)
 	}
-	return all, err
+	return all, nil
 }
 
 // stackIsWhole finds a stack that cannot be updated: its first deployment failed, an update
@@ -153,8 +153,8 @@ func (f *flight) remains(ctx context.Context) (commands, kept string, err error)
 	db := dynamodb.NewFromConfig(f.aws)
 	resources, err := f.resources(ctx)
 	for _, r := range resources {
-		name := r.Name
-		if r.Kind != "AWS::DynamoDB::Table" || name == "" {
+		name := aws.ToString(r.PhysicalResourceId)
+		if aws.ToString(r.ResourceType) != "AWS::DynamoDB::Table" || name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
 			continue
 		}
 		items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})

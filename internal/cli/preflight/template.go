@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -13,12 +14,14 @@ import (
 type template struct {
 	parameters map[string]string
 	allowance  string // the value of TreasuryAllowance, which is none of them
+	text       string
 
 	Parameters map[string]struct {
 		Default string `yaml:"Default"`
 	} `yaml:"Parameters"`
-	Mappings  map[string]map[string]map[string]string `yaml:"Mappings"`
-	Resources map[string]struct {
+	Mappings   map[string]map[string]map[string]string `yaml:"Mappings"`
+	Conditions map[string]yaml.Node                    `yaml:"Conditions"`
+	Resources  map[string]struct {
 		Properties struct {
 			Reserved yaml.Node `yaml:"ReservedConcurrentExecutions"`
 		} `yaml:"Properties"`
@@ -34,7 +37,7 @@ func readTemplate(path string, set []string) (t template, err error) {
 	if err := yaml.Unmarshal(text, &t); err != nil {
 		return t, fmt.Errorf("reading %s: %w", path, err)
 	}
-	t.parameters = map[string]string{}
+	t.text, t.parameters = string(text), map[string]string{}
 	for name, p := range t.Parameters {
 		t.parameters[name] = p.Default
 	}
@@ -54,27 +57,63 @@ func readTemplate(path string, set []string) (t template, err error) {
 	return t, nil
 }
 
-// reserved sums the concurrency that the functions reserve, each by !If [Reserves, N, …], in
-// which N is a number or stands in a mapping under the Size.
+// reserved sums the concurrency that the functions reserve.
 func (t template) reserved() (sum int, err error) {
-	size := t.parameters["Size"]
-	if size == "sandbox" { // the condition Reserves
-		return 0, nil
-	}
 	for id, r := range t.Resources {
-		reserved := r.Properties.Reserved.Content
-		if len(reserved) == 0 {
+		if r.Properties.Reserved.Kind == 0 {
 			continue
 		}
-		text := reserved[1].Value
-		if mapped := reserved[1].Content; len(mapped) == 3 {
-			text = t.Mappings[mapped[0].Value][size][mapped[2].Value]
+		text, err := t.value(&r.Properties.Reserved)
+		if err != nil {
+			return 0, err
 		}
-		n, err := strconv.Atoi(text)
+		n, err := strconv.Atoi(cmp.Or(text, "0")) // "" is AWS::NoValue
 		if err != nil {
 			return 0, fmt.Errorf("what %s reserves: %w", id, err)
 		}
 		sum += n
 	}
 	return sum, nil
+}
+
+// value resolves the intrinsic functions that decide on concurrency. A condition is
+// "true" or "false", AWS::NoValue is "".
+func (t template) value(n *yaml.Node) (string, error) {
+	args := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if n.Tag == "!If" && i == 0 {
+			condition, known := t.Conditions[c.Value]
+			if !known {
+				return "", fmt.Errorf("the template has no condition %s", c.Value)
+			}
+			c = &condition
+		}
+		var err error
+		if args[i], err = t.value(c); err != nil {
+			return "", err
+		}
+	}
+	switch n.Tag {
+	case "!Ref":
+		return t.parameters[n.Value], nil
+	case "!Equals":
+		return strconv.FormatBool(args[0] == args[1]), nil
+	case "!Not":
+		return strconv.FormatBool(args[0] == "false"), nil
+	case "!And":
+		return strconv.FormatBool(!strings.Contains(strings.Join(args, " "), "false")), nil
+	case "!Or":
+		return strconv.FormatBool(strings.Contains(strings.Join(args, " "), "true")), nil
+	case "!If":
+		if args[0] == "true" {
+			return args[1], nil
+		}
+		return args[2], nil
+	case "!FindInMap":
+		return t.Mappings[args[0]][args[1]][args[2]], nil
+	}
+	if strings.HasPrefix(n.Tag, "!!") {
+		return n.Value, nil
+	}
+	return "", fmt.Errorf("line %d of the template: preflight does not know %s", n.Line, n.Tag)
 }

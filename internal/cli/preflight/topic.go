@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,30 +16,31 @@ import (
 	snstypes "github.com/aws/aws-sdk-go-v2/service/sns/types"
 )
 
-// publishers are the services that publish alarms, with an ARN as theirs will be.
+// publishers are the services that publish alarms, with the part of their ARNs that names them.
 func (f *flight) publishers() []caller {
 	of := func(service, kind string) caller {
 		return f.caller(service+".amazonaws.com", "aws:sourcearn",
-			fmt.Sprintf("arn:%s:%s:%s:%s:%s%s-any", f.partition, service, f.aws.Region, f.account, kind, f.stack))
+			fmt.Sprintf("arn:%s:%s:%s:%s:%s%s-*", f.partition, service, f.aws.Region, f.account, kind, f.stack))
 	}
 	return []caller{of("cloudwatch", "alarm:"), of("events", "rule/")}
 }
 
-// logs is CloudWatch Logs, which encrypts log groups such as the stack's.
+// logs is CloudWatch Logs, which encrypts the stack's log groups.
 func (f *flight) logs() []caller {
-	group := fmt.Sprintf("arn:%s:logs:%s:%s:log-group:%s-any", f.partition, f.aws.Region, f.account, f.stack)
+	group := fmt.Sprintf("arn:%s:logs:%s:%s:log-group:%s-*", f.partition, f.aws.Region, f.account, f.stack)
 	return []caller{f.caller("logs."+f.aws.Region+".amazonaws.com", "kms:encryptioncontext:aws:logs:arn", group)}
 }
 
 func (f *flight) caller(service, key, value string) caller {
-	return caller{service, f.account, "", map[string]string{
+	return caller{service, f.account, f.stack, "", map[string]string{
 		"aws:sourceaccount": f.account, "aws:sourceowner": f.account, "kms:calleraccount": f.account, "aws:securetransport": "true", key: value,
 	}}
 }
 
-// admits judges the rights of callers. It returns the callers that lack a right, and what is
-// unclear.
-func (p policy) admits(callers []caller, resource string, actions ...string) (lacking []string, unclears string) {
+// admits judges the rights of callers. It returns the callers that lack a right, what is unclear,
+// and p without the statements that deny it.
+func (p policy) admits(callers []caller, resource string, actions ...string) (lacking []string, unclears string, mended policy) {
+	mended = policy(maps.Clone(p))
 	for _, c := range callers {
 		c.resource = resource
 		worst := yes
@@ -50,9 +52,10 @@ func (p policy) admits(callers []caller, resource string, actions ...string) (la
 		}
 		if worst == no {
 			lacking = append(lacking, c.service)
+			mended = mended.undenied(c, actions)
 		}
 	}
-	return lacking, unclears
+	return lacking, unclears, mended
 }
 
 // newTopic returns the commands that make a topic to which alarms may be published.
@@ -92,13 +95,13 @@ func (f *flight) topic(ctx context.Context, topic string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lacks, unclears := p.admits(f.publishers(), topic, "sns:Publish")
+	lacks, unclears, mended := p.admits(f.publishers(), topic, "sns:Publish")
 	for _, service := range lacks {
-		f.letPublish(p, service, topic)
+		f.letPublish(mended, service, topic)
 	}
 	commands, bad := "", error(nil)
 	if len(lacks) > 0 {
-		commands, bad = f.setPolicy(topic, p), fmt.Errorf("%s may not publish to it", strings.Join(lacks, " and "))
+		commands, bad = f.setPolicy(topic, mended), fmt.Errorf("%s may not publish to it", strings.Join(lacks, " and "))
 	}
 	if key := found.Attributes["KmsMasterKeyId"]; key != "" {
 		more, err := f.keyAllows(ctx, key, f.publishers(), func(key string) string {
@@ -159,10 +162,10 @@ func (f *flight) keyAllows(ctx context.Context, key string, callers []caller, us
 	if err != nil {
 		return "", err
 	}
-	lacking, unclears := p.admits(callers, aws.ToString(is.Arn), actions...)
+	lacking, unclears, mended := p.admits(callers, aws.ToString(is.Arn), actions...)
 	if len(lacking) > 0 {
-		f.letUse(p, lacking)
-		return fmt.Sprintf("aws kms put-key-policy%s --key-id %s --policy-name default --policy '%s'\n", f.here(), id, p),
+		f.letUse(mended, lacking)
+		return fmt.Sprintf("aws kms put-key-policy%s --key-id %s --policy-name default --policy '%s'\n", f.here(), id, mended),
 			fmt.Errorf("its policy does not let %s use it", strings.Join(named(lacking), " and "))
 	}
 	if unclears != "" {
