@@ -136,10 +136,13 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		return answer(*other, "This call paid nothing: a payment of the same amount to this address has another intent. "+meaning(*other)+
 			" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
 	}
-	if err := note.write(in.Intent); err != nil {
+	if err := note.write(sent{in.Intent, in.Reference}); err != nil {
 		return nil, unsent(err)
 	}
 	p, err := a.api.Pay(note.on(ctx), in.Intent, order)
+	if err != nil {
+		_ = note.touch() // the request may have left as late as now
+	}
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	reused, is := errors.AsType[*remit.IntentReused](err)
 	switch {
@@ -169,29 +172,30 @@ func known(order remit.Order, p remit.Payment) (any, error) {
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
-// last returns the noted intent and its payment, once it is signed; "" and nil once none can come of it any more. Of
+// last returns what is noted and its payment, once it is signed; none and nil once nothing can come of it any more. Of
 // intent itself it also returns a payment that is not signed, which needs another request.
-func (a *agent) last(ctx context.Context, n *note, intent string) (string, *remit.Payment, error) {
+func (a *agent) last(ctx context.Context, n *note, intent string) (sent, *remit.Payment, error) {
 	for {
 		noted, age, err := n.read()
-		if err != nil || noted == "" || age > lookBack {
-			return "", nil, err
+		if err != nil || noted.Intent == "" || age > lookBack {
+			return sent{}, nil, err
 		}
-		made, err := a.stored(ctx, noted)
+		made, err := a.stored(ctx, noted.Intent)
 		switch {
 		case err != nil || signed(made):
 			return noted, made, err
 		case age <= lifetime:
 			err = pause(ctx, time.Second)
 		case made == nil:
-			return "", nil, nil
-		case noted == intent:
+			return sent{}, nil, nil
+		case noted.Intent == intent:
 			return noted, made, nil
 		default:
 			err = errors.New("it is half done; do not pay with another")
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("a payment of this amount to this address is under way; call pay with its intent %q: %w", noted, err)
+			return sent{}, nil, fmt.Errorf("a payment of this amount to this address is under way; call pay with its intent %q and reference %q: %w",
+				noted.Intent, noted.Reference, err)
 		}
 	}
 }
@@ -278,7 +282,7 @@ func (a *agent) find(ctx context.Context, in struct {
 	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
 	}
-	const all = "That is all that is stored; a request of the last minute may still pay."
+	all := fmt.Sprintf("That is all that is signed of the last %d days; one under way may still pay.", in.Days)
 	return first("payments", a.recent(ctx, time.Now().AddDate(0, 0, -in.Days)), all, func(p remit.Payment) (any, bool) {
 		return shown(p), in.To == "" || pays(p, in.To, "")
 	})

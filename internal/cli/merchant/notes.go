@@ -24,7 +24,10 @@ const lifetime = 35 * time.Second
 // notes are a directory with a note for each amount and recipient that an agent was about to pay in the last two days.
 type notes string
 
-// A note is a locked file with the intent that was sent last; its modification time is that of the last request.
+// sent is what a note holds of the payment that was sent last: an intent of "" is none.
+type sent struct{ Intent, Reference string }
+
+// A note is a locked file with what was sent last; its modification time is that of the last request, or of its end.
 // After a crash, the next process reads what may still be paid. The lock lets one process pay at a time.
 type note struct{ *os.File }
 
@@ -79,21 +82,24 @@ func try(path string) (*note, error) {
 
 func (n *note) unlock() { _ = n.Close() }
 
-// read returns the intent, "" for none, and the time since the last request: 0 if the clock was set back.
-func (n *note) read() (intent string, age time.Duration, err error) {
+// read returns what was sent last, and the time since then, which begins anew if the clock was set back.
+func (n *note) read() (last sent, age time.Duration, err error) {
 	info, err := n.Stat()
 	if err != nil {
-		return "", 0, err
+		return sent{}, 0, err
 	}
-	err = json.NewDecoder(io.NewSectionReader(n, 0, 1<<30)).Decode(&intent) // an earlier, longer one may follow it
+	err = json.NewDecoder(io.NewSectionReader(n, 0, 1<<30)).Decode(&last) // an earlier, longer one may follow it
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", 0, fmt.Errorf("%s is damaged; delete it a day after the last payment to this address: %w", n.Name(), err)
+		return sent{}, 0, fmt.Errorf("%s is damaged; delete it a day after the last payment to this address: %w", n.Name(), err)
 	}
-	return intent, max(0, time.Since(info.ModTime())), nil
+	if age = time.Since(info.ModTime()); age < 0 {
+		return last, 0, n.touch()
+	}
+	return last, age, nil
 }
 
-func (n *note) write(intent string) error {
-	text, err := json.Marshal(intent)
+func (n *note) write(last sent) error {
+	text, err := json.Marshal(last)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-"""What only Python has: sdk/go/rows_test.go holds the package to what every language promises."""
+"""What only Python has: sdk/go/remit_test.go holds the package to what every language promises."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-// What only JavaScript has: sdk/go/rows_test.go holds the package to what every language promises.
+// What only JavaScript has: sdk/go/remit_test.go holds the package to what every language promises.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
