@@ -21,9 +21,8 @@ import (
 
 // mutated are the packages and files that move money or send webhooks. Files of a package follow each other.
 var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
-	"internal/merchants/recipient",
-	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet",
-	"internal/merchants/webhook", "sdk/go",
+	"internal/merchants/recipient", "internal/merchants/webhook", "internal/merchants/webhook/guard",
+	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet", "sdk/go",
 	"internal/cli/operator/batch.go", "internal/cli/operator/rotate.go", "internal/cli/operator/transfer.go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"syscall"
 	"time"
 
@@ -55,10 +54,6 @@ func NewClient(loopback, live bool) *Client {
 // config controls how servers' certificates are checked; nil is the default.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
-	if config == nil {
-		config = &tls.Config{}
-	}
-	config.MinVersion = tls.VersionTLS12
 	c.public = plainClient(config, (&net.Dialer{
 		Timeout: dialTimeout, Resolver: resolver, Control: only(allowed),
 	}).DialContext)
@@ -71,15 +66,12 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 // plainClient returns a client that makes one HTTP/1.1 exchange as instructed,
 // without a proxy, cookies, redirects or decompression.
 func plainClient(config *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  nil,
 			DialContext:            dial,
 			TLSClientConfig:        config,
 			TLSHandshakeTimeout:    dialTimeout,
-			Protocols:              &protocols,
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: headerLimit,
 			MaxIdleConns:           idleTotal,
@@ -106,10 +98,7 @@ func only(allowed func(netip.Addr) bool) func(network, address string, _ syscall
 // dialLocal connects to this machine. It takes localhost for a loopback address
 // without a look-up.
 func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
+	host, port, _ := net.SplitHostPort(address)
 	d := &net.Dialer{Timeout: dialTimeout, Control: only(netip.Addr.IsLoopback)}
 	if host != "localhost" {
 		return d.DialContext(ctx, "tcp", address)
@@ -128,7 +117,7 @@ func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 // checks the connection.
 func (c *Client) Check(ctx context.Context, url string) error {
 	t, err := parse(url, c.loopback, c.live)
-	if err != nil || t.loopback || t.addr.IsValid() {
+	if err != nil || t.loopback {
 		return err
 	}
 	lookup, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -150,19 +139,19 @@ var errNotPublic = errors.New("the address is not public")
 // Post implements webhook.Sender. The URL's spelling is checked again here, and
 // the address its name resolves to when the connection is made.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	post, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var req *http.Request
 	t, err := parse(url, c.loopback, c.live)
+	if err == nil {
+		req, err = http.NewRequestWithContext(post, http.MethodPost, t.url.String(), bytes.NewReader(body))
+	}
 	if err != nil {
 		return webhook.Answer{}, &webhook.SendError{Reason: "the URL is not acceptable", Err: err}
 	}
 	client := c.public
 	if t.loopback {
 		client = c.local
-	}
-	post, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(post, http.MethodPost, t.url.String(), bytes.NewReader(body))
-	if err != nil {
-		return webhook.Answer{}, &webhook.SendError{Reason: "the URL is not acceptable", Err: err}
 	}
 	req.Header = header.Clone()
 	resp, err := client.Do(req)
@@ -233,5 +222,5 @@ func alerted(err error) bool {
 
 func timedOut(err error) bool {
 	n, ok := errors.AsType[net.Error](err)
-	return ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+	return ok && n.Timeout()
 }

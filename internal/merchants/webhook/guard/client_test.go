@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -207,6 +208,11 @@ func TestTime(t *testing.T) {
 	if took := time.Since(begun); took < time.Second || took > 18*time.Second {
 		t.Errorf("given up after %v, want 1 s", took)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := client.Post(ctx, r.url("example.com"), http.Header{}, nil); err != context.DeadlineExceeded {
+		t.Errorf("a post that its caller called off: %v", err)
+	}
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
@@ -364,6 +370,12 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: answer(204, "")}}
 		server.Start()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
+		if test.host != "localhost" { // at the other address of this machine is nobody who is meant
+			address := net.JoinHostPort(map[string]string{"127.0.0.1": "::1", "::1": "127.0.0.1"}[test.listen], port)
+			if other, err := net.Listen("tcp", address); err == nil {
+				defer other.Close()
+			}
+		}
 		url := "http://" + test.host + ":" + port + "/x"
 		if err := client.Check(t.Context(), url); err != nil {
 			t.Errorf("%s: %v", url, err)

@@ -23,8 +23,7 @@ var loopbacks = []string{"http://127.0.0.1", "http://localhost", "http://[::1]"}
 // A target is a URL that may be posted to.
 type target struct {
 	url      *url.URL
-	host     string     // without brackets
-	addr     netip.Addr // valid if the host is written as an address
+	host     string // without brackets
 	loopback bool
 }
 
@@ -129,7 +128,6 @@ func (t target) withAddress(host string) (target, error) {
 	if !Public(addr) {
 		return refuse("must have a public address")
 	}
-	t.addr = addr
 	return t, nil
 }
 

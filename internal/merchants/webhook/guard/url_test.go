@@ -47,7 +47,9 @@ func deployed(t testing.TB) map[string]string {
 	answers["https://example.com/"+strings.Repeat("é", 2028)] = accepted
 	answers["https://example.com/"+strings.Repeat("é", 2029)] = "must have at most 2048 characters"
 	answers["https://"+strings.Repeat("a", 64)+".example/"] = "must have a plain host name"
-	answers["https://"+strings.Repeat("a.", 124)+"example/"] = "has a host name that is too long"
+	answers["https://"+strings.Repeat("a", 63)+".example/"] = accepted
+	answers["https://a"+strings.Repeat("a.", 123)+"example/"] = "has a host name that is too long"
+	answers["https://"+strings.Repeat("a.", 123)+"example/"] = accepted
 	return answers
 }
 
@@ -100,6 +102,11 @@ func TestNamesAreLookedUp(t *testing.T) {
 	}), guard.Public, nil)
 	for _, host := range []string{"public", "nowhere"} {
 		check(t, client, "https://"+host+".example/", accepted)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := client.Check(ctx, "https://inside.example/"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a look-up that was called off: %v", err)
 	}
 	for _, host := range []string{"inside", "meta", "mixed", "six", "mapped", "nat64"} {
 		check(t, client, "https://"+host+".example/", "has a host name that resolves to an address that is not public")
