@@ -4,7 +4,6 @@ package main
 import (
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -22,6 +21,6 @@ func wire(env *boot.Env) boot.Job {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")), Open: kms.OpenDataKeys(env.AWS, "").Open}
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	sender := guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live")
-	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, time.Now, rand.Float64), meter)
+	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, env.Now, rand.Float64), meter)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -15,6 +16,8 @@ import (
 type Env struct {
 	// AWS is the configuration for clients of the AWS SDK.
 	AWS aws.Config
+	// Now is the clock: time.Now, unless a test sets another.
+	Now func() time.Time
 
 	lookup func(name string) string
 	errs   []error
@@ -26,7 +29,7 @@ func Open() *Env { return OpenWith(os.Getenv) }
 // OpenWith reads an environment in which lookup returns a variable's value, ""
 // if it is not set: template.yaml sets variables to "" that AWS leaves out.
 func OpenWith(lookup func(string) string) *Env {
-	e := &Env{lookup: lookup}
+	e := &Env{Now: time.Now, lookup: lookup}
 	e.AWS = e.awsConfig()
 	return e
 }

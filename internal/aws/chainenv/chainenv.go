@@ -65,11 +65,11 @@ func Config(env *boot.Env) stack.Config {
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
 // the moment, watched for as long as it names them. The secret is not read yet: a function
 // whose secret has no value starts, and fails when a node is needed.
-func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
+func Nodes(env *boot.Env) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
-	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), now, func(value []byte) (chain.Nodes, error) {
+	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (chain.Nodes, error) {
 		nodes, err := open(value, chainID)
-		return nodes.Watch(now, time.After), err
+		return nodes.Watch(env.Now, time.After), err
 	})}
 }
 
