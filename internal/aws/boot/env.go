@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -48,10 +49,7 @@ func (e *Env) String(name string) string {
 
 // Optional returns the value of a variable, or otherwise if it is not set.
 func (e *Env) Optional(name, otherwise string) string {
-	if v := e.lookup(name); v != "" {
-		return v
-	}
-	return otherwise
+	return cmp.Or(e.lookup(name), otherwise)
 }
 
 // Int returns the value of a required variable that is a decimal integer.
