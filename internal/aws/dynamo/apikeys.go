@@ -145,9 +145,7 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
 		var it termsItem
 		r := read(item, &it)
-		t, err := apikey.ParseTerms(it.Terms)
-		r.note("terms", err)
-		return decoded(r, t, name)
+		return decoded(r, parsed(r, "terms", it.Terms, apikey.ParseTerms), name)
 	})
 }
 
