@@ -18,10 +18,7 @@ import (
 // APIKeys keeps API keys and recipient books in the table ApiKeys.
 type APIKeys struct{ table }
 
-var (
-	_ apikey.Store  = (*APIKeys)(nil)
-	_ apikey.Finder = (*APIKeys)(nil)
-)
+var _ apikey.Store = (*APIKeys)(nil)
 
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
