@@ -119,10 +119,6 @@ func references(entries []payment.Entry) (all []string) {
 	return all
 }
 
-func encodeReferences(entries []payment.Entry) types.AttributeValue {
-	return encode(struct{ R []string }{references(entries)})["R"]
-}
-
 // entriesOf reads the entries of a batch. That of one alone has the payment's recipient
 // and amount.
 func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.Entry) {
@@ -140,7 +136,7 @@ func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.
 }
 
 func encodeAttempt(a payment.Attempt) types.AttributeValue {
-	return encodeList([]attemptItem{{
+	return encodeValue([]attemptItem{{
 		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Gas: a.Gas, Noop: a.Noop,
 	}})
 }

@@ -221,11 +221,8 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	if perMerchant == nil {
 		return s.change(ctx, w.ID, "reconciling", c)
 	}
-	counts := &types.AttributeValueMemberM{Value: attributes{}}
-	for merchant, n := range perMerchant {
-		counts.Value[merchant] = number(n)
-	}
-	c.do, c.values[":counts"], c.returns = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), counts, types.ReturnValueAllNew
+	c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
+	c.returns = types.ReturnValueAllNew
 	item, err := s.changed(ctx, w.ID, "reconciling", c)
 	if err != nil {
 		return err
