@@ -2,6 +2,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 
@@ -22,5 +24,8 @@ func wire(env *boot.Env) boot.Job {
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	sender := guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live")
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
-	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, env.Now, rand.Float64), meter)
+	deliverer := webhook.NewDeliverer(webhooks, jobs, sender, meter, env.Now, rand.Float64)
+	return func(ctx context.Context, job string) error {
+		return errors.Join(deliverer.Deliver(ctx, job), meter.Flush())
+	}
 }
