@@ -36,12 +36,10 @@ func Asset(env *boot.Env) (token.Token, string) {
 // SilentAfter returns how long a node is silent before payments are confirmed without it
 // (stack.Config), from QUORUM and MODE.
 func SilentAfter(env *boot.Env) time.Duration {
-	mode := env.String("MODE")
-	parse := func(text string) (time.Duration, error) { return stack.ParseQuorum(text, mode) }
-	if env.Optional("QUORUM", "") != "" {
-		return boot.Parse(env, "QUORUM", parse)
+	after, err := stack.ParseQuorum(env.Optional("QUORUM", ""), env.String("MODE"))
+	if err != nil {
+		env.Refuse(fmt.Errorf("QUORUM: %w", err))
 	}
-	after, _ := parse("")
 	return after
 }
 
