@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -17,6 +16,6 @@ func wire(env *boot.Env) boot.Authenticate {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))
 	return func(ctx context.Context, presented string) (apikey.Principal, error) {
-		return auth.Authenticate(ctx, presented, time.Now())
+		return auth.Authenticate(ctx, presented, env.Now())
 	}
 }

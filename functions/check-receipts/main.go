@@ -6,7 +6,6 @@ package main
 import (
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
@@ -25,13 +24,13 @@ func wire(env *boot.Env) boot.Run {
 	config := chainenv.Config(env)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	nodes := chainenv.Nodes(env, time.Now)
+	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	nodes := chainenv.Nodes(env)
 	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
-		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env, time.Now), Nodes: nodes,
-		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
+		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env), Nodes: nodes,
+		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: env.Now,
 	})
 	return r.run
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -22,10 +21,10 @@ func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	mode := boot.Parse(env, "MODE", apikey.ParseMode)
-	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
-	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())
+	registry := apikey.NewRegistry(keys, mode, env.Now, rand.Reader)
+	current := settings.CachedKeys(keys, mode == apikey.Live, env.Now, slog.Default())
 	return boot.ForOperators(
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, nil)),
-		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(registry, current)),
+		meterenv.Refusals(env, httpapi.CreateAPIKey(registry, nil)),
+		meterenv.Refusals(env, httpapi.CreateAPIKey(registry, current)),
 	)
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"crypto/rand"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -14,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that CreateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
@@ -23,6 +22,6 @@ func wire(env *boot.Env) httpapi.Endpoint {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
-		env.String("MODE") == "live"), time.Now, rand.Reader)
+		env.String("MODE") == "live"), env.Now, rand.Reader)
 	return httpapi.CreateWebhook(registry)
 }

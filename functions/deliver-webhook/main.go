@@ -2,9 +2,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -22,6 +23,9 @@ func wire(env *boot.Env) boot.Job {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")), Open: kms.OpenDataKeys(env.AWS, "").Open}
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	sender := guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live")
-	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, time.Now, rand.Float64), meter)
+	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	deliverer := webhook.NewDeliverer(webhooks, jobs, sender, meter, env.Now, rand.Float64)
+	return func(ctx context.Context, job string) error {
+		return errors.Join(deliverer.Deliver(ctx, job), meter.Flush())
+	}
 }

@@ -2,8 +2,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
@@ -11,11 +9,11 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that GetBalanceFunction in template.yaml is granted. The newest
 // block counts: a balance is shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
 	asset, network := chainenv.Asset(env)
-	return httpapi.GetBalance(chainenv.Nodes(env, time.Now), asset, network, chain.ConfirmationRule{})
+	return httpapi.GetBalance(chainenv.Nodes(env), asset, network, chain.ConfirmationRule{})
 }

@@ -2,15 +2,13 @@
 package main
 
 import (
-	"time"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that GetTransactionFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {

@@ -3,7 +3,6 @@ package main
 
 import (
 	"crypto/rand"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -14,12 +13,12 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that IssueApiKeyFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
+	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	return httpapi.IssueAPIKey(registry, events)

@@ -3,7 +3,6 @@ package main
 
 import (
 	"crypto/rand"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -12,11 +11,11 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that ListDeliveriesFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
+	log := webhook.NewLog(webhooks, nil, env.Now, rand.Reader) // nothing is sent from here
 	return httpapi.ListDeliveries(log)
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
@@ -22,12 +21,12 @@ func main() { boot.Schedule(wire) }
 
 // wire names everything that RefillWalletsFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Run {
-	config, nodes := chainenv.Config(env), chainenv.Nodes(env, time.Now)
+	config, nodes := chainenv.Config(env), chainenv.Nodes(env)
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
+	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	settler := settlement.New(config, settlement.Parts{
-		Store: payments, Nodes: nodes, Log: slog.Default(), Now: time.Now,
-		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
+		Store: payments, Nodes: nodes, Log: slog.Default(), Now: env.Now,
+		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Nodes: nodes, Log: slog.Default(), Now: env.Now, Draw: rand.IntN}),
 	})
 	return func(ctx context.Context, _ bool) error {
 		report, err := settler.Refill(ctx)

@@ -3,7 +3,6 @@ package main
 
 import (
 	"crypto/rand"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -13,12 +12,12 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that ResendDeliveryFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
+	log := webhook.NewLog(webhooks, jobs, env.Now, rand.Reader)
 	return httpapi.ResendDelivery(log)
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"crypto/rand"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -13,7 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that RotateWebhookSecretFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
@@ -21,6 +20,6 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
-	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
+	registry := webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader) // no URL is taken here
 	return httpapi.RotateWebhookSecret(registry)
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"math/rand/v2"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -11,11 +10,11 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 )
 
-func main() { meterenv.HTTP(wire, time.Now) }
+func main() { meterenv.HTTP(wire) }
 
 // wire names everything that SendPaymentFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
-	dispatcher := dispatchenv.New(env, time.Now, rand.IntN)
+	dispatcher := dispatchenv.New(env, rand.IntN)
 	return httpapi.SendPayment(dispatcher, dispatcher.Store, dispatcher.Token)
 }

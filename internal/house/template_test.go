@@ -156,8 +156,8 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 
 // uses matches the uses of env that variables can follow: a call with env and a
 // variable's name (boot.Parse), a call that hands env on, a method of env with a
-// name, the SDK's configuration, and the parameter itself.
-var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.AWS\b|\benv\.Refuse\(|\benv \*(?:boot\.)?Env\b`)
+// name, the SDK's configuration and the clock, and the parameter itself.
+var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.(?:AWS|Now)\b|\benv\.Refuse\(|\benv \*(?:boot\.)?Env\b`)
 
 // variables adds to read the variables that a function declared in dir reads from
 // its env, itself or through the functions that it hands env to, and whether it

@@ -61,8 +61,7 @@ func timeOrNull(t time.Time) *payment.Time {
 	if t.IsZero() {
 		return nil
 	}
-	public := payment.Time(t)
-	return &public
+	return new(payment.Time(t))
 }
 
 // CreateAPIKey serves POST /create-api-key for everybody while the settings are Public;

@@ -17,11 +17,8 @@ const maxBody = 64 << 10
 // and coding first, then the size, then the bytes. If it may be empty, an empty body of any
 // content type means {}.
 func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
-	if mayBeEmpty && r.ContentLength == 0 {
-		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
-	}
 	headers := checkContent(r.Header)
-	if unknown := mayBeEmpty && r.ContentLength < 0; headers != nil && !unknown {
+	if mayBe := mayBeEmpty && r.ContentLength <= 0; headers != nil && !mayBe { // -1: the length is not known
 		return nil, headers
 	}
 	if r.ContentLength > maxBody {

@@ -79,13 +79,6 @@ func resembling(c *call, to token.Address, book *recipient.Book, paid store.Hist
 	return warnings
 }
 
-// recipientList is the body of GET /recipients.
-type recipientList struct {
-	Data       []recipient.Public `json:"data"`
-	HasMore    bool               `json:"has_more"`
-	NextCursor *string            `json:"next_cursor"`
-}
-
 // ListRecipients serves GET /recipients.
 func ListRecipients(book *recipient.Book, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
@@ -107,7 +100,7 @@ func ListRecipients(book *recipient.Book, now func() time.Time) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		list := recipientList{Data: []recipient.Public{}, HasMore: more}
+		list := listPage[recipient.Public]{Data: []recipient.Public{}, HasMore: more}
 		for _, e := range page {
 			list.Data = append(list.Data, e.Public(now()))
 			at.At, at.Address = e.CreatedAt, e.Address

@@ -42,12 +42,14 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// transactionList is the body of GET /transactions.
-type transactionList struct {
-	Data       []payment.Public `json:"data"`
-	HasMore    bool             `json:"has_more"`
-	NextCursor *string          `json:"next_cursor"`
+// A listPage is the body of a list that is read page by page.
+type listPage[T any] struct {
+	Data       []T     `json:"data"`
+	HasMore    bool    `json:"has_more"`
+	NextCursor *string `json:"next_cursor"`
 }
+
+type transactionList = listPage[payment.Public]
 
 // ListTransactions serves GET /transactions.
 func ListTransactions(payments store.Store) Endpoint {
@@ -63,7 +65,7 @@ func ListTransactions(payments store.Store) Endpoint {
 			list, err = pageOf(c.Context(), payments, f)
 		}
 		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
-			return list.csv()
+			return csv(list)
 		}
 		return answer{status: http.StatusOK, body: list}, err
 	})
@@ -71,7 +73,7 @@ func ListTransactions(payments store.Store) Endpoint {
 
 // csv answers with the page as CSV. The link to the next page is relative to the
 // address of this one, which the function does not know in full behind API Gateway.
-func (l transactionList) csv() (answer, error) {
+func csv(l transactionList) (answer, error) {
 	var text bytes.Buffer
 	if err := payment.CSV(&text, true, l.Data...); err != nil {
 		return answer{}, err
@@ -133,8 +135,7 @@ func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactio
 		list.Data, list.HasMore = list.Data[:n], true
 	}
 	if n := len(list.Data); list.HasMore && n > 0 {
-		next := encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1]))
-		list.NextCursor = &next
+		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1])))
 	}
 	return list, nil
 }

@@ -86,8 +86,7 @@ func UpdateWebhook(registry *webhook.Registry) Endpoint {
 			change.Description = &description
 		}
 		if status, ok := f.text("status", 0, maxBody); ok {
-			s := webhook.Status(status)
-			change.Status = &s
+			change.Status = new(webhook.Status(status))
 		}
 		if err := f.err(); err != nil {
 			return answer{}, err

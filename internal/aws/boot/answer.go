@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"unicode/utf8"
@@ -22,10 +23,6 @@ type answer struct {
 	body      []byte
 }
 
-func newAnswer(requestID string) *answer {
-	return &answer{requestID: requestID, header: http.Header{}}
-}
-
 func (w *answer) Header() http.Header { return w.header }
 
 func (w *answer) WriteHeader(status int) {
@@ -42,13 +39,9 @@ func (w *answer) Write(b []byte) (int, error) {
 
 // fail makes the answer a 500 and drops all that was written so far.
 func (w *answer) fail() {
-	id := w.header.Get("X-Request-Id")
-	if id == "" {
-		id = w.requestID
-	}
 	w.status, w.body = http.StatusInternalServerError, []byte(internalError)
 	w.sent = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
-	if id != "" {
+	if id := cmp.Or(w.header.Get("X-Request-Id"), w.requestID); id != "" {
 		w.sent.Set("X-Request-Id", id)
 	}
 }

@@ -73,17 +73,9 @@ func Authorize(authenticate Authenticate) func(context.Context,
 // presented returns every value of the x-api-key header, its name in any case.
 func presented(ev events.APIGatewayCustomAuthorizerRequestTypeRequest) []string {
 	var keys []string
-	for name, values := range ev.MultiValueHeaders {
+	for name, values := range multi(ev.MultiValueHeaders, ev.Headers) {
 		if strings.EqualFold(name, "x-api-key") {
 			keys = append(keys, values...)
-		}
-	}
-	if len(ev.MultiValueHeaders) > 0 {
-		return keys
-	}
-	for name, value := range ev.Headers {
-		if strings.EqualFold(name, "x-api-key") {
-			keys = append(keys, value)
 		}
 	}
 	return keys

@@ -1,10 +1,12 @@
 package boot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -15,6 +17,8 @@ import (
 type Env struct {
 	// AWS is the configuration for clients of the AWS SDK.
 	AWS aws.Config
+	// Now is the clock: time.Now, unless a test sets another.
+	Now func() time.Time
 
 	lookup func(name string) string
 	errs   []error
@@ -26,7 +30,7 @@ func Open() *Env { return OpenWith(os.Getenv) }
 // OpenWith reads an environment in which lookup returns a variable's value, ""
 // if it is not set: template.yaml sets variables to "" that AWS leaves out.
 func OpenWith(lookup func(string) string) *Env {
-	e := &Env{lookup: lookup}
+	e := &Env{Now: time.Now, lookup: lookup}
 	e.AWS = e.awsConfig()
 	return e
 }
@@ -45,10 +49,7 @@ func (e *Env) String(name string) string {
 
 // Optional returns the value of a variable, or otherwise if it is not set.
 func (e *Env) Optional(name, otherwise string) string {
-	if v := e.lookup(name); v != "" {
-		return v
-	}
-	return otherwise
+	return cmp.Or(e.lookup(name), otherwise)
 }
 
 // Int returns the value of a required variable that is a decimal integer.

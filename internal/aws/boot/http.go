@@ -31,7 +31,7 @@ func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 // if it found one. An event that no API Gateway sent is an operator's.
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		w := newAnswer(ev.RequestContext.RequestID)
+		w := &answer{requestID: ev.RequestContext.RequestID, header: http.Header{}}
 		serve(h, w, request(ctx, ev))
 		return w.proxyResponse(), nil
 	}

@@ -36,12 +36,10 @@ func Asset(env *boot.Env) (token.Token, string) {
 // SilentAfter returns how long a node is silent before payments are confirmed without it
 // (stack.Config), from QUORUM and MODE.
 func SilentAfter(env *boot.Env) time.Duration {
-	mode := env.String("MODE")
-	parse := func(text string) (time.Duration, error) { return stack.ParseQuorum(text, mode) }
-	if env.Optional("QUORUM", "") != "" {
-		return boot.Parse(env, "QUORUM", parse)
+	after, err := stack.ParseQuorum(env.Optional("QUORUM", ""), env.String("MODE"))
+	if err != nil {
+		env.Refuse(fmt.Errorf("QUORUM: %w", err))
 	}
-	after, _ := parse("")
 	return after
 }
 
@@ -65,11 +63,11 @@ func Config(env *boot.Env) stack.Config {
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
 // the moment, watched for as long as it names them. The secret is not read yet: a function
 // whose secret has no value starts, and fails when a node is needed.
-func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
+func Nodes(env *boot.Env) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
-	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), now, func(value []byte) (chain.Nodes, error) {
+	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (chain.Nodes, error) {
 		nodes, err := open(value, chainID)
-		return nodes.Watch(now, time.After), err
+		return nodes.Watch(env.Now, time.After), err
 	})}
 }
 

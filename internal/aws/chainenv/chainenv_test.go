@@ -85,7 +85,8 @@ func TestNodes(t *testing.T) {
 	var secret string
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
-	provider := chainenv.Nodes(env, func() time.Time { return clock })
+	env.Now = func() time.Time { return clock }
+	provider := chainenv.Nodes(env)
 	must.OK(t, env.Err())
 	for _, step := range []struct {
 		why, secret, want string
@@ -130,7 +131,7 @@ func TestL1Fee(t *testing.T) {
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
 		secret := `{"urls":["` + node.URL + `"]}`
-		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), time.Now).Nodes(t.Context())
+		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id})).Nodes(t.Context())
 		must.OK(t, err)
 		_, _ = nodes.Fees(t.Context())
 		if got := <-asked; got != want {

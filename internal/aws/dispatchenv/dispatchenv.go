@@ -6,7 +6,6 @@ package dispatchenv
 import (
 	"crypto/rand"
 	"log/slog"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -21,20 +20,20 @@ import (
 
 // Batches returns the dispatcher for the function of batches, of whose places one merchant
 // takes no more than half: of the reserved concurrency in BATCH_PLACES, 0 for none.
-func Batches(env *boot.Env, d *dispatch.Dispatcher, now func() time.Time) dispatch.Turnstile {
+func Batches(env *boot.Env, d *dispatch.Dispatcher) dispatch.Turnstile {
 	places := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return dispatch.Turnstile{To: d, Places: places, Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: now, Log: slog.Default()}
+	return dispatch.Turnstile{To: d, Places: places, Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: env.Now, Log: slog.Default()}
 }
 
 // New returns the dispatcher of the environment. draw picks a number below its argument,
 // by which requests spread over wallets.
-func New(env *boot.Env, now func() time.Time, draw func(n int) int) *dispatch.Dispatcher {
+func New(env *boot.Env, draw func(n int) int) *dispatch.Dispatcher {
 	config := chainenv.Config(env)
 	return dispatch.New(config, dispatch.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
-		Book:  recipient.NewBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, now), // no entry is made here
-		Keys:  walletenv.Keys(env, now),
-		Nodes: chainenv.Nodes(env, now), Log: slog.Default(), Now: now, Random: rand.Reader, Draw: draw,
+		Book:  recipient.NewBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, env.Now), // no entry is made here
+		Keys:  walletenv.Keys(env),
+		Nodes: chainenv.Nodes(env), Log: slog.Default(), Now: env.Now, Random: rand.Reader, Draw: draw,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 	})
 }

@@ -18,10 +18,7 @@ import (
 // APIKeys keeps API keys and recipient books in the table ApiKeys.
 type APIKeys struct{ table }
 
-var (
-	_ apikey.Store  = (*APIKeys)(nil)
-	_ apikey.Finder = (*APIKeys)(nil)
-)
+var _ apikey.Store = (*APIKeys)(nil)
 
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
@@ -145,9 +142,7 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
 		var it termsItem
 		r := read(item, &it)
-		t, err := apikey.ParseTerms(it.Terms)
-		r.note("terms", err)
-		return decoded(r, t, name)
+		return decoded(r, parsed(r, "terms", it.Terms, apikey.ParseTerms), name)
 	})
 }
 

@@ -61,7 +61,7 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		when: "attempt_count = :read AND #status = :pending",
 		values: attributes{
 			":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
-			":added": encodeList(postItems(d.Attempts[min(attempts, len(d.Attempts)):])), ":none": &types.AttributeValueMemberL{},
+			":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])), ":none": &types.AttributeValueMemberL{},
 			":pending": text(string(webhook.Pending)),
 		},
 	}

@@ -13,21 +13,15 @@ import (
 
 // encode returns the attributes of an item, a struct of this package. None has
 // a field that cannot be encoded.
-func encode(item any) attributes {
-	encoded, err := attributevalue.MarshalMap(item)
+func encode(item any) attributes { return encodeValue(item).(*types.AttributeValueMemberM).Value }
+
+// encodeValue returns an item, or a list or a map of what an item may hold.
+func encodeValue(v any) types.AttributeValue {
+	encoded, err := attributevalue.Marshal(v)
 	if err != nil {
 		panic("dynamo: encoding texts, numbers and bytes: " + err.Error())
 	}
 	return encoded
-}
-
-// encodeList returns a list of structs of this package.
-func encodeList[T any](parts []T) types.AttributeValue {
-	list := make([]types.AttributeValue, len(parts))
-	for i, p := range parts {
-		list[i] = &types.AttributeValueMemberM{Value: encode(p)}
-	}
-	return &types.AttributeValueMemberL{Value: list}
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -64,10 +58,10 @@ func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB
 
 func textSet(all ...string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: all} }
 
-func texts(hashes []chain.Hash) types.AttributeValue {
-	list := make([]types.AttributeValue, len(hashes))
+func texts(hashes []chain.Hash) []string {
+	list := make([]string, len(hashes))
 	for i, h := range hashes {
-		list[i] = text(h.String())
+		list[i] = h.String()
 	}
-	return &types.AttributeValueMemberL{Value: list}
+	return list
 }

@@ -119,10 +119,6 @@ func references(entries []payment.Entry) (all []string) {
 	return all
 }
 
-func encodeReferences(entries []payment.Entry) types.AttributeValue {
-	return encode(struct{ R []string }{references(entries)})["R"]
-}
-
 // entriesOf reads the entries of a batch. That of one alone has the payment's recipient
 // and amount.
 func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.Entry) {
@@ -140,7 +136,7 @@ func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.
 }
 
 func encodeAttempt(a payment.Attempt) types.AttributeValue {
-	return encodeList([]attemptItem{{
+	return encodeValue([]attemptItem{{
 		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Gas: a.Gas, Noop: a.Noop,
 	}})
 }
@@ -155,6 +151,8 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
+		Source:        optional(r, "source", it.Source, token.ParseAddress),
+		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),
 		Tx: chain.Tx{
 			ChainID: it.ChainID, Gas: it.TxGas,
 			Fees:  chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
@@ -165,12 +163,6 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
 	p.Entries = entriesOf(r, it, p)
-	if it.BatchBy != "" {
-		p.BatchContract = r.address("batch_contract", it.BatchBy)
-	}
-	if it.Source != "" {
-		p.Source = r.address("source", it.Source)
-	}
 	call := p.Call(p.Wallet, it.Memo)
 	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data
 	if it.Nonce != nil {

@@ -133,10 +133,10 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		c.set("reference", text(p.Reference))
 	}
 	if len(p.Metadata) > 0 {
-		c.set("metadata", encode(struct{ M map[string]string }{p.Metadata})["M"])
+		c.set("metadata", encodeValue(p.Metadata))
 	}
 	if p.Entries != nil {
-		c.set("references", encodeReferences(p.Entries))
+		c.set("references", encodeValue(references(p.Entries)))
 	}
 	return s.make(ctx, c, store.ErrChanged, "adopting "+string(p.ID))
 }
@@ -150,7 +150,7 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)),
 			":failed": text(string(payment.Failed))}}
 	if p.Entries != nil {
-		c.set("references", encodeReferences(p.Entries))
+		c.set("references", encodeValue(references(p.Entries)))
 	}
 	c.set("reference", nil)
 	c.set("metadata", nil)

@@ -101,7 +101,8 @@ func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 			"token_held = :token, gas_held = :gas",
 		when: "hashes = :earlier AND attribute_not_exists(payment_id)",
 		values: attributes{
-			":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
+			":earlier": encodeValue(texts(tx.Hashes[:last])), ":hash": encodeValue(texts(tx.Hashes[last:])),
+			":raw": binary(tx.Raw),
 			":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
 			":token": text(tx.Amount.String()),
 		},
@@ -160,13 +161,9 @@ type pendingTxItem struct {
 }
 
 func encodePendingTx(tx wallet.PendingTx) attributes {
-	hashes := make([]string, len(tx.Hashes))
-	for i, h := range tx.Hashes {
-		hashes[i] = h.String()
-	}
 	return encode(pendingTxItem{
 		PK: walletPK(tx.ID), SK: pendingTxSK(tx.Nonce),
-		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
+		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: texts(tx.Hashes), Raw: tx.Raw,
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
 		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant,
 	})

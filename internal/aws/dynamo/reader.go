@@ -9,7 +9,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -64,40 +63,29 @@ func (r *reader) require(name string, ok bool) {
 	}
 }
 
-func (r *reader) amount(name, s string) token.Amount {
-	a, err := token.ParseAmount(s)
+// parsed reads the text of an attribute.
+func parsed[T any](r *reader, name, s string, parse func(string) (T, error)) T {
+	v, err := parse(s)
 	r.note(name, err)
-	return a
+	return v
 }
 
-func (r *reader) address(name, s string) token.Address {
-	a, err := token.ParseAddress(s)
-	r.note(name, err)
-	return a
+// optional reads the text of an attribute that may be absent, and is zero then.
+func optional[T any](r *reader, name, s string, parse func(string) (T, error)) (v T) {
+	if s != "" {
+		v = parsed(r, name, s, parse)
+	}
+	return v
 }
+
+func (r *reader) amount(name, s string) token.Amount { return parsed(r, name, s, token.ParseAmount) }
+
+func (r *reader) address(name, s string) token.Address { return parsed(r, name, s, token.ParseAddress) }
 
 // hash reads a hash; an absent one is zero.
-func (r *reader) hash(name, s string) chain.Hash {
-	if s == "" {
-		return chain.Hash{}
-	}
-	h, err := chain.ParseHash(s)
-	r.note(name, err)
-	return h
-}
+func (r *reader) hash(name, s string) chain.Hash { return optional(r, name, s, chain.ParseHash) }
 
 // instant reads a time; an absent one is zero.
 func (r *reader) instant(name, s string) time.Time {
-	if s == "" {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	r.note(name, err)
-	return t
-}
-
-func (r *reader) secret(name, text string) webhook.Secret {
-	s, err := webhook.ParseStored(text)
-	r.note(name, err)
-	return s
+	return optional(r, name, s, func(s string) (time.Time, error) { return time.Parse(time.RFC3339Nano, s) })
 }

@@ -123,26 +123,17 @@ func sameKeys(a, b []types.KeySchemaElement) bool {
 	})
 }
 
-func definition(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
+// definition returns the definition of a table with one index, which shares no key with it.
+func definition(name, hash, sort string, index types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:              &name,
 		BillingMode:            types.BillingModePayPerRequest,
 		KeySchema:              schema(hash, sort),
-		GlobalSecondaryIndexes: indexes,
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{index},
 	}
-	seen := map[string]bool{}
-	define := func(keys []types.KeySchemaElement) {
-		for _, k := range keys {
-			if !seen[*k.AttributeName] {
-				seen[*k.AttributeName] = true
-				in.AttributeDefinitions = append(in.AttributeDefinitions,
-					types.AttributeDefinition{AttributeName: k.AttributeName, AttributeType: types.ScalarAttributeTypeS})
-			}
-		}
-	}
-	define(in.KeySchema)
-	for _, i := range indexes {
-		define(i.KeySchema)
+	for _, k := range slices.Concat(in.KeySchema, index.KeySchema) {
+		in.AttributeDefinitions = append(in.AttributeDefinitions,
+			types.AttributeDefinition{AttributeName: k.AttributeName, AttributeType: types.ScalarAttributeTypeS})
 	}
 	return in
 }

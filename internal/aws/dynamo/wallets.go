@@ -120,12 +120,10 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 		w := wallet.Registration{
 			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
 			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+			Replaces: optional(r, "replaces", it.Replaces, token.ParseAddress),
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State))
 		r.require("signer", w.Key != "")
-		if it.Replaces != "" {
-			w.Replaces = r.address("replaces", it.Replaces)
-		}
 		if len(r.errs) > 0 {
 			w = wallet.Registration{ID: w.ID, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
 		}
@@ -170,7 +168,7 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 // Compared implements store.Wallets.
 func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
 	name := fmt.Sprintf("how chain %d compares", chainID)
-	c, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (store.Comparison, error) {
+	return get(ctx, s.table, comparedKey(chainID, s.name), name, nil, func(item attributes) (store.Comparison, error) {
 		var it comparisonItem
 		r := read(item, &it)
 		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
@@ -183,10 +181,6 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 		}
 		return decoded(r, c, name)
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Comparison{}, nil
-	}
-	return c, err
 }
 
 // Claim implements store.Wallets.
@@ -227,11 +221,8 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	if perMerchant == nil {
 		return s.change(ctx, w.ID, "reconciling", c)
 	}
-	counts := &types.AttributeValueMemberM{Value: attributes{}}
-	for merchant, n := range perMerchant {
-		counts.Value[merchant] = number(n)
-	}
-	c.do, c.values[":counts"], c.returns = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), counts, types.ReturnValueAllNew
+	c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
+	c.returns = types.ReturnValueAllNew
 	item, err := s.changed(ctx, w.ID, "reconciling", c)
 	if err != nil {
 		return err

@@ -78,12 +78,11 @@ func decodeEndpoint(item attributes) (webhook.Endpoint, error) {
 		Owner: webhook.Owner{Merchant: it.MerchantID, Mode: it.Mode}, ID: it.ID, URL: it.URL, EventTypes: it.EventTypes,
 		Description: it.Description, Status: webhook.Status(it.Status), Exhausted: it.Exhausted, Version: it.Version,
 		Slow: it.Slow, RetryAt: r.instant("retry_at", it.RetryAt),
-		Secret: r.secret("secret", it.Secret), PreviousExpiresAt: r.instant("previous_expires_at", it.PreviousExpiresAt),
-		QuietSince: r.instant("quiet_since", it.QuietSince), CreatedAt: r.instant("created_at", it.CreatedAt),
+		PreviousSecret:    optional(r, "previous_secret", it.PreviousSecret, webhook.ParseStored),
+		Secret:            parsed(r, "secret", it.Secret, webhook.ParseStored),
+		PreviousExpiresAt: r.instant("previous_expires_at", it.PreviousExpiresAt),
+		QuietSince:        r.instant("quiet_since", it.QuietSince), CreatedAt: r.instant("created_at", it.CreatedAt),
 		EnabledAt: r.instant("enabled_at", it.EnabledAt), DeletedAt: r.instant("deleted_at", it.DeletedAt),
-	}
-	if it.PreviousSecret != "" {
-		e.PreviousSecret = r.secret("previous_secret", it.PreviousSecret)
 	}
 	return decoded(r, e, it.ID)
 }

@@ -82,10 +82,7 @@ func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhoo
 		}
 		return stored, err
 	}
-	if err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("updating %s: %w", e.ID, err)
-	}
-	return next, nil
+	return next, outcome(err, nil, "updating "+e.ID)
 }
 
 // removeEndpoint moves e to its goneKey and subtracts one from its owner's count.

@@ -41,17 +41,16 @@ type Meter struct {
 
 	mu     sync.Mutex
 	values map[metric][]float64
-	units  map[string]string
 }
 
 // A metric is of one of several, a node or a wallet as the dimension says, or of the
 // stack where both are "".
-type metric struct{ dimension, of, name string }
+type metric struct{ dimension, of, name, unit string }
 
 // New returns a meter of the named stack that writes to out, which is to be the
 // function's standard output.
 func New(out io.Writer, stack string, now func() time.Time) *Meter {
-	return &Meter{out: out, stack: stack, now: now, values: map[metric][]float64{}, units: map[string]string{}}
+	return &Meter{out: out, stack: stack, now: now, values: map[metric][]float64{}}
 }
 
 // Add notes values of a metric. A name always has the same unit.
@@ -65,9 +64,8 @@ func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := metric{dimension, of, name}
+	key := metric{dimension, of, name, unit}
 	m.values[key] = append(m.values[key], values...)
-	m.units[name] = unit
 }
 
 // Flush writes the values added since the last Flush: one line, unless a metric
@@ -105,7 +103,7 @@ func (m *Meter) line() map[string]any {
 		}
 		name, values := key.name, m.values[key]
 		n := min(len(values), most)
-		metrics = append(metrics, map[string]string{"Name": name, "Unit": m.units[name]})
+		metrics = append(metrics, map[string]string{"Name": name, "Unit": key.unit})
 		line[name] = values[:n]
 		if n == 1 {
 			line[name] = values[0]
@@ -134,15 +132,14 @@ func (m *Meter) Attempted(result string, took time.Duration) {
 
 // Ended implements webhook.Meter.
 func (m *Meter) Ended(status webhook.DeliveryStatus, took time.Duration) {
-	name, ok := map[webhook.DeliveryStatus]string{
-		webhook.Delivered: "WebhooksDelivered", webhook.Exhausted: "WebhooksExhausted", webhook.Cancelled: "WebhooksCancelled",
-	}[status]
-	if !ok {
-		return
-	}
-	m.Add(name, Count, 1)
-	if status == webhook.Delivered {
+	switch status {
+	case webhook.Delivered:
+		m.Add("WebhooksDelivered", Count, 1)
 		m.Add("SecondsToDelivered", Seconds, took.Seconds())
+	case webhook.Exhausted:
+		m.Add("WebhooksExhausted", Count, 1)
+	case webhook.Cancelled:
+		m.Add("WebhooksCancelled", Count, 1)
 	}
 }
 

@@ -4,7 +4,6 @@ package meterenv
 import (
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -12,13 +11,13 @@ import (
 )
 
 // HTTP runs a function of the API, whose endpoint wire builds.
-func HTTP(wire func(*boot.Env) httpapi.Endpoint, now func() time.Time) {
-	boot.HTTP(func(env *boot.Env) http.Handler { return Refusals(env, now, wire(env)) })
+func HTTP(wire func(*boot.Env) httpapi.Endpoint) {
+	boot.HTTP(func(env *boot.Env) http.Handler { return Refusals(env, wire(env)) })
 }
 
 // Refusals returns e, which meters what it refuses.
-func Refusals(env *boot.Env, now func() time.Time, e httpapi.Endpoint) httpapi.Endpoint {
-	return e.Metered(emf.New(os.Stdout, env.String("STACK"), now), Version(env))
+func Refusals(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
+	return e.Metered(emf.New(os.Stdout, env.String("STACK"), env.Now), Version(env))
 }
 
 // Version is the function and its version that run, as the alarms of canaries name them.

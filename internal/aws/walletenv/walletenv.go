@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/kms"
@@ -20,11 +19,11 @@ import (
 // Keys returns the keys of wallets, each of which is in KMS or in a secret whose name is
 // the prefix WALLET_SECRETS and the wallet's address. A secret is read when its wallet
 // is first to sign, and kept for secrets.KeepFor.
-func Keys(env *boot.Env, now func() time.Time) *keyring.Ring {
+func Keys(env *boot.Env) *keyring.Ring {
 	prefix := env.String("WALLET_SECRETS")
 	inKMS := sync.OnceValue(func() kms.Keys { return kms.Open(env.AWS) }) // costs nothing where no key is there
 	return keyring.New(func(a token.Address) keyring.Read {
-		key := secrets.Open(env.AWS, prefix+a.String(), now, keyring.Decode)
+		key := secrets.Open(env.AWS, prefix+a.String(), env.Now, keyring.Decode)
 		return func(ctx context.Context) (keyring.Key, error) {
 			k, err := key.Get(ctx)
 			if errors.Is(err, secrets.ErrMissing) {
@@ -32,7 +31,7 @@ func Keys(env *boot.Env, now func() time.Time) *keyring.Ring {
 			}
 			return k, err
 		}
-	}).Signing(now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+	}).Signing(env.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
 		return inKMS().Sign(ctx, string(key), digest)
 	})
 }

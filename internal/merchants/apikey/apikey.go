@@ -106,11 +106,7 @@ func NewestFirst(a, b Key) int {
 // A Store keeps the keys of a Registry. Each of its writes is all or nothing,
 // and may be answered with an error although it was applied.
 type Store interface {
-	// Find is Finder's.
-	Find(ctx context.Context, hash Hash) (Key, error)
-
-	// Terms is Finder's.
-	Terms(ctx context.Context, merchantID string) (Terms, error)
+	Finder
 
 	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed, if the
 	// stored terms are neither from nor to.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -127,7 +128,8 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 	if err != nil {
 		return Minted{}, err
 	}
-	if live(keys, m.Key.CreatedAt) >= MaxLive {
+	live := slices.DeleteFunc(keys, func(k Key) bool { return !k.Valid(m.Key.CreatedAt) })
+	if len(live) >= MaxLive {
 		return Minted{}, ErrLimit
 	}
 	if err := announce(ctx, m.Key); err != nil {
@@ -137,16 +139,6 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 		return Minted{}, fmt.Errorf("storing %s: %w", m.Key.ID, err)
 	}
 	return m, nil
-}
-
-// live counts the keys that are valid at now.
-func live(keys []Key, now time.Time) (n int) {
-	for _, k := range keys {
-		if k.Valid(now) {
-			n++
-		}
-	}
-	return n
 }
 
 // Rotate gives by's merchant a new key in place of the key named id: it may do the

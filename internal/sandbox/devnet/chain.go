@@ -64,12 +64,6 @@ type Chain struct {
 	reorged  map[common.Hash]bool // transactions that had their reorg
 }
 
-// A Head names the latest block.
-type Head struct {
-	Number uint64
-	Hash   chain.Hash
-}
-
 // Start builds the chain, deploys the token, funds the wallets and serves
 // JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
 // error of an address in use matches syscall.EADDRINUSE.
@@ -144,7 +138,7 @@ func (c *Chain) Token() token.Token { return c.token }
 func (c *Chain) Wallets() []Wallet { return append([]Wallet(nil), c.wallets...) }
 
 // Head returns the latest block.
-func (c *Chain) Head() Head {
+func (c *Chain) Head() chain.Block {
 	h := c.eth.BlockChain().CurrentBlock()
-	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash())}
+	return chain.Block{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash())}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/crypto/keccak"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
@@ -42,10 +41,7 @@ func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction
 
 // derive returns the account of the key keccak256("<seed>/<role>").
 func derive(seed, role string) (Wallet, error) {
-	var w Wallet
-	h := keccak.NewLegacyKeccak256()
-	h.Write([]byte(seed + "/" + role))
-	h.Sum(w.Key[:0])
+	w := Wallet{Key: crypto.Keccak256Hash([]byte(seed + "/" + role))}
 	key, err := crypto.ToECDSA(w.Key[:])
 	if err != nil {
 		return Wallet{}, fmt.Errorf("seed %q gives no key for %s: %w", seed, role, err)

@@ -23,9 +23,7 @@ type APIKeys struct {
 }
 
 var (
-	_ apikey.Store  = (*APIKeys)(nil)
-	_ apikey.Finder = (*APIKeys)(nil)
-
+	_ apikey.Store      = (*APIKeys)(nil)
 	_ settings.KeyStore = (*APIKeys)(nil)
 )
 

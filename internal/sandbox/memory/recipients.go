@@ -48,20 +48,17 @@ func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipie
 	more bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	order := func(a, b recipient.Position) int { // newest first
+	order := func(a, b recipient.Entry) int { // newest first
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.Address[:], a.Address[:]))
 	}
+	last := recipient.Entry{CreatedAt: from.CreatedAt, Address: from.Address}
 	page = []recipient.Entry{}
 	for k, e := range s.book {
-		if k.merchant == merchant && k.mode == mode &&
-			(from.CreatedAt.IsZero() || order(from, recipient.Position{CreatedAt: e.CreatedAt, Address: e.Address}) < 0) {
+		if k.merchant == merchant && k.mode == mode && (from.CreatedAt.IsZero() || order(last, e) < 0) {
 			page = append(page, e)
 		}
 	}
-	slices.SortFunc(page, func(a, b recipient.Entry) int {
-		return order(recipient.Position{CreatedAt: a.CreatedAt, Address: a.Address},
-			recipient.Position{CreatedAt: b.CreatedAt, Address: b.Address})
-	})
+	slices.SortFunc(page, order)
 	if len(page) > limit {
 		return page[:limit], true, nil
 	}
