@@ -32,8 +32,8 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 
 // Chain is `remit chain`.
 type Chain struct {
-	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON."`
-	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain."`
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON." example:"remit chain serve"`
+	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain." example:"remit chain fund 0x2222222222222222222222222222222222222222 --ether 5"`
 }
 
 type chainServe struct {

@@ -17,8 +17,8 @@ import (
 
 // Batch is `remit batch`.
 type Batch struct {
-	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain."`
-	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens."`
+	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain." example:"remit batch deploy 0x1111111111111111111111111111111111111111 --key deploy-1"`
+	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens." example:"remit batch approve 0x1111111111111111111111111111111111111111 --amount 5000 --key approve-1"`
 }
 
 // A calling is the command line of a command that calls a contract from a wallet.

@@ -19,11 +19,11 @@ import (
 
 // Keys is `remit keys`.
 type Keys struct {
-	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and Idempotency-Keys stay."`
-	List      keyList                      `cmd:"" help:"List a merchant's keys and their rights."`
-	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once."`
-	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or the keys that another table lists as ended."`
+	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once." example:"remit keys create 'Acme Ltd' --scopes payments:write,payments:read --daily-amount 5000000000"`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and Idempotency-Keys stay." example:"remit keys issue mer_1 --label billing --expires-in 720h"`
+	List      keyList                      `cmd:"" help:"List a merchant's keys and their rights." example:"remit keys list mer_1"`
+	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once." example:"remit keys revoke mer_1 key_1"`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or the keys that another table lists as ended." example:"remit keys revoke-all --merchant mer_1"`
 }
 
 type keyCreate struct {

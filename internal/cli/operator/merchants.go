@@ -16,11 +16,11 @@ import (
 
 // Merchants is `remit merchants`.
 type Merchants struct {
-	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
-	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published."`
-	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
-	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again."`
+	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys." example:"remit merchants list"`
+	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"remit merchants show mer_1"`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published." example:"remit merchants suspend mer_1 --reason 'lost laptop'"`
+	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"remit merchants resume mer_1"`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again." example:"remit merchants limit mer_1 --daily-amount 5000000000"`
 }
 
 // A merchantRow is a merchant as commands show it.
