@@ -100,7 +100,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	played := s.chain.page
 	if played != nil {
 		interposed := played.Interposed(s.tables.payments)
-		settling.Store, settling.Events = interposed, sandbox.Events{To: events, Page: played}
+		settling.Store, settling.Events = interposed, sandbox.Events{Publisher: events, Page: played}
 		paying.Store, paying.Hints = interposed, sandbox.Hints(s.hinted.Hint)
 	}
 	payer := dispatch.New(config, paying)
