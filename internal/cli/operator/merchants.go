@@ -41,17 +41,19 @@ const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
 
 // String returns the merchant as a line of the list.
 func (r merchantRow) String() string {
-	limit := func(a *token.Amount) string {
-		if a == nil {
-			return "the stack's"
-		}
-		return a.String()
-	}
 	state := "active"
 	if r.Reason != nil {
 		state = "suspended: " + *r.Reason
 	}
-	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.Maximum), limit(r.Daily), state)
+	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
+}
+
+// limit writes a limit of a merchant's own, or that it has none.
+func limit(a token.Amount) string {
+	if a.IsZero() {
+		return "the stack's"
+	}
+	return a.String()
 }
 
 var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
@@ -187,9 +189,6 @@ type merchantLimit struct {
 
 // Change replaces both limits.
 func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	limit := func(a token.Amount) string {
-		return map[bool]string{false: a.String(), true: "the stack's"}[a.IsZero()]
-	}
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
 	}
