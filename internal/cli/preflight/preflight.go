@@ -175,10 +175,10 @@ func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	functions := lambda.NewFromConfig(f.aws)
 	resources, err := f.resources(ctx)
 	for _, r := range resources {
-		if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
+		if r.Kind != "AWS::Lambda::Function" {
 			continue
 		}
-		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
+		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: &r.Name})
 		if err != nil {
 			return 0, err
 		}
