@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -57,22 +58,17 @@ func complete(w io.Writer, node *kong.Node, line string) {
 		last, words = words[len(words)-1], words[:len(words)-1]
 	}
 	for _, word := range words {
-		for _, child := range node.Children {
-			if child.Name == word {
-				node = child
-				break
-			}
+		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {
+			node = node.Children[i]
 		}
 	}
 	var candidates []string
 	for _, child := range node.Children {
 		candidates = append(candidates, child.Name)
 	}
-	for _, group := range node.AllFlags(true) {
-		for _, flag := range group {
-			if strings.HasPrefix(last, "-") {
-				candidates = append(candidates, "--"+flag.Name)
-			}
+	if strings.HasPrefix(last, "-") {
+		for _, flag := range slices.Concat(node.AllFlags(true)...) {
+			candidates = append(candidates, "--"+flag.Name)
 		}
 	}
 	for _, candidate := range candidates {
