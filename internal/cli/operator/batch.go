@@ -90,10 +90,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 // the allowance was given.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (none change.Change, err error) {
-	if c.Key == "" {
-		return none, errors.New("--key is empty: give a name for what this command does, such as batch-2026-11")
-	}
-	dispatcher, err := dispatcherOf(ctx, d)
+	dispatcher, err := dispatcherOf(ctx, d, c.Key)
 	if err != nil {
 		return none, err
 	}

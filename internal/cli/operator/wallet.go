@@ -208,26 +208,21 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	case there.State == wallet.Retired:
 		return fmt.Errorf("wallet %s is retired for good; use another", r.Address)
 	}
-	if err := grantSign(ctx, d.Account, string(r.Key)); err != nil {
+	all, err := d.Account.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	roles, err := d.Account.Signers(all)
+	if err != nil {
+		return err
+	}
+	if err := kms.Open(d.Account.AWS).GrantSign(ctx, string(r.Key), d.Stack, roles); err != nil {
 		return err
 	}
 	return d.Payments.Register(ctx, r)
 }
 
-// grantSign lets the functions that sign use a key.
-func grantSign(ctx context.Context, a *deployed.Account, key string) error {
-	all, err := a.Resources(ctx)
-	if err != nil {
-		return err
-	}
-	roles, err := a.Signers(all)
-	if err != nil {
-		return err
-	}
-	return kms.Open(a.AWS).GrantSign(ctx, key, a.Stack, roles)
-}
-
-// endGrants ends what grantSign has given for a wallet whose key is in KMS.
+// endGrants ends what register has given for a wallet whose key is in KMS.
 func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil
