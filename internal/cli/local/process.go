@@ -133,7 +133,11 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 	if err != nil {
 		return nil, err
 	}
-	docs, err := explorer(s.recipients())
+	var magic []devnet.Recipient // an outside chain has none
+	if s.chain.embedded != nil {
+		magic = devnet.Recipients()
+	}
+	docs, err := explorer(magic)
 	if err != nil {
 		return nil, err
 	}
@@ -188,14 +192,6 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		}
 		next(w, r)
 	})
-}
-
-// recipients are the embedded chain's magic recipients; an outside chain has none.
-func (s *process) recipients() []devnet.Recipient {
-	if s.chain.embedded == nil {
-		return nil
-	}
-	return devnet.Recipients()
 }
 
 // facts describes the chain, its token and the wallets, for GET /sandbox.
