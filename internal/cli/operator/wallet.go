@@ -72,15 +72,13 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 type walletImport struct {
-	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
-	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
+	File string `placeholder:"FILE" xor:"key" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
 }
 
 // Change reads a key and stores it.
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
-	case c.KMS != "" && c.File != "":
-		return none, errors.New("a wallet has one key; give --kms or --file")
 	case c.KMS != "":
 		return addKMS(d, c.KMS, token.Address{})
 	case d.Account == nil && c.File == "":
