@@ -120,8 +120,7 @@ func (s *Sandbox) Timeline(ctx context.Context, find, _ string) (page.Timeline, 
 	return timeline, err
 }
 
-// deliveries returns the deliveries of an event to the page's endpoint, as the API
-// returns them.
+// deliveries returns the deliveries of an event to the page's endpoint.
 func (s *Sandbox) deliveries(ctx context.Context, event string) []remit.Delivery {
 	all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
 	return append([]remit.Delivery{}, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != event })...)
