@@ -142,18 +142,15 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
-	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = taken.Close() }()
 	for flag, want := range map[string]string{
-		"--confirmation-rule=soon":          "--confirmation-rule: ",
-		"--daily-limit=much":                "--daily-limit: ",
-		"--token=0x1":                       "--token: ",
-		"--block-time=1ms":                  "--block-time 1ms: use 10ms or more",
-		"--wallets=0":                       "--wallets 0: use 1 to 1000",
-		"--wallet-file=keys":                "remove --token, --wallet-file and --batch-contract, or add --rpc",
-		"--rpc=http://127.0.0.1:9":          "--rpc lacks a token or wallets; add --token",
-		"--fresh":                           "use it with --dynamodb and without --rpc",
-		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken; stop the other remit",
+		"--confirmation-rule=soon": "--confirmation-rule: ",
+		"--daily-limit=much":       "--daily-limit: ",
+		"--token=0x1":              "--token: ",
+		"--block-time=1ms":         "--block-time 1ms: use 10ms or more",
+		"--wallets=0":              "--wallets 0: use 1 to 1000",
+		"--wallet-file=keys":       "remove --token, --wallet-file and --batch-contract, or add --rpc",
+		"--rpc=http://127.0.0.1:9": "--rpc lacks a token or wallets; add --token",
+		"--fresh":                  "use it with --dynamodb and without --rpc",
 	} {
 		var command local.Command
 		var out strings.Builder
