@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -25,71 +26,7 @@ var groups = []struct{ name, commands string }{
 		"recover                       Rebuild lost tables from the chain"},
 }
 
-const (
-	from = "0x1111111111111111111111111111111111111111"
-	to   = "0x2222222222222222222222222222222222222222"
-)
-
-// examples has a command line for every command, by its path.
-var examples = map[string]string{
-	"local":             "remit local --wallets 3 --block-time 2s",
-	"chain serve":       "remit chain serve",
-	"chain fund":        "remit chain fund " + to + " --ether 5",
-	"listen":            "remit listen --key $KEY --body",
-	"pay":               "remit pay salaries.csv --key $KEY --run 2026-11 --wait",
-	"mcp":               "remit mcp --url https://abc.execute-api.eu-west-1.amazonaws.com/prod",
-	"smoke":             "remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod",
-	"plan":              "remit plan --rate 5 --chain base",
-	"preflight":         "remit preflight --stack remit ChainId=8453 Mode=live",
-	"wallet create":     "remit wallet create --stack remit --kms",
-	"wallet import":     "remit wallet import --stack remit --kms alias/payouts-1",
-	"wallet list":       "remit wallet list --stack remit",
-	"wallet balance":    "remit wallet balance --stack remit",
-	"wallet pause":      "remit wallet pause " + from + " --reason 'key rotation'",
-	"wallet resume":     "remit wallet resume --all",
-	"wallet move":       "remit wallet move " + from + " --to " + to + " --token 500 --key move-1",
-	"wallet sweep":      "remit wallet sweep " + from + " --to " + to + " --key sweep-1",
-	"wallet funding":    "remit wallet funding " + from,
-	"wallet drain":      "remit wallet drain " + from,
-	"wallet retire":     "remit wallet retire " + from,
-	"wallet rotate":     "remit wallet rotate " + from + " --kms",
-	"keys create":       "remit keys create 'Acme Ltd' --scopes payments:write,payments:read --daily-amount 5000000000",
-	"keys issue":        "remit keys issue mer_1 --label billing --expires-in 720h",
-	"keys list":         "remit keys list mer_1",
-	"keys revoke":       "remit keys revoke mer_1 key_1",
-	"keys revoke-all":   "remit keys revoke-all --merchant mer_1",
-	"merchants list":    "remit merchants list",
-	"merchants show":    "remit merchants show mer_1",
-	"merchants suspend": "remit merchants suspend mer_1 --reason 'lost laptop'",
-	"merchants resume":  "remit merchants resume mer_1",
-	"merchants limit":   "remit merchants limit mer_1 --daily-amount 5000000000",
-	"payment show":      "remit payment show inv-2041 --merchant mer_1",
-	"payment redact":    "remit payment redact inv-2041 --merchant mer_1",
-	"batch deploy":      "remit batch deploy " + from + " --key deploy-1",
-	"batch approve":     "remit batch approve " + from + " --amount 5000 --key approve-1",
-	"deny add":          "remit deny add " + to + " --reason 'reported stolen'",
-	"deny remove":       "remit deny remove " + to,
-	"deny list":         "remit deny list",
-	"settings show":     "remit settings show",
-	"settings set":      "remit settings set DailyLimit=250000 NonceWindow=32 --reason 'new quarter'",
-	"settings history":  "remit settings history",
-	"settings apply":    "remit settings apply settings.env",
-	"settings confirm":  "remit settings confirm",
-	"settings import":   "remit settings import",
-	"settings export":   "remit settings export",
-	"webhooks failed":   "remit webhooks failed mer_1 we_1 --since 6h",
-	"webhooks resend":   "remit webhooks resend mer_1 we_1 --since 6h",
-	"recover":           "remit recover",
-	"audit":             "remit audit",
-	"audit-log":         "remit audit-log",
-	"export":            "remit export",
-	"console":           "remit console",
-	"policies":          "remit policies RemitReader",
-	"rollback":          "remit rollback",
-	"doctor":            "remit doctor --stack remit",
-}
-
-// help prints the screen of remit --help, or a command's flags with its example.
+// help prints the screen of remit --help, or a command's flags with the example in its tag.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
 	if node == nil {
@@ -98,7 +35,7 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
-	if example := examples[path(node)]; example != "" {
+	if example := node.Tag.Get("example"); example != "" {
 		fmt.Fprintf(ctx.Stdout, "\nExample:\n  %s\n", example)
 	}
 	return nil
@@ -112,15 +49,6 @@ func screen(w io.Writer) error {
 	return nil
 }
 
-// path returns a command's words, such as "wallet create".
-func path(node *kong.Node) string {
-	var words []string
-	for ; node.Type == kong.CommandNode; node = node.Parent {
-		words = append([]string{node.Name}, words...)
-	}
-	return strings.Join(words, " ")
-}
-
 // complete prints the words that may follow a line, for bash's complete -C: commands, or
 // flags where the last word begins with a dash.
 func complete(w io.Writer, node *kong.Node, line string) {
@@ -130,22 +58,17 @@ func complete(w io.Writer, node *kong.Node, line string) {
 		last, words = words[len(words)-1], words[:len(words)-1]
 	}
 	for _, word := range words {
-		for _, child := range node.Children {
-			if child.Name == word {
-				node = child
-				break
-			}
+		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {
+			node = node.Children[i]
 		}
 	}
 	var candidates []string
 	for _, child := range node.Children {
 		candidates = append(candidates, child.Name)
 	}
-	for _, group := range node.AllFlags(true) {
-		for _, flag := range group {
-			if strings.HasPrefix(last, "-") {
-				candidates = append(candidates, "--"+flag.Name)
-			}
+	if strings.HasPrefix(last, "-") {
+		for _, flag := range slices.Concat(node.AllFlags(true)...) {
+			candidates = append(candidates, "--"+flag.Name)
 		}
 	}
 	for _, candidate := range candidates {

@@ -49,21 +49,22 @@ func TestExamples(t *testing.T) {
 		must.OK(t, os.WriteFile(file, nil, 0o600))
 	}
 	for _, leaf := range newParser(&commands{}).Model.Leaves(true) {
-		line, ok := strings.CutPrefix(examples[path(leaf)], "remit "+path(leaf))
+		path, example := leaf.Path(), leaf.Tag.Get("example")
+		line, ok := strings.CutPrefix(example, "remit "+path)
 		if !ok {
-			t.Errorf("%s has no example", path(leaf))
+			t.Errorf("%s has no example", path)
 			continue
 		}
-		words := strings.Fields(path(leaf))
+		words := strings.Fields(path)
 		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(line, -1) {
 			words = append(words, strings.Trim(word, "'"))
 		}
 		parsed, err := newParser(&commands{}).Parse(words)
 		if err != nil {
-			t.Errorf("%s: %v", examples[path(leaf)], err)
+			t.Errorf("%s: %v", example, err)
 			continue
 		}
-		if diff := cmp.Diff(path(leaf), path(parsed.Selected())); diff != "" {
+		if diff := cmp.Diff(path, parsed.Selected().Path()); diff != "" {
 			t.Error(diff)
 		}
 	}

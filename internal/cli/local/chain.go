@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -25,15 +26,19 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	if s.Wallets < 1 || s.Wallets > 1000 {
 		return nil, fmt.Errorf("--wallets %d: use 1 to 1000", s.Wallets)
 	}
-	return devnet.Start(ctx, devnet.Config{
+	chain, err := devnet.Start(ctx, devnet.Config{
 		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log, TokenGas: s.Chain == arc,
 	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; stop the other remit, or use a free port with --chain-listen 127.0.0.1:0", err)
+	}
+	return chain, err
 }
 
 // Chain is `remit chain`.
 type Chain struct {
-	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON."`
-	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain."`
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON." example:"remit chain serve"`
+	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain." example:"remit chain fund 0x2222222222222222222222222222222222222222 --ether 5"`
 }
 
 type chainServe struct {
@@ -43,9 +48,6 @@ type chainServe struct {
 // Run serves the chain until ctx ends. The facts that it prints hold the test
 // wallets' keys: they are public, and --wallet-file takes them.
 func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
-	if err := free(false, address{"--chain-listen", c.ChainListen}); err != nil {
-		return err
-	}
 	chain, err := c.start(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err

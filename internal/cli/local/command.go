@@ -13,8 +13,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -27,8 +25,6 @@ type Command struct {
 	// Operate takes operators' commands for the stack that serves at an address,
 	// until its result is closed. Nil means no commands.
 	Operate func(address string, stack deployed.Local) (io.Closer, error) `kong:"-"`
-
-	MakeLevel string `env:"MAKELEVEL" hidden:""` // set by make for the commands that it runs
 }
 
 // Run serves the stack until ctx ends, then lets requests under way finish. It
@@ -36,16 +32,9 @@ type Command struct {
 // at once, and logs to standard error.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
-	addresses := []address{{"--listen", c.Listen}}
-	if len(c.RPC) == 0 {
-		addresses = append(addresses, address{"--chain-listen", c.ChainListen})
-	}
-	if err := free(c.MakeLevel != "", addresses...); err != nil {
-		return err
-	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+		return fmt.Errorf("%w; stop the other remit, or use free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", err)
 	}
 	stack, err := newProcess(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
 	if err != nil {
@@ -81,38 +70,6 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
-}
-
-// An address is an address to listen at, given by a flag.
-type address struct{ flag, at string }
-
-// free returns an error that names all of the addresses that are taken and, for
-// these, flags that take free ones: in the words of `make run`, if byMake.
-func free(byMake bool, addresses ...address) error {
-	var taken, flags []string
-	for _, a := range addresses {
-		listener, err := net.Listen("tcp", a.at)
-		if err == nil {
-			err = listener.Close()
-		}
-		if errors.Is(err, syscall.EADDRINUSE) {
-			taken, flags = append(taken, a.at), append(flags, a.flag+" 127.0.0.1:0")
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", a.flag, err)
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	advice := strings.Join(flags, " ")
-	if byMake {
-		advice = "make run ARGS='" + advice + "'"
-	}
-	are := "is"
-	if len(taken) > 1 {
-		are = "are"
-	}
-	return fmt.Errorf("%s %s taken; stop the other remit, or use free ports with %s", strings.Join(taken, " and "), are, advice)
 }
 
 // toTheEnd lets next finish even if the client has gone, as a Lambda function does.

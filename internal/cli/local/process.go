@@ -100,7 +100,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	played := s.chain.page
 	if played != nil {
 		interposed := played.Interposed(s.tables.payments)
-		settling.Store, settling.Events = interposed, sandbox.Events{To: events, Page: played}
+		settling.Store, settling.Events = interposed, sandbox.Events{Publisher: events, Page: played}
 		paying.Store, paying.Hints = interposed, sandbox.Hints(s.hinted.Hint)
 	}
 	payer := dispatch.New(config, paying)
@@ -133,7 +133,11 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 	if err != nil {
 		return nil, err
 	}
-	docs, err := explorer(s.recipients())
+	var magic []devnet.Recipient // an outside chain has none
+	if s.chain.embedded != nil {
+		magic = devnet.Recipients()
+	}
+	docs, err := explorer(magic)
 	if err != nil {
 		return nil, err
 	}
@@ -188,14 +192,6 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		}
 		next(w, r)
 	})
-}
-
-// recipients are the embedded chain's magic recipients; an outside chain has none.
-func (s *process) recipients() []devnet.Recipient {
-	if s.chain.embedded == nil {
-		return nil
-	}
-	return devnet.Recipients()
 }
 
 // facts describes the chain, its token and the wallets, for GET /sandbox.

@@ -52,7 +52,8 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, forget(stopping, api, id), server.Shutdown(stopping))
+	_, undeleted := api.DeleteWebhook(stopping, id)
+	return errors.Join(err, undeleted, server.Shutdown(stopping))
 }
 
 // register makes an endpoint for url and returns its id.
@@ -64,7 +65,7 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, url string, r 
 		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event of a payment:\n\n  curl -s %s/send-payment -H 'x-api-key: %s' "+
 			`-H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'`+"\n\n", api.URL, api.Key)
 	}
-	w, err := subscribe(ctx, api, url, "remit listen")
+	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: url, Description: "remit listen"})
 	if err != nil {
 		return "", fmt.Errorf("registering %s: %w", url, err)
 	}

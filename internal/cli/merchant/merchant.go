@@ -42,14 +42,3 @@ func explained(err error, c *remit.Client) error {
 	}
 	return err
 }
-
-// subscribe registers an endpoint for all events.
-func subscribe(ctx context.Context, api *remit.Client, url, description string) (remit.WebhookWithSecret, error) {
-	return api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: url, Description: description})
-}
-
-// forget deletes an endpoint.
-func forget(ctx context.Context, api *remit.Client, id string) error {
-	_, err := api.DeleteWebhook(ctx, id)
-	return err
-}

@@ -9,8 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -74,14 +73,11 @@ func (p *payout) find(ctx context.Context) error {
 	}
 	for window := 1; ; window = max(1, p.Concurrency) {
 		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
-		var group errgroup.Group
+		var asked sync.WaitGroup
 		for i := range window {
-			group.Go(func() error {
-				found[i], errs[i] = p.under(ctx, first+i)
-				return nil
-			})
+			asked.Go(func() { found[i], errs[i] = p.under(ctx, first+i) })
 		}
-		_ = group.Wait()
+		asked.Wait()
 		for i := range window {
 			if errs[i] != nil || len(found[i]) == 0 {
 				return errs[i]

@@ -100,7 +100,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 	switch {
 	case s.Webhook != "":
-		s.webhook, err = subscribe(ctx, s.api, s.Webhook, "remit smoke")
+		s.webhook, err = s.api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.Webhook, Description: "remit smoke"})
 		return s.Webhook, err
 	case !here:
 		return "left out: pass --webhook URL to include it", nil
@@ -110,7 +110,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 		return "", err
 	}
 	at := "http://" + listener.Addr().String()
-	if s.webhook, err = subscribe(ctx, s.api, at, "remit smoke"); err != nil {
+	if s.webhook, err = s.api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit smoke"}); err != nil {
 		return at, errors.Join(err, listener.Close())
 	}
 	s.arrived = make(chan []byte, 64)
@@ -185,7 +185,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 	if s.webhook.ID == "" {
 		return "left out", nil
 	}
-	defer func() { _ = forget(context.WithoutCancel(ctx), s.api, s.webhook.ID) }()
+	defer func() { _, _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID) }()
 	if s.arrived != nil {
 		return "signature verified", s.await(ctx)
 	}

@@ -17,8 +17,8 @@ import (
 
 // Batch is `remit batch`.
 type Batch struct {
-	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain."`
-	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens."`
+	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain." example:"remit batch deploy 0x1111111111111111111111111111111111111111 --key deploy-1"`
+	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens." example:"remit batch approve 0x1111111111111111111111111111111111111111 --amount 5000 --key approve-1"`
 }
 
 // A calling is the command line of a command that calls a contract from a wallet.
@@ -90,10 +90,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 // the allowance was given.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (none change.Change, err error) {
-	if c.Key == "" {
-		return none, errors.New("--key is empty: give a name for what this command does, such as batch-2026-11")
-	}
-	dispatcher, err := dispatcherOf(ctx, d)
+	dispatcher, err := dispatcherOf(ctx, d, c.Key)
 	if err != nil {
 		return none, err
 	}

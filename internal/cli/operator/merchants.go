@@ -16,11 +16,11 @@ import (
 
 // Merchants is `remit merchants`.
 type Merchants struct {
-	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
-	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published."`
-	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
-	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again."`
+	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys." example:"remit merchants list"`
+	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"remit merchants show mer_1"`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published." example:"remit merchants suspend mer_1 --reason 'lost laptop'"`
+	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"remit merchants resume mer_1"`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again." example:"remit merchants limit mer_1 --daily-amount 5000000000"`
 }
 
 // A merchantRow is a merchant as commands show it.
@@ -41,17 +41,19 @@ const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
 
 // String returns the merchant as a line of the list.
 func (r merchantRow) String() string {
-	limit := func(a *token.Amount) string {
-		if a == nil {
-			return "the stack's"
-		}
-		return a.String()
-	}
 	state := "active"
 	if r.Reason != nil {
 		state = "suspended: " + *r.Reason
 	}
-	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.Maximum), limit(r.Daily), state)
+	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
+}
+
+// limit writes a limit of a merchant's own, or that it has none.
+func limit(a token.Amount) string {
+	if a.IsZero() {
+		return "the stack's"
+	}
+	return a.String()
 }
 
 var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
@@ -187,9 +189,6 @@ type merchantLimit struct {
 
 // Change replaces both limits.
 func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	limit := func(a token.Amount) string {
-		return map[bool]string{false: a.String(), true: "the stack's"}[a.IsZero()]
-	}
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
 	}

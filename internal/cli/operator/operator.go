@@ -32,22 +32,22 @@ import (
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet    Wallet           `cmd:"" help:"The wallets that pay."`
-	Keys      Keys             `cmd:"" help:"Merchants' API keys."`
-	Merchants Merchants        `cmd:"" help:"Merchants, suspensions and limits."`
-	Payment   Payment          `cmd:"" help:"Show or redact a payment."`
-	Batch     Batch            `cmd:"" help:"The contract that pays batches."`
-	Deny      Deny             `cmd:"" help:"Blocked recipients."`
-	Settings  setting.Commands `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
-	Webhooks  Webhooks         `cmd:"" help:"Failed deliveries of webhooks."`
-	Recover   Recover          `cmd:"" help:"Recover payments that the tables have lost, from the chain."`
-	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain, including the wallets' ether. Fails on any difference."`
-	AuditLog  change.Log       `cmd:"" help:"List every command of operators that changed anything."`
-	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Console   console.Command  `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks."`
-	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
-	Rollback  rollback.Command `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way."`
-	Doctor    doctor.Command   `cmd:"" help:"Check a stack and print the fix for each problem."`
+	Wallet    Wallet                     `cmd:"" help:"The wallets that pay."`
+	Keys      Keys                       `cmd:"" help:"Merchants' API keys."`
+	Merchants Merchants                  `cmd:"" help:"Merchants, suspensions and limits."`
+	Payment   Payment                    `cmd:"" help:"Show or redact a payment."`
+	Batch     Batch                      `cmd:"" help:"The contract that pays batches."`
+	Deny      Deny                       `cmd:"" help:"Blocked recipients."`
+	Settings  setting.Commands           `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
+	Webhooks  Webhooks                   `cmd:"" help:"Failed deliveries of webhooks."`
+	Recover   change.Command[recovering] `cmd:"" help:"Recover payments that the tables have lost, from the chain." example:"remit recover"`
+	Audit     audit.Command              `cmd:"" help:"Compare the tables with the chain, including the wallets' ether. Fails on any difference." example:"remit audit"`
+	AuditLog  change.Log                 `cmd:"" help:"List every command of operators that changed anything." example:"remit audit-log"`
+	Export    Export                     `cmd:"" help:"Write payments as lines of JSON, or as CSV." example:"remit export"`
+	Console   console.Command            `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks." example:"remit console"`
+	Policies  policy.Command             `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources." example:"remit policies RemitReader"`
+	Rollback  rollback.Command           `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way." example:"remit rollback"`
+	Doctor    doctor.Command             `cmd:"" help:"Check a stack and print the fix for each problem." example:"remit doctor --stack remit"`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an

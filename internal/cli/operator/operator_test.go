@@ -46,7 +46,9 @@ func TestCommands(t *testing.T) {
 		{"a restricted key", "keys create Acme --yes --scopes webhooks --daily-count 3 --daily-amount 50 --max-amount 7 --recipients " +
 			"book --label Till --expires-in 1h", `May do: webhooks, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
 		{"limits of a key that manages keys", "keys create Acme --yes --scopes keys --daily-count 3", "!a key with the scope keys has no limits"},
-		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
+		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes must be one of "payments:write",`},
+		{"every scope", "keys create Acme --yes --scopes payments:write,payments:read,webhooks,keys,recipients", "May do: everything."},
+		{"no scope in particular", "keys create Acme --yes --scopes=", "May do: everything."},
 		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is too high; use at most 1000000000"},
 		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in is negative; use 0 or more"},
 		{"what was done is in the audit log, with who did it", "audit-log",

@@ -26,9 +26,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Recover is `remit recover`.
-type Recover = change.Command[recovering]
-
+// recovering is the command line of `remit recover`.
 type recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time from which payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
 	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed: at least 128, twice the largest NonceWindow."`

@@ -137,10 +137,7 @@ const (
 // full, and skips an asset that the wallet lacks. After a crash, reserved transfers are made and
 // others are not; the same command continues.
 func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
-	if c.Key == "" {
-		return none, errors.New("--key is empty: give a name for what this command moves, such as sweep-2026-11")
-	}
-	dispatcher, err := dispatcherOf(ctx, d)
+	dispatcher, err := dispatcherOf(ctx, d, c.Key)
 	if err != nil {
 		return none, err
 	}
@@ -207,8 +204,11 @@ func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dis
 	}
 }
 
-// dispatcherOf returns a dispatcher that moves coins and has no keys.
-func dispatcherOf(ctx context.Context, d *deployed.Deployment) (*dispatch.Dispatcher, error) {
+// dispatcherOf returns a dispatcher, which has no keys, for a command with a --key.
+func dispatcherOf(ctx context.Context, d *deployed.Deployment, key string) (*dispatch.Dispatcher, error) {
+	if key == "" {
+		return nil, errors.New("--key is empty: give a name for what this command does, such as sweep-2026-11")
+	}
 	nodes, _, err := d.Nodes(ctx)
 	return dispatch.New(d.Config, dispatch.Parts{
 		Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },

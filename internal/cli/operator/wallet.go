@@ -22,18 +22,18 @@ import (
 
 // Wallet is `remit wallet`.
 type Wallet struct {
-	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
-	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
-	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, payments in flight, pauses."`
-	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain."`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent."`
-	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again."`
-	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move everything out of a drained wallet."`
-	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet: it refills the others and makes no payments."`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished."`
-	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet for good; its key can be public afterwards."`
-	Rotate  change.Command[walletRotate]  `cmd:"" help:"Replace a wallet: make a new one, move everything there, retire the old one."`
+	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown." example:"remit wallet create --stack remit --kms"`
+	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt." example:"remit wallet import --stack remit --kms alias/payouts-1"`
+	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, payments in flight, pauses." example:"remit wallet list --stack remit"`
+	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain." example:"remit wallet balance --stack remit"`
+	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent." example:"remit wallet pause 0x1111111111111111111111111111111111111111 --reason 'key rotation'"`
+	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again." example:"remit wallet resume --all"`
+	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack." example:"remit wallet move 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --token 500 --key move-1"`
+	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move everything out of a drained wallet." example:"remit wallet sweep 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --key sweep-1"`
+	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet: it refills the others and makes no payments." example:"remit wallet funding 0x1111111111111111111111111111111111111111"`
+	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished." example:"remit wallet drain 0x1111111111111111111111111111111111111111"`
+	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet for good; its key can be public afterwards." example:"remit wallet retire 0x1111111111111111111111111111111111111111"`
+	Rotate  change.Command[walletRotate]  `cmd:"" help:"Replace a wallet: make a new one, move everything there, retire the old one." example:"remit wallet rotate 0x1111111111111111111111111111111111111111 --kms"`
 }
 
 type walletCreate struct {
@@ -72,15 +72,13 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 type walletImport struct {
-	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
-	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
+	File string `placeholder:"FILE" xor:"key" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
 }
 
 // Change reads a key and stores it.
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
-	case c.KMS != "" && c.File != "":
-		return none, errors.New("a wallet has one key; give --kms or --file")
 	case c.KMS != "":
 		return addKMS(d, c.KMS, token.Address{})
 	case d.Account == nil && c.File == "":
@@ -208,26 +206,21 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	case there.State == wallet.Retired:
 		return fmt.Errorf("wallet %s is retired for good; use another", r.Address)
 	}
-	if err := grantSign(ctx, d.Account, string(r.Key)); err != nil {
+	all, err := d.Account.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	roles, err := d.Account.Signers(all)
+	if err != nil {
+		return err
+	}
+	if err := kms.Open(d.Account.AWS).GrantSign(ctx, string(r.Key), d.Stack, roles); err != nil {
 		return err
 	}
 	return d.Payments.Register(ctx, r)
 }
 
-// grantSign lets the functions that sign use a key.
-func grantSign(ctx context.Context, a *deployed.Account, key string) error {
-	all, err := a.Resources(ctx)
-	if err != nil {
-		return err
-	}
-	roles, err := a.Signers(all)
-	if err != nil {
-		return err
-	}
-	return kms.Open(a.AWS).GrantSign(ctx, key, a.Stack, roles)
-}
-
-// endGrants ends what grantSign has given for a wallet whose key is in KMS.
+// endGrants ends what register has given for a wallet whose key is in KMS.
 func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil

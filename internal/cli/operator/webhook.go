@@ -14,8 +14,8 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List the events of a period that an endpoint never received."`
-	Resend change.Command[webhookResend] `cmd:"" help:"Resend the events that failed lists."`
+	Failed webhookFailed                 `cmd:"" help:"List the events of a period that an endpoint never received." example:"remit webhooks failed mer_1 we_1 --since 6h"`
+	Resend change.Command[webhookResend] `cmd:"" help:"Resend the events that failed lists." example:"remit webhooks resend mer_1 we_1 --since 6h"`
 }
 
 // A window is a span of time of one endpoint's deliveries.

@@ -54,11 +54,6 @@ const (
 
 // Assumptions that no benchmark can make.
 const (
-	// MerchantSeconds pass until a merchant's endpoint answers.
-	MerchantSeconds = 0.100
-	// StoreSeconds is a round trip to DynamoDB from Lambda in its region, as the benchmarks
-	// inject it.
-	StoreSeconds = 0.004
 	// WorkSeconds is a function's time, without its round trips.
 	WorkSeconds = 0.001
 

@@ -170,17 +170,6 @@ func (w Wall) Advice(rate float64) string {
 	return fmt.Sprintf("%s, from %s to %s", w.Raise, Human(w.Limit), Human(w.Needed(rate)))
 }
 
-// Of returns a chain's limits. For an ID that is not in Chains it knows only the profile, and
-// assumes a minute until a block is final, gas for all and price none.
-func Of(id uint64) Chain {
-	for _, c := range Chains {
-		if c.ID == id {
-			return c
-		}
-	}
-	return Chain{ID: id, BlockGas: math.Inf(1), FinalSeconds: 60, Pool: 1000}
-}
-
 // Month returns the payments of a month of the load, and the stack under it.
 func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack

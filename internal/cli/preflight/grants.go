@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -28,12 +26,11 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, r := range resources {
-		id, name := aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId)
-		if id == "PaymentsTable" && table == "" {
-			table = name
+		if r.ID == "PaymentsTable" && table == "" {
+			table = r.Name
 		}
-		if slices.Contains(kms.SigningRoles(), id) {
-			roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, name))
+		if slices.Contains(kms.SigningRoles(), r.ID) {
+			roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, r.Name))
 		}
 	}
 	if table == "" || len(roles) == 0 {

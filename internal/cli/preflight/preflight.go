@@ -102,7 +102,10 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 			f.bad++
 			word = "BAD "
 		}
-		fmt.Fprintf(out, "%s %s: %v\n%s", word, check.name, err, indented(commands))
+		fmt.Fprintf(out, "%s %s: %v\n", word, check.name, err)
+		for line := range strings.Lines(commands) {
+			fmt.Fprintf(out, "     %s\n", strings.TrimSuffix(line, "\n"))
+		}
 	}
 	if f.bad > 0 {
 		return fmt.Errorf("%w (%d of %d checks)", ErrNotReady, f.bad, len(checks))
@@ -114,17 +117,6 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 type warning string
 
 func (w warning) Error() string { return string(w) }
-
-func indented(commands string) string {
-	var b strings.Builder
-	for line := range strings.Lines(strings.TrimSpace(commands)) {
-		b.WriteString("     " + line)
-	}
-	if b.Len() > 0 {
-		b.WriteString("\n")
-	}
-	return b.String()
-}
 
 // logRole checks the role with which API Gateway writes access logs. It belongs to the
 // account and region, and a stage with access logs is refused without it.
@@ -175,10 +167,10 @@ func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	functions := lambda.NewFromConfig(f.aws)
 	resources, err := f.resources(ctx)
 	for _, r := range resources {
-		if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
+		if r.Kind != "AWS::Lambda::Function" {
 			continue
 		}
-		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: r.PhysicalResourceId})
+		has, err := functions.GetFunctionConcurrency(ctx, &lambda.GetFunctionConcurrencyInput{FunctionName: &r.Name})
 		if err != nil {
 			return 0, err
 		}

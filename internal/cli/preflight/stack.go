@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // edit is the command that gives a parameter another value where make preflight reads it.
@@ -53,7 +55,7 @@ func (f *flight) region(context.Context) (commands string, err error) {
 // deployed returns the stack, nil if there is none.
 func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
 	found, err := cloudformation.NewFromConfig(f.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.stack})
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+	if isAbsent(err) {
 		return nil, nil //nolint:nilnil // there is none yet
 	}
 	if err != nil || len(found.Stacks) == 0 {
@@ -63,20 +65,18 @@ func (f *flight) deployed(ctx context.Context) (*types.Stack, error) {
 }
 
 // resources lists the stack's, none if there is no stack.
-func (f *flight) resources(ctx context.Context) (all []types.StackResourceSummary, err error) {
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
-		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-			return nil, nil // a first deployment
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.StackResourceSummaries...)
+func (f *flight) resources(ctx context.Context) ([]deployed.Resource, error) {
+	all, err := (&deployed.Account{Stack: f.stack, AWS: f.aws}).Resources(ctx)
+	if isAbsent(err) {
+		return nil, nil
 	}
-	return all, nil
+	return all, err
+}
+
+// isAbsent reports an error of CloudFormation because there is no such stack.
+func isAbsent(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "ValidationError"
 }
 
 // stackIsWhole finds a stack that cannot be updated: its first deployment failed, an update
@@ -153,24 +153,23 @@ func (f *flight) remains(ctx context.Context) (commands, kept string, err error)
 	db := dynamodb.NewFromConfig(f.aws)
 	resources, err := f.resources(ctx)
 	for _, r := range resources {
-		name := aws.ToString(r.PhysicalResourceId)
-		if aws.ToString(r.ResourceType) != "AWS::DynamoDB::Table" || name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
+		if r.Kind != "AWS::DynamoDB::Table" || r.Name == "" || r.Status == string(types.ResourceStatusDeleteComplete) {
 			continue
 		}
-		items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+		items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &r.Name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
 		if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
 			continue
 		}
 		if err != nil {
-			return "", "", fmt.Errorf("looking whether table %s is empty: %w", name, err)
+			return "", "", fmt.Errorf("looking whether table %s is empty: %w", r.Name, err)
 		}
 		if len(items.Items) > 0 {
-			kept = strings.TrimPrefix(kept+", "+name, ", ")
+			kept = strings.TrimPrefix(kept+", "+r.Name, ", ")
 			continue
 		}
 		for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
 			"wait table-not-exists"} {
-			commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), name)
+			commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), r.Name)
 		}
 	}
 	return commands, kept, err

@@ -14,7 +14,6 @@ import (
 type template struct {
 	parameters map[string]string
 	allowance  string // the value of TreasuryAllowance, which is none of them
-	text       string
 
 	Parameters map[string]struct {
 		Default string `yaml:"Default"`
@@ -37,7 +36,7 @@ func readTemplate(path string, set []string) (t template, err error) {
 	if err := yaml.Unmarshal(text, &t); err != nil {
 		return t, fmt.Errorf("reading %s: %w", path, err)
 	}
-	t.text, t.parameters = string(text), map[string]string{}
+	t.parameters = map[string]string{}
 	for name, p := range t.Parameters {
 		t.parameters[name] = p.Default
 	}

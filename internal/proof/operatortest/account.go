@@ -63,8 +63,10 @@ func (a *Account) Remit(line string) (string, error) {
 	var out strings.Builder
 	parser, err := kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
 	must.OK(a, err)
-	parsed := must.Get(parser.Parse(args))(a)
-	err = operator.Advised(parsed.Run())
+	parsed, err := parser.Parse(args)
+	if err == nil {
+		err = operator.Advised(parsed.Run())
+	}
 	a.Printed += fmt.Sprintln(out.String(), err)
 	return out.String(), err
 }

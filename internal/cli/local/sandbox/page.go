@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Handler returns api with the page before it: at / and at its paths below /page/.
@@ -119,19 +120,8 @@ func (s *Sandbox) Timeline(ctx context.Context, find, _ string) (page.Timeline, 
 	return timeline, err
 }
 
-// deliveries returns the deliveries of an event to the page's endpoint, as the API
-// returns them.
-func (s *Sandbox) deliveries(ctx context.Context, event string) []json.RawMessage {
-	found := []json.RawMessage{}
-	got, err := s.api.Call(ctx, http.MethodGet, "/webhooks/"+s.hookID+"/deliveries", "")
-	var list struct{ Data []json.RawMessage }
-	if err != nil || json.Unmarshal(got.Body, &list) != nil {
-		return found
-	}
-	for _, d := range list.Data {
-		if strings.Contains(string(d), event) {
-			found = append(found, d)
-		}
-	}
-	return found
+// deliveries returns the deliveries of an event to the page's endpoint.
+func (s *Sandbox) deliveries(ctx context.Context, event string) []remit.Delivery {
+	all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
+	return append([]remit.Delivery{}, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != event })...)
 }

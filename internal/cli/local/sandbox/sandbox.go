@@ -224,21 +224,13 @@ type Hints func(context.Context) error
 
 // Events are what settlement publishes by, and the page notes.
 type Events struct {
-	To interface {
-		Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
-		Publish(ctx context.Context, e webhook.Event) error
-	}
+	*webhook.Publisher
 	Page *Sandbox
 }
 
-// Named implements settlement.Events.
-func (e Events) Named(ctx context.Context, o webhook.Owner, kind string) (bool, error) {
-	return e.To.Named(ctx, o, kind)
-}
-
-// Publish implements settlement.Events.
+// Publish and the publisher's Named implement settlement.Events.
 func (e Events) Publish(ctx context.Context, event webhook.Event) error {
-	err := e.To.Publish(ctx, event)
+	err := e.Publisher.Publish(ctx, event)
 	if err == nil && e.Page.opened.Load() {
 		e.Page.published(event)
 	}

@@ -170,7 +170,7 @@ func (k *console) Update() any {
 // follow keeps the view up to date until ctx ends. A step waits until the budget has
 // room for it: the more there is to read, the longer a round takes.
 func (k *console) follow(ctx context.Context) {
-	reported := map[string]string{}
+	reported, lines := map[string]string{}, 0
 	for ctx.Err() == nil {
 		for _, step := range []struct {
 			name string
@@ -184,8 +184,9 @@ func (k *console) follow(ctx context.Context) {
 			}
 			k.mu.Lock()
 			if text != "" && text != reported[step.name] {
+				lines++
 				k.view.Lines = append(slices.Clone(k.view.Lines[max(0, len(k.view.Lines)-page.Listed):]),
-					page.Line{N: lastLine(k.view.Lines) + 1, At: time.Now().UnixMilli(), Kind: "bad", Text: text})
+					page.Line{N: lines, At: time.Now().UnixMilli(), Kind: "bad", Text: text})
 			}
 			reported[step.name] = text
 			k.conclude()
@@ -193,13 +194,6 @@ func (k *console) follow(ctx context.Context) {
 		}
 		_ = deployed.Wait(ctx, breather)
 	}
-}
-
-func lastLine(lines []page.Line) int {
-	if len(lines) == 0 {
-		return 0
-	}
-	return lines[len(lines)-1].N
 }
 
 // conclude sorts the payments under way by age. The caller holds the lock.

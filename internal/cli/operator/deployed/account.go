@@ -184,7 +184,7 @@ func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error
 }
 
 // A Resource is one of the stack's.
-type Resource struct{ ID, Name, Kind string } // logical id, physical name, type
+type Resource struct{ ID, Name, Kind, Status string } // logical id, physical name, type
 
 // Resources lists the stack's resources.
 func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
@@ -196,7 +196,8 @@ func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
 		for _, r := range page.StackResourceSummaries {
-			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType)})
+			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType),
+				string(r.ResourceStatus)})
 		}
 	}
 	return all, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -89,18 +90,17 @@ func (r *rollback) act(ctx context.Context) error {
 		}
 	}
 	failed := make([]error, len(r.deployment)+len(r.moves))
-	var work errgroup.Group
+	var stopping sync.WaitGroup
 	for i, id := range r.deployment {
-		work.Go(func() error {
+		stopping.Go(func() {
 			_, err := r.deploys.StopDeployment(ctx, &codedeploy.StopDeploymentInput{DeploymentId: &id, AutoRollbackEnabled: aws.Bool(true)})
 			if _, ended := errors.AsType[*types.DeploymentAlreadyCompletedException](err); err != nil && !ended {
 				failed[i] = fmt.Errorf("stopping the canary %s: %w", id, err)
 			}
-			return nil
 		})
 	}
-	_ = work.Wait() // failed has the errors
-	work = errgroup.Group{}
+	stopping.Wait()
+	var work errgroup.Group
 	work.SetLimit(atOnce)
 	for i, m := range r.moves {
 		work.Go(func() error {
@@ -108,7 +108,7 @@ func (r *rollback) act(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = work.Wait()
+	_ = work.Wait() // failed has the errors
 	errs = append(errs, failed...)
 	if r.status == stacks.StackStatusUpdateInProgress {
 		found, err := r.cloud.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &r.Stack})
