@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -41,9 +39,7 @@ type server struct {
 	kill func()
 }
 
-func (a *agent) payee() string {
-	return common.BigToAddress(big.NewInt(int64(0x5e000000 + a.number))).Hex()
-}
+func (a *agent) payee() string { return fmt.Sprintf("0x%040x", 0x5e000000+a.number) }
 
 // bills is how many payments it wants, and amount how much each is; the key's limit is 1,000 tokens.
 func (a *agent) bills() int { return 1 + a.number%10/9 }
