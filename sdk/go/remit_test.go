@@ -227,6 +227,18 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// TestTwoCalls: a refusal is not believed until 35 seconds after the last attempt of any call for the intent.
+func TestTwoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		posts := []string{"lost", "400 insufficient_funds", "lost"}
+		a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, posts, []string{"empty"})
+		time.AfterFunc(20*time.Second, func() { a.run("pay", new(0.4)) })
+		if e := a.run("pay", nil); e.Error != "Refused insufficient_funds" || e.Seconds < 55 {
+			t.Errorf("after %v s: %s", e.Seconds, e.Error)
+		}
+	})
+}
+
 func TestVerifyWebhook(t *testing.T) {
 	const secret = "whsec_DA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKis="
 	const body = `{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T15:04:05.000Z","data":{"amount":9007199254740993}}`
