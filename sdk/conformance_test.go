@@ -34,7 +34,6 @@ var (
 // A stack is a server before a chain and tables that outlive it, behind a gateway that breaks one request in three.
 type stack struct {
 	t      *testing.T
-	log    io.Writer
 	flags  []string
 	server *localtest.Process
 
@@ -46,7 +45,7 @@ type stack struct {
 
 // serve starts the server.
 func (s *stack) serve() {
-	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), s.log, remitPath, s.flags...))(s.t)
+	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), io.Discard, remitPath, s.flags...))(s.t)
 	target := strings.Fields(s.server.Out.Await(s.t, "API"))[1]
 	s.server.Out.Await(s.t, "Ctrl-C")
 	s.mu.Lock()
@@ -160,7 +159,6 @@ func payments(i int, to string) []map[string]string {
 // every language and every bill of an agent is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
-	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	dynamotest.Clear(t)
 	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler)}))(t)
@@ -171,7 +169,7 @@ func TestConformance(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(wallets, []byte(keys), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
+	s := &stack{t: t, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
 	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", chain.Token().Contract.String(), "--block-time", "250ms",
 		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract",
 		disburser.Address().String(), "--no-page"}

@@ -73,10 +73,8 @@ func ask(call string, o options, args ...any) (c command) {
 
 // text returns an argument that is a string, else "".
 func (c command) text(i int) (s string) {
-	if json.Unmarshal(c.Args[i], &s) != nil || strings.Contains(s, "\ufffd") { // for what UTF-8 cannot hold
-		return ""
-	}
-	return s
+	_ = json.Unmarshal(c.Args[i], &s)
+	return strings.ReplaceAll(s, "\ufffd", "\xff") // for what UTF-8 cannot hold
 }
 
 func (c command) amount(i int) remit.Amount {

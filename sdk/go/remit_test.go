@@ -276,12 +276,3 @@ func TestAttempt(t *testing.T) {
 		t.Error("a method that is none was sent")
 	}
 }
-
-// TestIntentsInUTF8: no other language's string can hold these.
-func TestIntentsInUTF8(t *testing.T) {
-	for _, intent := range []string{"\xff", "\xed\xa0\x80", "o\xc3"} {
-		if key, err := remit.Key(intent); err == nil {
-			t.Errorf("%q has the key %q", intent, key)
-		}
-	}
-}
