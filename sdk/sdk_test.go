@@ -121,15 +121,10 @@ func TestQuickstarts(t *testing.T) {
 	for i, l := range built(t) {
 		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
 		program := page([]string{"package main", "import { Client }", "import os"}[i])
-		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n"
-		switch l.name {
-		case "go":
-			lines += page("go mod init")
-		case "typescript":
-			lines += "mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file
-		case "python":
-			lines += "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file
-		}
+		start := []string{page("go mod init"),
+			"mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file,
+			"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file}[i]
+		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n" + start
 		shop := t.TempDir()
 		key := regexp.MustCompile(`remit_test_\w+`).FindString(lines)
 		printed := guidetest.Run(t, lines, "$PWD", checkout, "http://127.0.0.1:8080", api.URL, "/tmp/shop", shop, key, api.Key)
