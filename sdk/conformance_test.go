@@ -114,15 +114,6 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 		}
 		ask("open", url, key)
 		for open > 0 {
-			for ; open < 16 && next < *intents; next++ {
-				switch batch := payments(next, to); {
-				case hashes[next] != "":
-				case len(batch) == 1:
-					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
-				default:
-					ask("payMany", fmt.Sprint("order-", next), batch)
-				}
-			}
 			var end struct {
 				ID             int
 				Value          map[string]any
@@ -138,6 +129,15 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 				hashes[end.ID] = end.Error
 			}
 			open--
+			for ; open < 16 && next < *intents; next++ {
+				switch batch := payments(next, to); {
+				case hashes[next] != "":
+				case len(batch) == 1:
+					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
+				default:
+					ask("payMany", fmt.Sprint("order-", next), batch)
+				}
+			}
 		}
 		_ = in.Close()
 		if err := cmd.Wait(); killed && !kill.Stop() {
