@@ -29,6 +29,7 @@ type agent struct {
 	env     []string
 	servers [2]server
 	hashes  []string       // of its payments, in order
+	named   string         // an intent that it is told to repeat
 	refused string         // the code that ended it, if one did
 	calls   map[string]int // by how they ended
 }
@@ -65,6 +66,9 @@ func (a *agent) ask(bill, step int) *call {
 		wait: time.Minute, death: time.Hour}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
+	}
+	if a.named != "" {
+		c.args["intent"], a.named = a.named, ""
 	}
 	if bill > 0 {
 		c.args["different_from"] = a.hashes[0]
@@ -113,6 +117,8 @@ func (a *agent) pay(s *server, c *call) {
 	c.hash, c.ended = string(said.Payment.TxHash), strings.Join(strings.Fields(said.Next)[:4], " ")
 }
 
+var named = regexp.MustCompile(`call pay with its intent "([^"]+)" and reference`)
+
 var limits = regexp.MustCompile("^this call started nothing.*(daily_limit_exceeded|amount_above_maximum)")
 
 // work goes on until all bills have a hash, or a limit refuses one.
@@ -134,6 +140,9 @@ func (a *agent) work() {
 			}
 			if limit := limits.FindStringSubmatch(fmt.Sprint(c.err)); limit != nil {
 				a.refused = limit[1]
+			}
+			if half := named.FindStringSubmatch(fmt.Sprint(c.err)); half != nil {
+				a.named = half[1]
 			}
 			forgets := a.draw.IntN(4) == 0
 			if c.err == nil && len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && !forgets {
