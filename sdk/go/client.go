@@ -273,6 +273,7 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 type memory struct {
 	sync.Mutex
 	keys map[string]attempts
+	rest time.Time // when the last one of all keys ended that were too many to keep
 }
 
 type attempts struct {
@@ -284,11 +285,14 @@ type attempts struct {
 func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	m.Lock()
 	defer m.Unlock()
+	if len(m.keys) > 10_000 {
+		m.keys, m.rest = nil, time.Now().Add(lifetime)
+	}
 	if m.keys == nil {
 		m.keys = map[string]attempts{}
 	}
 	a := m.keys[key]
-	if a.open += step; lost || paid {
+	if a.open = max(0, a.open+step); lost || paid {
 		a.last = map[bool]time.Time{true: time.Now()}[lost]
 	}
 	if m.keys[key] = a; a == (attempts{}) {
@@ -296,6 +300,9 @@ func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	}
 	if a.open > 0 {
 		return time.Now()
+	}
+	if m.rest.After(a.last) && time.Since(m.rest) < lifetime {
+		return m.rest
 	}
 	return a.last
 }

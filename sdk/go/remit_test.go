@@ -66,10 +66,12 @@ type scenario struct {
 	Has                 map[string]int // how often the value has a text
 }
 
+// A step is a call, or one with each of so many other intents, which get no answer.
 type step struct {
 	Timeout *float64
 	Want    string
 	Idle    float64 // seconds after it
+	Others  int
 }
 
 // answer is how a scenario writes one: its status, 200 if absent, the name of its body or its code, and more.
@@ -104,7 +106,7 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	switch {
 	case body != nil:
 	case code == "meanwhile":
-		return nil, errors.New(a.run("pay", new(40.0)).Error)
+		return nil, errors.New(a.run("pay", "", new(40.0)).Error)
 	case code == "lost":
 		return nil, io.ErrUnexpectedEOF
 	case code == "hang":
@@ -137,11 +139,14 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	return got, err
 }
 
-// run makes a call of the table, with a timeout in seconds.
-func (a *api) run(name string, timeout *float64) end {
+// run makes a call of the table, with a timeout in seconds, for another intent if one is named.
+func (a *api) run(name, intent string, timeout *float64) end {
 	c := a.Calls[name]
 	if c.Call = name; name == "pay" || name == "payMany" || name == "wait" || *driver == "" {
 		c.Options.Timeout = timeout // others have that of the client
+	}
+	if intent != "" {
+		c.Args = append(ask("", options{}, intent).Args, c.Args[1:]...)
 	}
 	return a.call(c)
 }
@@ -174,11 +179,15 @@ func TestScenarios(t *testing.T) {
 func (s scenario) hold(t *testing.T, url, key string) {
 	a, e := opened(url, key, options{Fakes: []string{"send", "now", "sleep"}, Timeout: s.Timeout}, s.Post, s.Look)
 	for _, step := range append(s.Earlier, s.step) {
-		if e.Error != "invalid" {
-			e = a.run(cmp.Or(s.Call, "pay"), step.Timeout)
-		}
-		if cmp.Or(e.Error, "paid") != step.Want {
-			t.Errorf("with %q and %q, a call ended as %q (%s), want %q", url, key, e.Error, e.Message, step.Want)
+		for i := range max(1, step.Others) {
+			if intent := fmt.Sprint("other-", i); step.Others > 0 {
+				e = a.run("pay", intent, step.Timeout)
+			} else if e.Error != "invalid" {
+				e = a.run(cmp.Or(s.Call, "pay"), "", step.Timeout)
+			}
+			if cmp.Or(e.Error, "paid") != step.Want {
+				t.Errorf("with %q and %q, a call ended as %q (%s), want %q", url, key, e.Error, e.Message, step.Want)
+			}
 		}
 		e.Seconds = a.call(ask("idle", options{}, step.Idle)).Seconds
 	}
@@ -221,7 +230,7 @@ func TestNetwork(t *testing.T) {
 		posts = []string{"lost", "400 insufficient_funds"}
 	}
 	a, _ = opened(server.URL, "k", options{Fakes: []string{"now", "sleep"}}, posts, []string{"200 confirmed"})
-	get, pay := a.run("get", nil), a.run("pay", new(20.0)) // on the same connection
+	get, pay := a.run("get", "", nil), a.run("pay", "", new(20.0)) // on the same connection
 	if get.Error != "" || pay.Error != "OutcomeUnknown" || a.made["POST"] != len(posts) || a.made["GET"] != 1 {
 		t.Errorf("requests %v: it ended as %q", a.made, pay.Error)
 	}
@@ -232,8 +241,8 @@ func TestTwoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		posts := []string{"lost", "400 insufficient_funds", "lost"}
 		a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, posts, []string{"empty"})
-		time.AfterFunc(20*time.Second, func() { a.run("pay", new(0.4)) })
-		if e := a.run("pay", nil); e.Error != "Refused insufficient_funds" || e.Seconds < 55 {
+		time.AfterFunc(20*time.Second, func() { a.run("pay", "", new(0.4)) })
+		if e := a.run("pay", "", nil); e.Error != "Refused insufficient_funds" || e.Seconds < 55 {
 			t.Errorf("after %v s: %s", e.Seconds, e.Error)
 		}
 	})

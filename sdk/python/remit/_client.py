@@ -131,17 +131,20 @@ class _Memory:
     """The attempts to pay that may still be carried out, by Idempotency-Key."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.now, self.lock = now, threading.Lock()
+        self.now, self.lock, self.rest = now, threading.Lock(), -math.inf
         self.keys: dict[str, tuple[int, float]] = {}  # how many are open, and when the last one without an answer ended
 
     def note(self, key: str, step: int = 0, ended: float | None = None) -> float:
         """Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open."""
         with self.lock:
+            if len(self.keys) > 10_000:
+                self.keys, self.rest = {}, self.now() + _LIFETIME
             count, last = self.keys.pop(key, (0, -math.inf))
-            count, last = count + step, last if ended is None else ended
+            count, last = max(0, count + step), last if ended is None else ended
             if count or last > -math.inf:
                 self.keys[key] = count, last
-            return self.now() if count else last
+            rest = self.rest if self.now() - self.rest < _LIFETIME else -math.inf
+            return self.now() if count else max(last, rest)
 
 
 class _Call:

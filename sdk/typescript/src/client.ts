@@ -103,16 +103,21 @@ const keys = /^[!-~]*$/;
 /** The attempts to pay that may still be carried out, by Idempotency-Key. */
 class Memory {
   private readonly keys = new Map<string, [open: number, last: number]>(); // last: when the last one without an answer ended
+  private rest = -Infinity; // when the last one of all keys ended that were too many to keep
 
   constructor(private readonly now: () => number) {}
 
   /** Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open. */
   note(key: string, step = 0, ended?: number): number {
+    if (this.keys.size > 10_000) {
+      this.keys.clear();
+      this.rest = this.now() + lifetime;
+    }
     const [before, was] = this.keys.get(key) ?? [0, -Infinity];
-    const [open, last] = [before + step, ended ?? was];
+    const [open, last] = [Math.max(0, before + step), ended ?? was];
     if (open > 0 || last > -Infinity) this.keys.set(key, [open, last]);
     else this.keys.delete(key);
-    return open > 0 ? this.now() : last;
+    return open > 0 ? this.now() : Math.max(last, this.now() - this.rest < lifetime ? this.rest : -Infinity);
   }
 }
 
