@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -31,6 +29,7 @@ type agent struct {
 	env     []string
 	servers [2]server
 	hashes  []string       // of its payments, in order
+	named   string         // an intent that it is told to repeat
 	refused string         // the code that ended it, if one did
 	calls   map[string]int // by how they ended
 }
@@ -41,9 +40,7 @@ type server struct {
 	kill func()
 }
 
-func (a *agent) payee() string {
-	return common.BigToAddress(big.NewInt(int64(0x5e000000 + a.number))).Hex()
-}
+func (a *agent) payee() string { return fmt.Sprintf("0x%040x", 0x5e000000+a.number) }
 
 // bills is how many payments it wants, and amount how much each is; the key's limit is 1,000 tokens.
 func (a *agent) bills() int { return 1 + a.number%10/9 }
@@ -69,6 +66,9 @@ func (a *agent) ask(bill, step int) *call {
 		wait: time.Minute, death: time.Hour}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
+	}
+	if a.named != "" {
+		c.args["intent"], a.named = a.named, ""
 	}
 	if bill > 0 {
 		c.args["different_from"] = a.hashes[0]
@@ -117,6 +117,8 @@ func (a *agent) pay(s *server, c *call) {
 	c.hash, c.ended = string(said.Payment.TxHash), strings.Join(strings.Fields(said.Next)[:4], " ")
 }
 
+var named = regexp.MustCompile(`call pay with its intent "([^"]+)" and reference`)
+
 var limits = regexp.MustCompile("^this call started nothing.*(daily_limit_exceeded|amount_above_maximum)")
 
 // work goes on until all bills have a hash, or a limit refuses one.
@@ -138,6 +140,9 @@ func (a *agent) work() {
 			}
 			if limit := limits.FindStringSubmatch(fmt.Sprint(c.err)); limit != nil {
 				a.refused = limit[1]
+			}
+			if half := named.FindStringSubmatch(fmt.Sprint(c.err)); half != nil {
+				a.named = half[1]
 			}
 			forgets := a.draw.IntN(4) == 0
 			if c.err == nil && len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && !forgets {

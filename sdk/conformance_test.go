@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/big"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,11 +16,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/ethereum/go-ethereum"
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -39,7 +34,6 @@ var (
 // A stack is a server before a chain and tables that outlive it, behind a gateway that breaks one request in three.
 type stack struct {
 	t      *testing.T
-	log    io.Writer
 	flags  []string
 	server *localtest.Process
 
@@ -51,7 +45,7 @@ type stack struct {
 
 // serve starts the server.
 func (s *stack) serve() {
-	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), s.log, remitPath, s.flags...))(s.t)
+	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), io.Discard, remitPath, s.flags...))(s.t)
 	target := strings.Fields(s.server.Out.Await(s.t, "API"))[1]
 	s.server.Out.Await(s.t, "Ctrl-C")
 	s.mu.Lock()
@@ -120,15 +114,6 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 		}
 		ask("open", url, key)
 		for open > 0 {
-			for ; open < 16 && next < *intents; next++ {
-				switch batch := payments(next, to); {
-				case hashes[next] != "":
-				case len(batch) == 1:
-					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
-				default:
-					ask("payMany", fmt.Sprint("order-", next), batch)
-				}
-			}
 			var end struct {
 				ID             int
 				Value          map[string]any
@@ -144,6 +129,15 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 				hashes[end.ID] = end.Error
 			}
 			open--
+			for ; open < 16 && next < *intents; next++ {
+				switch batch := payments(next, to); {
+				case hashes[next] != "":
+				case len(batch) == 1:
+					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
+				default:
+					ask("payMany", fmt.Sprint("order-", next), batch)
+				}
+			}
 		}
 		_ = in.Close()
 		if err := cmd.Wait(); killed && !kill.Stop() {
@@ -165,19 +159,19 @@ func payments(i int, to string) []map[string]string {
 // every language and every bill of an agent is paid once. The chain is the judge.
 func TestConformance(t *testing.T) {
 	languages := built(t)
-	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	dynamotest.Clear(t)
-	chain := must.Get(localtest.Launch(t.Context(), log, remitPath, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms",
-		"--wallets", "4"))(t)
-	lines := must.Get(chain.Out.Until(func(line string) bool { return strings.HasPrefix(line, "}") }))(t)
-	var facts devnet.Facts
-	must.OK(t, json.Unmarshal([]byte(strings.Join(lines, "\n")), &facts))
-	wallets := filepath.Join(t.TempDir(), "chain.json")
-	must.OK(t, os.WriteFile(wallets, []byte(strings.Join(lines, "\n")), 0o600))
+	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler)}))(t)
+	t.Cleanup(func() { _ = chain.Close() })
+	wallets, keys := filepath.Join(t.TempDir(), "wallets"), ""
+	for _, w := range chain.Wallets() {
+		keys += w.PrivateKey() + "\n"
+	}
+	must.OK(t, os.WriteFile(wallets, []byte(keys), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, log: log, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
-	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", facts.Token.Address.String(), "--block-time", "250ms",
-		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", facts.RPCURL, "--wallet-file", wallets, "--batch-contract",
+	s := &stack{t: t, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
+	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", chain.Token().Contract.String(), "--block-time", "250ms",
+		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract",
 		disburser.Address().String(), "--no-page"}
 	s.serve()
 	t.Cleanup(func() { s.server.Kill() })
@@ -185,10 +179,16 @@ func TestConformance(t *testing.T) {
 	t.Cleanup(gateway.Close)
 
 	var clients sync.WaitGroup
-	payee := func(i int) common.Address { return common.BigToAddress(big.NewInt(int64(0x5d0000 + i))) }
+	want := map[string]int{} // transfers, by recipient and amount
 	for i, l := range languages {
 		key, own := s.merchant(l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
-		clients.Go(func() { pays(t, l, gateway.URL, key, payee(i).Hex(), own) })
+		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
+		clients.Go(func() { pays(t, l, gateway.URL, key, to, own) })
+		for n := range *intents {
+			for _, p := range payments(n, to) {
+				want[p["to"]+" "+p["amount"]] = 1
+			}
+		}
 	}
 	var bots []*agent
 	limit := *intents / 2 * 9 / 10
@@ -209,41 +209,33 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.made)
-	node := must.Get(ethclient.DialContext(t.Context(), facts.RPCURL))(t)
 	told := 0
 	for _, a := range bots {
 		told += len(a.hashes)
 	}
-	judgeAgents(t, bots, limit, judge(t, node, common.Address(facts.Token.Address), languages, payee, told))
+	found := transfers(t, chain, len(want)+told)
+	for payment, times := range want {
+		if found[payment] != times {
+			t.Errorf("%s was paid %d times", payment, found[payment])
+		}
+	}
+	judgeAgents(t, bots, limit, found)
 }
 
-// judge counts the transfers on the chain until every payment is mined, and then no more for two seconds. It returns
-// the count of each recipient and amount.
-func judge(t *testing.T, node *ethclient.Client, token common.Address, languages []language, payee func(i int) common.Address,
-	more int) (found map[string]int) {
-	var logs, before int
-	found = map[string]int{}
+// transfers waits until so many are mined, for two minutes, and then no more for two seconds. It returns how many there are
+// of each recipient and amount.
+func transfers(t *testing.T, chain *devnet.Chain, want int) map[string]int {
+	var all []devnet.Transfer
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
-		all, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
-			Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}}})
-		must.OK(t, err)
-		clear(found)
-		for _, l := range all {
-			found[fmt.Sprint(common.HexToAddress(l.Topics[2].Hex()), " ", new(big.Int).SetBytes(l.Data))]++
-		}
-		before, logs = logs, len(all)
-		if calm++; logs != before || time.Now().Before(end) && logs < *intents*len(languages)*11/10+more {
+		before := len(all)
+		all = must.Get(chain.TransferLogs(t.Context()))(t)
+		if calm++; len(all) != before || len(all) < want && time.Now().Before(end) {
 			calm = 0
 		}
 	}
-	for i, l := range languages {
-		for n := range *intents {
-			for _, p := range payments(n, payee(i).Hex()) {
-				if times := found[p["to"]+" "+p["amount"]]; times != 1 {
-					t.Errorf("%s: order-%d paid %s %d times", l.name, n, p["amount"], times)
-				}
-			}
-		}
+	found := map[string]int{}
+	for _, transfer := range all {
+		found[fmt.Sprintf("%#x %s", transfer.To[:], transfer.Amount)]++
 	}
 	return found
 }

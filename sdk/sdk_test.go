@@ -79,29 +79,25 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 func TestLanguages(t *testing.T) {
 	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	languages := built(t)
-	for i, wants := range [][]string{1: {"LICENSE", "README.md", "dist/index.js"}, 2: {"licenses/LICENSE", "# Remit SDK", "remit/py.typed"}} {
-		l := languages[i]
-		rows := func(driver ...string) {
-			run(t, l, languages[0].driver[0], "-test.run=^Test(Calls|Scenarios|Network|VerifyWebhook)$", "-driver", strings.Join(driver, " "))
-		}
-		packed := ""
-		switch l.name {
-		case "typescript":
-			rows(l.driver...)
-			run(t, l, l.driver[0], "--test", "test/client.test.mjs")
-			packed = run(t, l, npm, "pack", "--offline", "--dry-run")
-		case "python":
-			rows(l.driver...)
-			rows(l.driver[0], l.driver[1], "Client")
-			run(t, l, l.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
-			packed = run(t, l, l.driver[0], "-c", `import zipfile
+	ts, python := languages[1], languages[2]
+	rows := func(l language, driver ...string) {
+		run(t, l, languages[0].driver[0], "-test.run=^Test(Calls|Scenarios|Network|VerifyWebhook)$", "-driver", strings.Join(driver, " "))
+	}
+	rows(ts, ts.driver...)
+	rows(python, python.driver...)
+	rows(python, python.driver[0], python.driver[1], "Client")
+	run(t, ts, ts.driver[0], "--test", "test/client.test.mjs")
+	run(t, python, python.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
+	for packed, wants := range map[string][]string{
+		run(t, ts, npm, "pack", "--offline", "--dry-run"): {"LICENSE", "README.md", "dist/index.js"},
+		run(t, python, python.driver[0], "-c", `import zipfile
 from setuptools.build_meta import build_wheel
 wheel = zipfile.ZipFile(build_wheel("."))
-print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`)
-		}
+print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode())`): {"licenses/LICENSE", "# Remit SDK", "remit/py.typed"},
+	} {
 		for _, want := range wants {
 			if !strings.Contains(packed, want) {
-				t.Errorf("the package for %s has no %s:\n%s", l.name, want, packed)
+				t.Errorf("a package has no %s:\n%s", want, packed)
 			}
 		}
 	}
@@ -125,15 +121,10 @@ func TestQuickstarts(t *testing.T) {
 	for i, l := range built(t) {
 		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
 		program := page([]string{"package main", "import { Client }", "import os"}[i])
-		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n"
-		switch l.name {
-		case "go":
-			lines += page("go mod init")
-		case "typescript":
-			lines += "mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file
-		case "python":
-			lines += "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file
-		}
+		start := []string{page("go mod init"),
+			"mkdir -p node_modules && ln -s " + l.dir + " node_modules/remit-sdk && " + l.driver[0] + " " + file,
+			"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$REMIT/sdk/python " + l.driver[0] + " " + file}[i]
+		lines := page("export REMIT=") + "cat > " + file + " <<'END'\n" + program + "END\n" + start
 		shop := t.TempDir()
 		key := regexp.MustCompile(`remit_test_\w+`).FindString(lines)
 		printed := guidetest.Run(t, lines, "$PWD", checkout, "http://127.0.0.1:8080", api.URL, "/tmp/shop", shop, key, api.Key)

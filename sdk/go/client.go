@@ -364,9 +364,6 @@ func VerifyWebhook(secret string, body []byte, header http.Header) (event Event,
 	return event, err
 }
 
-// An Amount is a whole number of the token's smallest unit, to 2^256-1: "2500000" is 2.5 USDC. "" is null.
-type Amount = json.Number
-
 // checked returns an error unless the amount has digits alone, without leading zeros.
 func checked(amount Amount) error {
 	if n, ok := new(big.Int).SetString(string(amount), 10); !ok || n.String() != string(amount) || n.Sign() < 0 || n.BitLen() > 256 {

@@ -567,6 +567,12 @@ type Address = string
 // AddressInput `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
 type AddressInput = string
 
+// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+type Amount = json.Number
+
+// AmountInput A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+type AmountInput = json.Number
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -609,10 +615,10 @@ type BatchEntry struct {
 	Amount    Amount `json:"amount"`
 	Reference string `json:"reference"`
 
-	// To A 20-byte address with its EIP-55 checksum.
+	// To The same as wallet_address.
 	To Address `json:"to"`
 
-	// WalletAddress A 20-byte address with its EIP-55 checksum.
+	// WalletAddress The recipient.
 	WalletAddress Address `json:"wallet_address"`
 }
 
@@ -719,9 +725,9 @@ type EnteredRecipientStatus string
 // Entry Asks for one payment of a batch.
 type Entry struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount    Amount `json:"amount"`
-	Reference string `json:"reference,omitempty"`
-	To        string `json:"to"`
+	Amount    AmountInput `json:"amount"`
+	Reference string      `json:"reference,omitempty"`
+	To        string      `json:"to"`
 }
 
 // Event A webhook. Handle each id once.
@@ -772,9 +778,11 @@ type EventPayment struct {
 	Status PaymentStatus `json:"status"`
 
 	// To The same as wallet_address.
-	To     Address `json:"to"`
-	Token  string  `json:"token"`
-	TxHash Hash    `json:"tx_hash"`
+	To    Address `json:"to"`
+	Token string  `json:"token"`
+
+	// TxHash The payment's identity for ever, whatever fee bumps follow.
+	TxHash Hash `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.
 	UpdatedAt Timestamp `json:"updated_at"`
@@ -824,8 +832,8 @@ type InvalidItemType string
 // IssueAPIKeyRequest All optional. A key with the scope `keys` has no limits.
 type IssueAPIKeyRequest struct {
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
-	DailyAmount Amount `json:"daily_amount,omitempty"`
-	DailyCount  *int   `json:"daily_count,omitempty"`
+	DailyAmount AmountInput `json:"daily_amount,omitempty"`
+	DailyCount  *int        `json:"daily_count,omitempty"`
 
 	// ExpiresInSeconds How long the key works. Absent, as long as the asking key.
 	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
@@ -834,8 +842,8 @@ type IssueAPIKeyRequest struct {
 	Label string `json:"label,omitempty"`
 
 	// MaxAmount Of one payment. Null is none.
-	MaxAmount  Amount     `json:"max_amount,omitempty"`
-	Recipients Recipients `json:"recipients,omitempty"`
+	MaxAmount  AmountInput `json:"max_amount,omitempty"`
+	Recipients Recipients  `json:"recipients,omitempty"`
 
 	// Scopes 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit.
 	Scopes []Scope `json:"scopes,omitempty"`
@@ -882,7 +890,7 @@ type NotFound struct {
 // Order Asks for one payment.
 type Order struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount    Amount            `json:"amount"`
+	Amount    AmountInput       `json:"amount"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Reference string            `json:"reference,omitempty"`
 	To        string            `json:"to"`
@@ -929,9 +937,11 @@ type Payment struct {
 	Status PaymentStatus `json:"status"`
 
 	// To The same as wallet_address.
-	To     Address `json:"to"`
-	Token  string  `json:"token"`
-	TxHash Hash    `json:"tx_hash"`
+	To    Address `json:"to"`
+	Token string  `json:"token"`
+
+	// TxHash The payment's identity for ever, whatever fee bumps follow.
+	TxHash Hash `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.
 	UpdatedAt Timestamp `json:"updated_at"`
@@ -1051,7 +1061,7 @@ type RotatedAPIKey struct {
 	ID         string    `json:"id"`
 	Label      string    `json:"label"`
 	Last4      string    `json:"last4"`
-	LastUsedAt *string   `json:"last_used_at"`
+	LastUsedAt any       `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
 	MaxAmount Amount `json:"max_amount"`
@@ -1059,7 +1069,7 @@ type RotatedAPIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the recipient book.
 	Recipients Recipients `json:"recipients"`
-	RevokedAt  *string    `json:"revoked_at"`
+	RevokedAt  any        `json:"revoked_at"`
 	Scopes     []Scope    `json:"scopes"`
 }
 
@@ -1104,10 +1114,10 @@ type Scope string
 // SendPaymentRequest A recipient under either name (both must be the same address) and an amount.
 type SendPaymentRequest struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount Amount `json:"amount"`
+	Amount AmountInput `json:"amount"`
 
 	// Metadata Up to 20 pairs of your own.
-	Metadata *map[string]string `json:"metadata,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 
 	// Reference Yours; returned as it is. Need not be unique.
 	Reference string `json:"reference,omitempty"`
@@ -1122,10 +1132,10 @@ type SendPaymentRequest struct {
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
 type SendPaymentsRequest struct {
 	// Metadata Up to 20 pairs of your own.
-	Metadata *map[string]string `json:"metadata,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 	Payments []struct {
 		// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-		Amount Amount `json:"amount"`
+		Amount AmountInput `json:"amount"`
 
 		// Reference Yours; returned as it is. Need not be unique.
 		Reference string `json:"reference,omitempty"`

@@ -84,10 +84,8 @@ class OutcomeUnknown(_Error):
 
 def key(intent: str) -> str:
     """Returns the Idempotency-Key of an intent. One that is empty, or not well-formed Unicode, raises ValueError."""
-    if not isinstance(intent, str):
-        raise TypeError("an intent is a string that names what is paid, such as an order")
-    if not intent:
-        raise ValueError("no intent: name what is paid, such as an order")
+    if not isinstance(intent, str) or not intent:
+        raise ValueError("no intent: name what is paid, such as an order, in a string")
     return "sdk1-" + hashlib.sha256(b"remit intent\0" + intent.encode()).hexdigest()
 
 

@@ -70,7 +70,5 @@ for line in sys.stdin:
     command = json.loads(line)
     if "answer" in command:
         waiting.pop(command["answer"]).put(command)
-    elif command["call"] == "open":
-        end(**command)
     else:
         threading.Thread(target=end, kwargs=command, daemon=True).start()

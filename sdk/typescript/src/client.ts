@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { Webhook as Verifier } from "standardwebhooks";
 
 import { Endpoints, type Filters } from "./api.gen.js";
@@ -236,15 +237,11 @@ function same(asked: Batch, p: Payment): boolean {
 export class Client extends Endpoints {
   private readonly over: Over;
 
-  constructor(options: ClientOptions) {
+  constructor({ url, key = "", timeoutMs = 120_000, send = overFetch, now = () => performance.now(), sleep = delay }: ClientOptions) {
     super();
-    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-    const defaults = { key: "", timeoutMs: 120_000, send: overFetch, now: () => performance.now(), sleep };
-    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-    const all = { ...defaults, ...(given as unknown as ClientOptions) };
-    this.over = { ...all, memory: new Memory(all.now) };
-    if (!urls.test(all.url ?? "")) throw new TypeError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed");
-    if (!keys.test(all.key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
+    this.over = { url, key, timeoutMs, send, now, sleep, memory: new Memory(now) };
+    if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed");
+    if (!keys.test(key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
   }
 
   /**
