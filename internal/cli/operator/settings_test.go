@@ -171,7 +171,7 @@ func TestImport(t *testing.T) {
 		"Memo":        "off",
 		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
 	}
-	a.Parameters = maps.Clone(old)
+	a.Parameters, a.Outputs = maps.Clone(old), map[string]string{"AuditLogGroupName": ""} // and no copy of the audit log
 	a.Steps([][3]string{{"a newer template has none", "settings import --yes",
 		"!no parameter RecipientHoldSeconds: import before you deploy the new template"}})
 	a.Parameters["RecipientHoldSeconds"], a.Parameters["NonceWindow"] = "", "65"
@@ -185,5 +185,6 @@ func TestImport(t *testing.T) {
 		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
 		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},
 		{"they need no confirmation", "settings confirm --yes", "nothing changes"},
+		{"the table has the entry", "audit-log", "settings import"},
 	})
 }

@@ -50,22 +50,28 @@ func (a *Account) Output(name string) (string, error) {
 	return "", fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
 }
 
-// tables opens the tables that the outputs name, and the audit log with its copy.
+// tables opens the tables that the outputs name, and the audit log with its copy. An older
+// template has no copy: what precedes its upgrade is in the table alone.
 func (a *Account) tables() (t Tables, err error) {
 	named := map[string]string{}
-	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl", "AuditLogGroupName"} {
+	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl"} {
 		if named[output], err = a.Output(output); err != nil {
 			return t, err
 		}
 	}
 	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
-	return Tables{payments, a.AuditCopy().Beside(payments), dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
-		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}, nil
+	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
+	if c, err := a.AuditCopy(); err == nil {
+		t.AuditLog = c.Beside(payments)
+	}
+	return t, nil
 }
 
-// AuditCopy is the copy of the audit log.
-func (a *Account) AuditCopy() *auditcopy.Copy {
-	return auditcopy.Open(a.AWS, a.Outputs["AuditLogGroupName"], a.Outputs["PaymentsTableName"])
+// AuditCopy is the copy of the audit log, or an error that an older template is deployed.
+func (a *Account) AuditCopy() (*auditcopy.Copy, error) {
+	group, err := a.Output("AuditLogGroupName")
+	return auditcopy.Open(a.AWS, group, a.Outputs["PaymentsTableName"]), err
 }
 
 // Who implements Platform.

@@ -152,5 +152,9 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 
 // auditLogIsCopied compares the audit log with its copy.
 func (e *examination) auditLogIsCopied(ctx context.Context) (string, error) {
-	return e.Account.AuditCopy().Compare(ctx, e.AuditLog)
+	c, err := e.Account.AuditCopy()
+	if err != nil {
+		return "", err
+	}
+	return c.Compare(ctx, e.AuditLog)
 }
