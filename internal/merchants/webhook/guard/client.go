@@ -51,7 +51,8 @@ func NewClient(loopback, live bool) *Client {
 }
 
 // newClient makes a client that connects to the addresses that are allowed.
-// config controls how servers' certificates are checked; nil is the default.
+// config controls how servers' certificates are checked; nil is the default. TLS 1.2 is the
+// least that crypto/tls speaks as a client.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
 	c.public = plainClient(config, (&net.Dialer{
@@ -63,8 +64,9 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 	return c
 }
 
-// plainClient returns a client that makes one HTTP/1.1 exchange as instructed,
-// without a proxy, cookies, redirects or decompression.
+// plainClient returns a client that makes one exchange as instructed, without a proxy,
+// cookies, redirects or decompression, by HTTP/1.1: a transport with a dialer of its own
+// offers no HTTP/2.
 func plainClient(config *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

@@ -42,6 +42,7 @@ func receive(t *testing.T, h http.HandlerFunc, change ...func(*tls.Config)) *rec
 		h(w, req)
 	}))
 	r.Config.ErrorLog = log.New(io.Discard, "", 0)
+	r.EnableHTTP2 = true
 	r.TLS = &tls.Config{}
 	for _, c := range change {
 		c(r.TLS)
@@ -105,8 +106,9 @@ func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 	}
 	want := header.Clone()
 	want.Set("Content-Length", fmt.Sprint(len(sent)))
-	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != "POST" || got.RequestURI != "/in?x=1" || string(body) != string(sent) {
-		t.Errorf("%s %s %q\n%s", got.Method, got.RequestURI, body, diff)
+	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != "POST" || got.RequestURI != "/in?x=1" ||
+		got.Proto != "HTTP/1.1" || string(body) != string(sent) {
+		t.Errorf("%s %s %s %q\n%s", got.Method, got.RequestURI, got.Proto, body, diff)
 	}
 }
 
