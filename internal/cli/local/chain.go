@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -29,10 +30,18 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	chain, err := devnet.Start(ctx, devnet.Config{
 		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log, TokenGas: s.Chain == arc,
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w; stop the other remit, or use a free port with --chain-listen 127.0.0.1:0", err)
+	if _, listening := errors.AsType[*net.OpError](err); listening {
+		err = unheard("--chain-listen", err)
 	}
 	return chain, err
+}
+
+// unheard is the error of listening at the address of a flag.
+func unheard(flag string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
 }
 
 // Chain is `remit chain`.

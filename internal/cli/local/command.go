@@ -7,7 +7,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -34,7 +33,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("%w; stop the other remit, or use free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", err)
+		return unheard("--listen", err)
 	}
 	stack, err := newProcess(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
 	if err != nil {

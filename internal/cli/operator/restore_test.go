@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
@@ -50,7 +52,8 @@ func TestPauseAll(t *testing.T) {
 	} {
 		must.Get(dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &restored.Payments, Item: item}))(t)
 	}
-	if out, err := a.Remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
+	out, err := a.Remit("wallet pause --all --reason restore --table payments=pause-payments")
+	if !errors.Is(err, change.ErrDeclined) || out != "" {
 		t.Errorf("without consent: %q, %v", out, err)
 	}
 	if w, _ := store.Wallet(t.Context(), gone); w.Paused != "" {

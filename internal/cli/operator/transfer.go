@@ -207,7 +207,7 @@ func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dis
 // dispatcherOf returns a dispatcher, which has no keys, for a command with a --key.
 func dispatcherOf(ctx context.Context, d *deployed.Deployment, key string) (*dispatch.Dispatcher, error) {
 	if key == "" {
-		return nil, errors.New("--key is empty: give a name for what this command does, such as sweep-2026-11")
+		return nil, errors.New("--key is empty: give a name for what this command does, such as top-up-2026-11")
 	}
 	nodes, _, err := d.Nodes(ctx)
 	return dispatch.New(d.Config, dispatch.Parts{

@@ -190,7 +190,7 @@ func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error
 }
 
 // A Resource is one of the stack's.
-type Resource struct{ ID, Name, Kind, Status string } // logical id, physical name, type
+type Resource struct{ ID, Name, Kind, Status string } // logical id, physical name, type, status
 
 // Resources lists the stack's resources.
 func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
