@@ -25,6 +25,7 @@ type runner struct {
 	pusher  *webhook.Pusher
 	nodes   chain.Provider
 	meter   *emf.Meter
+	now     func() time.Time
 	of      runreport.Of
 }
 
@@ -39,7 +40,7 @@ func measure(env *boot.Env, c stack.Config) runreport.Of {
 // not stop the other. One that the schedule started, and that ends well, is metered:
 // hints go on arriving while the schedule is dead.
 func (r runner) run(ctx context.Context, hint bool) error {
-	_, pushErr := r.pusher.PushDue(ctx, time.Now(), duePage)
+	_, pushErr := r.pusher.PushDue(ctx, r.now(), duePage)
 	by := "run"
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		by = lc.AwsRequestID

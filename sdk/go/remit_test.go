@@ -268,7 +268,7 @@ func TestVerifyWebhook(t *testing.T) {
 	}
 }
 
-// TestAttempt: it makes one request, whatever the answer.
+// TestAttempt: an attempt is one request, also after an answer that Pay would repeat.
 func TestAttempt(t *testing.T) {
 	a, _ := opened("http://remit.test", "k", options{}, []string{"302 html"}, nil)
 	c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: a}}

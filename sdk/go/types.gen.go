@@ -781,7 +781,7 @@ type EventPayment struct {
 	To    Address `json:"to"`
 	Token string  `json:"token"`
 
-	// TxHash The payment's identity for ever, whatever fee bumps follow.
+	// TxHash Names the payment for ever. Fee bumps do not change it.
 	TxHash Hash `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.
@@ -940,7 +940,7 @@ type Payment struct {
 	To    Address `json:"to"`
 	Token string  `json:"token"`
 
-	// TxHash The payment's identity for ever, whatever fee bumps follow.
+	// TxHash Names the payment for ever. Fee bumps do not change it.
 	TxHash Hash `json:"tx_hash"`
 
 	// UpdatedAt RFC 3339 in UTC, to the millisecond.

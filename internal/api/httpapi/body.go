@@ -18,7 +18,7 @@ const maxBody = 64 << 10
 // content type means {}.
 func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	headers := checkContent(r.Header)
-	if mayBe := mayBeEmpty && r.ContentLength <= 0; headers != nil && !mayBe { // -1: the length is not known
+	if headers != nil && (!mayBeEmpty || r.ContentLength > 0) { // -1 is an unknown length
 		return nil, headers
 	}
 	if r.ContentLength > maxBody {

@@ -31,13 +31,13 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log, TokenGas: s.Chain == arc,
 	})
 	if _, listening := errors.AsType[*net.OpError](err); listening {
-		err = unheard("--chain-listen", err)
+		err = listenError("--chain-listen", err)
 	}
 	return chain, err
 }
 
-// unheard is the error of listening at the address of a flag.
-func unheard(flag string, err error) error {
+// listenError is the error of listening at the address of a flag.
+func listenError(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)
 	}

@@ -33,7 +33,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return unheard("--listen", err)
+		return listenError("--listen", err)
 	}
 	stack, err := newProcess(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
 	if err != nil {

@@ -32,7 +32,7 @@ export type components = {
          */
         PaymentStatus: "pending" | "confirmed" | "failed";
         Payment: {
-            /** @description The payment's identity for ever, whatever fee bumps follow. */
+            /** @description Names the payment for ever. Fee bumps do not change it. */
             tx_hash: components["schemas"]["Hash"];
             status: components["schemas"]["PaymentStatus"];
             amount: components["schemas"]["Amount"];
@@ -377,7 +377,7 @@ export type components = {
         };
         /** @description The payment, and what it was before. */
         EventPayment: {
-            /** @description The payment's identity for ever, whatever fee bumps follow. */
+            /** @description Names the payment for ever. Fee bumps do not change it. */
             tx_hash: components["schemas"]["Hash"];
             status: components["schemas"]["PaymentStatus"];
             amount: components["schemas"]["Amount"];
