@@ -26,8 +26,9 @@ func (n Node) Fees(ctx context.Context) (chain.Market, error) {
 // Estimate implements chain.Node.
 func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	args := n.String()
-	if t, _, ok := chain.ParseTransfer(c.Data); ok { // a payment's and the worst case's are under way at once
-		args += " " + short(t.To)
+	// A payment's and the worst case's are under way at once. To tell them apart takes both ends of their recipients.
+	if t, _, ok := chain.ParseTransfer(c.Data); ok {
+		args += fmt.Sprintf(" %s/%x", short(t.To), t.To[:1])
 	}
 	return ask(ctx, n.Around, "Estimate", args, func(ctx context.Context) (uint64, error) { return n.Node.Estimate(ctx, c) })
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -126,6 +127,7 @@ func (n *nemesis) strike() {
 	}
 	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
 		c.StartRecovery()
+		synctest.Wait() // or a fault comes before its first effect, or after it
 	}
 	n.travel()
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
