@@ -6,7 +6,7 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 # The packages of every module (go.work), those of `make test`, and further arguments of the
 # command a target runs.
 # What takes longest is first, and the others run beside it.
-MODULES := ./e2e/... ./internal/proof/simulation ./bench/... ./sdk/go/... ./...
+MODULES := ./e2e/... ./internal/proof/simulation ./sdk ./bench/... ./sdk/go/... ./...
 PKG ?= $(MODULES)
 ARGS ?=
 
