@@ -1,6 +1,7 @@
 package merchant_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,14 +11,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/remit-payouts/remit/internal/cli/merchant"
@@ -138,32 +138,6 @@ func order(intent, named string) string {
 	return fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"2.50","different_from":%q}`, intent, strings.ToLower(alice), named)
 }
 
-// TestAgentSimilar: pay returns a payment of the last day that may be the same, and pays only if it is named, or if it paid nobody.
-func TestAgentSimilar(t *testing.T) {
-	pending, other := made("0xold", "2.5", "pending", "null"), made("0xother", "7.5", "pending", "null")
-	for name, test := range map[string]struct {
-		stored, named string
-		pays          bool
-	}{
-		"another amount":          {other, "", true},
-		"an entry of a batch":     {strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1), "", false},
-		"another is named":        {pending, "0xother", false},
-		"it is named":             {pending, "0xOLD", true},
-		"failed, paid nobody":     {made("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), "", true},
-		"failed, coins moved":     {made("0xold", "2.5", "failed", `{"code":"amount_differs"}`), "", false},
-		"the newest is not named": {pending + "," + made("0xolder", "2.5", "pending", "null"), "0xolder", false},
-		"the newest is not it":    {other + "," + pending, "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := &desk{list: test.stored}
-			text, wrong := d.serve(t).call("pay", order("i", test.named))
-			if wrong || (len(d.posted) == 1) != test.pays || strings.Contains(text, "paid nothing") == test.pays {
-				t.Errorf("posted %d times: %s", len(d.posted), text)
-			}
-		})
-	}
-}
-
 // TestAgentBounds: the list of a day is read to its 10,000th payment and no further, and each call deletes old notes.
 func TestAgentBounds(t *testing.T) {
 	d := &desk{pages: 100, list: strings.Repeat(made("0xold", "7.5", "pending", "null")+",", 99) + made("0xold", "7.5", "pending", "null")}
@@ -176,7 +150,7 @@ func TestAgentBounds(t *testing.T) {
 		t.Errorf("with 10,000 payments: %s", text)
 	}
 	left := must.Get(filepath.Glob(filepath.Join(d.state, "*")))(t)
-	if diff := cmp.Diff([]string{d.note(), young, other}, left); diff != "" {
+	if diff := gocmp.Diff([]string{d.note(), young, other}, left); diff != "" {
 		t.Error(diff)
 	}
 	d.pages = 101
@@ -192,53 +166,66 @@ func TestAgentBounds(t *testing.T) {
 	}
 }
 
-// TestAgentNotes: a noted payment of this amount and address holds up another until it is stored, or old enough to be no more.
-func TestAgentNotes(t *testing.T) {
-	stored, other := made("0xold", "2.5", "pending", "null"), made("0xold", "7.5", "pending", "null")
+// TestAgentPay: pay returns a payment of the last day that may be the same, and pays only if it is named, or if it paid
+// nobody. A noted payment holds up another until it is stored, or old enough to be no more.
+func TestAgentPay(t *testing.T) {
+	pending, older, other := made("0xold", "2.5", "pending", "null"), made("0xolder", "2.5", "pending", "null"), made("0xold", "7.5", "pending", "null")
+	reverted, differs := made("0xold", "2.5", "failed", `{"code":"execution_reverted"}`), made("0xold", "2.5", "failed", `{"code":"amount_differs"}`)
 	young, old := time.Second, 36*time.Second
 	for name, test := range map[string]struct {
-		age    time.Duration
-		intent string
-		stored []string // under the noted intent
-		post   string
-		says   string
-		posts  bool
+		list, named string
+		age         time.Duration // of the note; 0 for none
+		note        string        // its text, if not that of "old"
+		stored      []string      // under "old"
+		intent      string        // "new" if absent
+		post        string
+		says        string
+		posts       bool
 	}{
-		"stored":                         {young, "new", []string{stored}, "", "paid nothing: ", false},
-		"stored a second later":          {young, "new", []string{"", stored}, "", "paid nothing: ", false},
-		"stored, of other amount":        {young, "new", []string{other}, "", "Accepted", true},
-		"old":                            {old, "new", nil, "", "Accepted", true},
-		"a day old":                      {25 * time.Hour, "new", []string{stored}, "", "Accepted", true},
-		"half done":                      {old, "new", []string{halfDone}, "", `call pay with its intent "old" and reference "June"`, false},
-		"its own, stored seconds later":  {young, "old", []string{"", "", stored}, "", "paid nothing more: ", false},
-		"its own, old":                   {old, "old", nil, "", "Accepted", true},
-		"its own, failed":                {old, "old", []string{made("0xold", "2.5", "failed", `{"code":"x"}`)}, "", "FAILED", false},
-		"its own, of other content":      {old, "old", []string{other}, "", "NOT of this amount", false},
-		"its own, half done":             {old, "old", []string{halfDone}, "", "Accepted", true},
-		"its own, half done, refused":    {old, "old", []string{halfDone}, refused, "UNKNOWN", true},
-		"of other content, not readable": {old, "new", nil, "422 idempotency_key_reused", "UNKNOWN", true},
-		"of tomorrow":                    {-24 * time.Hour, "new", []string{stored}, "", "paid nothing: ", false},
-		"damaged":                        {old, "new", nil, "", "damaged", false},
+		"another amount": {list: other, says: "Accepted", posts: true},
+		"an entry of a batch": {list: strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1),
+			says: "paid nothing: "},
+		"another is named":               {list: pending, named: "0xother", says: "paid nothing: "},
+		"it is named":                    {list: pending, named: "0xOLD", says: "Accepted", posts: true},
+		"failed, paid nobody":            {list: reverted, says: "Accepted", posts: true},
+		"failed, coins moved":            {list: differs, says: "paid nothing: "},
+		"the newest is not named":        {list: pending + "," + older, named: "0xolder", says: "paid nothing: "},
+		"the newest is not it":           {list: other + "," + pending, says: "paid nothing: "},
+		"stored":                         {age: young, stored: []string{pending}, says: "paid nothing: "},
+		"stored a second later":          {age: young, stored: []string{"", pending}, says: "paid nothing: "},
+		"stored, of other amount":        {age: young, stored: []string{other}, says: "Accepted", posts: true},
+		"old":                            {age: old, says: "Accepted", posts: true},
+		"a day old":                      {age: 25 * time.Hour, stored: []string{pending}, says: "Accepted", posts: true},
+		"half done":                      {age: old, stored: []string{halfDone}, says: `call pay with its intent "old" and reference "June"`},
+		"its own, stored seconds later":  {age: young, intent: "old", stored: []string{"", "", pending}, says: "paid nothing more: "},
+		"its own, old":                   {age: old, intent: "old", says: "Accepted", posts: true},
+		"its own, failed":                {age: old, intent: "old", stored: []string{differs}, says: "FAILED"},
+		"its own, of other content":      {age: old, intent: "old", stored: []string{other}, says: "NOT of this amount"},
+		"its own, half done":             {list: older, age: old, intent: "old", stored: []string{halfDone}, says: "Accepted", posts: true},
+		"its own, half done, refused":    {age: old, intent: "old", stored: []string{halfDone}, post: refused, says: "UNKNOWN", posts: true},
+		"of other content, not readable": {age: old, post: "422 idempotency_key_reused", says: "UNKNOWN", posts: true},
+		"of tomorrow":                    {age: -24 * time.Hour, stored: []string{pending}, says: "paid nothing: "},
+		"damaged":                        {age: old, note: `{"In`, says: "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &desk{post: test.post, stored: test.stored}
-			if slices.Contains(test.stored, halfDone) { // even if the agent forgets which one it named
-				d.list = made("0xolder", "2.5", "pending", "null")
-			}
+			d := &desk{list: test.list, post: test.post, stored: test.stored}
 			agent := d.serve(t)
 			d.watch = func() {
 				if len(d.posted) > 0 {
 					must.OK(t, os.Chtimes(d.note(), time.Time{}, time.Now().Add(-time.Hour)))
 				}
 			}
-			d.writes(t, d.note(), map[bool]string{true: `{"In`, false: `{"Intent":"old","Reference":"June"}` + "\nrest"}[name == "damaged"], test.age)
-			text, _ := agent.call("pay", order(test.intent, ""))
+			if test.age != 0 {
+				d.writes(t, d.note(), cmp.Or(test.note, `{"Intent":"old","Reference":"June"}`+"\nrest"), test.age)
+			}
+			intent := cmp.Or(test.intent, "new")
+			text, _ := agent.call("pay", order(intent, test.named))
 			var want []string
 			if test.posts {
-				want = []string{must.Get(remit.Key(test.intent))(t)}
+				want = []string{must.Get(remit.Key(intent))(t)}
 			}
-			if diff := cmp.Diff(want, d.posted); diff != "" || !strings.Contains(text, test.says) {
+			if diff := gocmp.Diff(want, d.posted); diff != "" || !strings.Contains(text, test.says) {
 				t.Errorf("%s\n%s", text, diff)
 			}
 			age := time.Since(must.Get(os.Stat(d.note()))(t).ModTime())
@@ -319,7 +306,7 @@ func TestAgentTools(t *testing.T) {
 			t.Error(tool.Description)
 		}
 	}
-	if diff := cmp.Diff([]string{"address_book", "find", "limits", "pay", "wait"}, names); diff != "" {
+	if diff := gocmp.Diff([]string{"address_book", "find", "limits", "pay", "wait"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
