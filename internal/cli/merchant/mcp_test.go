@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -124,8 +123,7 @@ func made(hash, tokens, status, failure string) string {
 
 // note is the file for 2.5 tokens to alice.
 func (d *desk) note() string {
-	sum := sha256.Sum256([]byte(strings.ToLower(alice) + "\x002500000"))
-	return filepath.Join(d.state, hex.EncodeToString(sum[:])+".note")
+	return filepath.Join(d.state, fmt.Sprintf("%x.note", sha256.Sum256([]byte(strings.ToLower(alice)+"\x002500000"))))
 }
 
 // writes makes a file of the directory.

@@ -95,17 +95,9 @@ func TestAgentPage(t *testing.T) {
 	printed := guidetest.Run(t, page("curl -s "+onThePage+"/api-keys"), onThePage, api.URL, "$KEY", api.Key)
 	var made remit.IssuedAPIKey
 	must.OK(t, json.Unmarshal([]byte(printed), &made))
-	var client struct {
-		Servers map[string]struct {
-			Command string
-			Args    []string
-			Env     map[string]string
-		} `json:"mcpServers"`
-	}
-	must.OK(t, json.Unmarshal([]byte(page(`{"mcpServers"`)), &client))
-	c := client.Servers["remit"]
-	if c.Command != "remit" || strings.Join(c.Args, " ") != "mcp --url "+onThePage || c.Env["REMIT_API_KEY"] == "" {
-		t.Errorf("the client starts %+v", c)
+	config := page(`{"mcpServers": {"remit": {"command": "remit", "args": ["mcp", "--url", "` + onThePage + `"], "env": {"REMIT_API_KEY": "`)
+	if !json.Valid([]byte(config)) {
+		t.Errorf("a client cannot read %s", config)
 	}
 	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
 	text, _ := agent.call("pay", order("i", ""))
