@@ -25,6 +25,9 @@ import (
 type agent struct {
 	*testing.T
 	number  int
+	payee   string
+	amount  string // of each bill; the key's limit is 1,000 tokens
+	bills   int    // how many payments it wants
 	draw    *rand.Rand
 	mcp     language // runs a server
 	servers [2]server
@@ -39,18 +42,6 @@ type server struct {
 	kill func()
 }
 
-func (a *agent) payee() string { return fmt.Sprintf("0x%040x", 0x5e000000+a.number) }
-
-// bills is how many payments it wants, and amount how much each is; the key's limit is 1,000 tokens.
-func (a *agent) bills() int { return 1 + a.number%10/9 }
-
-func (a *agent) amount() string {
-	if a.number%10 == 4 {
-		return fmt.Sprint(1001 + a.number)
-	}
-	return fmt.Sprintf("%d.%06d", 1+a.number/1000, a.number)
-}
-
 // A call is one of the tool pay. The agent waits that long, and the server is killed after death.
 type call struct {
 	args        map[string]any
@@ -60,7 +51,7 @@ type call struct {
 }
 
 func (a *agent) ask(bill, step int) *call {
-	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee(), "amount": a.amount()},
+	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee, "amount": a.amount},
 		wait: time.Minute, death: time.Hour}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
@@ -116,7 +107,7 @@ var advice = regexp.MustCompile(`^this call started nothing.*(daily_limit_exceed
 
 // work goes on until all bills have a hash, or a limit refuses one.
 func (a *agent) work() error {
-	for step := 0; a.refused == "" && len(a.hashes) < a.bills(); step++ {
+	for step := 0; a.refused == "" && len(a.hashes) < a.bills; step++ {
 		bill := len(a.hashes)
 		calls := []*call{a.ask([]int{bill, bill, bill, bill, 0}[a.draw.IntN(5)], step)} // 0: perhaps once more
 		if a.draw.IntN(5) == 0 {
@@ -155,7 +146,11 @@ func agents(t *testing.T, n int, url, key string) []*agent {
 	var working errgroup.Group
 	working.SetLimit(50)
 	for i := range all {
-		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), mcp: mcp}
+		all[i] = &agent{T: t, number: i, payee: fmt.Sprintf("0x%040x", 0x5e000000+i), amount: fmt.Sprintf("%d.%06d", 1+i/1000, i),
+			bills: 1 + i%10/9, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), mcp: mcp}
+		if i%10 == 4 {
+			all[i].amount = fmt.Sprint(1001 + i)
+		}
 		working.Go(all[i].work)
 	}
 	if err := working.Wait(); err != nil {
@@ -169,7 +164,7 @@ func judgeAgents(t *testing.T, all []*agent, limit int, want map[string]int) {
 	told, refused := 0, map[string]int{}
 	for _, a := range all {
 		if n := len(a.hashes); n > 0 {
-			want[fmt.Sprint(a.payee(), " ", must.Get(remit.ParseUnits(a.amount(), 6))(t))] = n
+			want[fmt.Sprint(a.payee, " ", must.Get(remit.ParseUnits(a.amount, 6))(t))] = n
 			told += n
 		}
 		if refused[a.refused]++; (a.refused == "amount_above_maximum") != (a.number%10 == 4) {

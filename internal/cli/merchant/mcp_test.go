@@ -47,10 +47,10 @@ func connectAgent(t *testing.T, c merchant.MCP) bot {
 	return bot{t, session}
 }
 
-func (b bot) call(name, args string) (text string, wrong bool) {
+func (b bot) call(name, args string) string {
 	b.Helper()
 	got := must.Get(b.CallTool(b.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(b)
-	return got.Content[0].(*mcp.TextContent).Text, got.IsError
+	return got.Content[0].(*mcp.TextContent).Text
 }
 
 // A desk answers as an API whose merchant has the listed payments.
@@ -153,7 +153,7 @@ func TestAgentBounds(t *testing.T) {
 	d.writes(t, filepath.Join(d.state, "old.note"), "", 50*time.Hour)
 	d.writes(t, young, "", 47*time.Hour)
 	d.writes(t, other, "", 50*time.Hour)
-	if text, wrong := agent.call("pay", order("i", "")); wrong || len(d.posted) != 1 {
+	if text := agent.call("pay", order("i", "")); len(d.posted) != 1 {
 		t.Errorf("with 10,000 payments: %s", text)
 	}
 	left := must.Get(filepath.Glob(filepath.Join(d.state, "*")))(t)
@@ -161,14 +161,14 @@ func TestAgentBounds(t *testing.T) {
 		t.Errorf("left %q", left)
 	}
 	d.list += "," + one
-	if text, wrong := agent.call("pay", strings.Replace(order("j", ""), "2.50", "2.6", 1)); !wrong || len(d.posted) != 1 ||
+	if text := agent.call("pay", strings.Replace(order("j", ""), "2.50", "2.6", 1)); len(d.posted) != 1 ||
 		!strings.Contains(text, "may have paid") || !strings.Contains(text, "more than 10000 payments") {
 		t.Errorf("with more: %s", text)
 	}
-	if text, wrong := agent.call("find", `{"days":367}`); !wrong {
+	if text := agent.call("find", `{"days":367}`); !strings.Contains(text, "use 1 to 366") {
 		t.Error(text)
 	}
-	if text, _ := agent.call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
+	if text := agent.call("find", `{}`); strings.Count(text, `"tx_hash":`) != 20 || !strings.Contains(text, "narrow the search") {
 		t.Errorf("find: %s", text)
 	}
 }
@@ -239,7 +239,7 @@ func TestAgentPay(t *testing.T) {
 			if test.age != 0 {
 				d.writes(t, d.note(), cmp.Or(test.note, `{"Intent":"old","Reference":"June"}`+"\nrest"), test.age)
 			}
-			text, _ := agent.call("pay", order(intent, test.named))
+			text := agent.call("pay", order(intent, test.named))
 			key := must.Get(remit.Key(intent))(t)
 			if !slices.Equal(d.posted, slices.Repeat([]string{key}, test.posts)) || !strings.Contains(text, test.says) {
 				t.Errorf("posted %q, want %d of %s: %s", d.posted, test.posts, key, text)
@@ -265,7 +265,7 @@ func TestAgentLock(t *testing.T) {
 		t.Error("it did not wait")
 	}
 	must.OK(t, mine.Close())
-	if text, _ := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") {
+	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") {
 		t.Error(text)
 	}
 }
@@ -275,10 +275,10 @@ func TestAgentTools(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
 	t.Cleanup(server.Close)
 	agent := connectAgent(t, merchant.MCP{URL: server.URL, Key: "k", State: t.TempDir()})
-	if text, wrong := agent.call("pay", order("i", "")); !wrong || !strings.Contains(text, "check --url") {
+	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "check --url") {
 		t.Error(text)
 	}
-	if text, wrong := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !wrong || !strings.Contains(text, `"intent"`) {
+	if text := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !strings.Contains(text, `"intent"`) {
 		t.Error(text)
 	}
 	var names []string

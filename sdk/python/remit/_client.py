@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import copyreg
 import hashlib
 import json
@@ -332,9 +331,7 @@ class Client(_Base[Payment], Endpoints):
 
     def _pages(self, path: str, filters: dict[str, Any]) -> Iterator[Any]:
         items = self._items(path, filters)
-        with contextlib.suppress(StopAsyncIteration):
-            while True:
-                yield self._run(anext(items))
+        return iter(lambda: self._run(anext(items, None)), None)
 
 
 class AsyncClient(_Base[Coroutine[Any, Any, Payment]], AsyncEndpoints):
