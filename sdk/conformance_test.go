@@ -158,11 +158,8 @@ func TestConformance(t *testing.T) {
 	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { _ = chain.Close() })
-	wallets, keys := filepath.Join(t.TempDir(), "wallets"), ""
-	for _, w := range chain.Wallets() {
-		keys += w.PrivateKey() + "\n"
-	}
-	must.OK(t, os.WriteFile(wallets, []byte(keys), 0o600))
+	wallets := filepath.Join(t.TempDir(), "wallets")
+	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(chain.WithPrivateKeys(devnet.Facts{})))(t), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	s := &stack{t: t, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
 	s.flags = []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),

@@ -214,7 +214,7 @@ func TestAgentPay(t *testing.T) {
 		"its own, half done, refused":    {age: old, intent: "old", stored: []string{halfDone}, post: refused, says: "UNKNOWN", posts: 1},
 		"of other content, not readable": {age: old, post: "422 idempotency_key_reused", says: "UNKNOWN", posts: 1},
 		"of tomorrow":                    {age: -24 * time.Hour, stored: []string{pending}, says: "paid nothing: "},
-		"stored, named, refused":         {age: young, stored: []string{pending}, named: "0xold", post: refused, says: "started nothing", posts: 1},
+		"stored, named, refused":         {age: young, stored: []string{pending}, named: "0xold", post: refused, says: "started", posts: 1},
 		"stored, and a later one":        {age: young, stored: []string{pending}, list: later, named: "0xold", says: "0xlater"},
 		"no answer at first":             {post: "502 none", says: "Accepted", posts: 2},
 		"damaged":                        {age: old, note: `{"In`, says: "damaged"},
