@@ -265,9 +265,6 @@ func TestAgentLock(t *testing.T) {
 		t.Error("it did not wait")
 	}
 	must.OK(t, mine.Close())
-	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") {
-		t.Error(text)
-	}
 }
 
 // TestAgentTools: a payment needs an intent, which the model is told to repeat; another server's answers pay nothing.
