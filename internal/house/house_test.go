@@ -19,10 +19,12 @@ var foreign = regexp.MustCompile(`proxy\.golang\.org|sum\.golang\.org|registry\.
 	`|(^|[\s"'=(:])/(root|home|Users|work)/`)
 
 func TestNoFileNamesAMachineOrARegistry(t *testing.T) {
+	words := []string{".org", ".maven", "root", "home", "Users", "work"} // the expression is slow
 	for path, text := range files(t) {
-		for i, line := range bytes.Split(text, []byte("\n")) {
-			if found := foreign.Find(line); found != nil {
-				t.Errorf("%s:%d names %s", path, i+1, found)
+		for i, line := range strings.Split(string(text), "\n") {
+			has := func(word string) bool { return strings.Contains(line, word) }
+			if slices.ContainsFunc(words, has) && foreign.MatchString(line) {
+				t.Errorf("%s:%d names a registry or a machine: %s", path, i+1, line)
 			}
 		}
 	}

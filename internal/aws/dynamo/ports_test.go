@@ -51,7 +51,7 @@ func TestWebhooks(t *testing.T) {
 	storetest.Webhooks(t, func(*testing.T) webhook.Store { return hooks })
 }
 
-func TestPayments(t *testing.T) {
+func TestPaymentsTable(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
 	storetest.AuditLog(t, dynamo.NewPayments(db, table))
