@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,12 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -24,14 +25,15 @@ import (
 type agent struct {
 	*testing.T
 	number  int
+	payee   string
+	amount  string // of each bill; the key's limit is 1,000 tokens
+	bills   int    // how many payments it wants
 	draw    *rand.Rand
-	words   []string // of its servers
-	env     []string
+	mcp     language // runs a server
 	servers [2]server
-	hashes  []string       // of its payments, in order
-	named   string         // an intent that it is told to repeat
-	refused string         // the code that ended it, if one did
-	calls   map[string]int // by how they ended
+	hashes  []string // of its payments, in order
+	named   string   // an intent that it is told to repeat
+	refused string   // the code that ended it, if one did
 }
 
 // A server is a process of `remit mcp`; zero if none runs.
@@ -40,29 +42,16 @@ type server struct {
 	kill func()
 }
 
-func (a *agent) payee() string { return fmt.Sprintf("0x%040x", 0x5e000000+a.number) }
-
-// bills is how many payments it wants, and amount how much each is; the key's limit is 1,000 tokens.
-func (a *agent) bills() int { return 1 + a.number%10/9 }
-
-func (a *agent) amount() string {
-	if a.number%10 == 4 {
-		return fmt.Sprint(1001 + a.number)
-	}
-	return fmt.Sprintf("%d.%06d", 1+a.number/1000, a.number)
-}
-
 // A call is one of the tool pay. The agent waits that long, and the server is killed after death.
 type call struct {
 	args        map[string]any
 	wait, death time.Duration
-	ended, hash string // how, and with what
-	killed      bool
+	hash        string
 	err         error
 }
 
 func (a *agent) ask(bill, step int) *call {
-	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee(), "amount": a.amount()},
+	c := &call{args: map[string]any{"intent": fmt.Sprintf("invoice %d/%d", a.number, bill), "to": a.payee, "amount": a.amount},
 		wait: time.Minute, death: time.Hour}
 	if a.draw.IntN(3) == 0 {
 		c.args["intent"] = fmt.Sprintf("Invoice No. %d/%d, try %d", a.number, bill, step)
@@ -85,8 +74,7 @@ func (a *agent) ask(bill, step int) *call {
 // pay makes a call of a server, which it starts unless it runs.
 func (a *agent) pay(s *server, c *call) {
 	if s.ClientSession == nil {
-		cmd := command(a.T, language{dir: "."}, nil, a.words...)
-		cmd.Env = append(cmd.Env, a.env...)
+		cmd := command(a.T, a.mcp, nil, a.mcp.driver...)
 		s.kill = func() { _ = cmd.Process.Kill() }
 		s.ClientSession, c.err = mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).
 			Connect(a.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}, nil)
@@ -98,32 +86,28 @@ func (a *agent) pay(s *server, c *call) {
 	defer cancel()
 	death := time.AfterFunc(c.death, s.kill)
 	result, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "pay", Arguments: c.args})
-	if c.killed = !death.Stop(); c.killed {
+	if !death.Stop() {
 		_ = s.Close()
 		*s = server{}
 	}
-	if c.ended, c.err = "without an answer", err; err != nil {
+	if c.err = err; err != nil {
 		return
 	}
-	var said struct {
-		Payment remit.Payment
-		Next    string
+	text := result.Content[0].(*mcp.TextContent).Text
+	var made struct{ Payment remit.Payment }
+	if c.err = json.Unmarshal([]byte(text), &made); result.IsError {
+		c.err = errors.New(text)
 	}
-	if text := result.Content[0].(*mcp.TextContent).Text; result.IsError {
-		c.err, said.Next = errors.New(text), text
-	} else {
-		c.err = json.Unmarshal([]byte(text), &said)
-	}
-	c.hash, c.ended = string(said.Payment.TxHash), strings.Join(strings.Fields(said.Next)[:4], " ")
+	c.hash = made.Payment.TxHash
 }
 
-var named = regexp.MustCompile(`call pay with its intent "([^"]+)" and reference`)
-
-var limits = regexp.MustCompile("^this call started nothing.*(daily_limit_exceeded|amount_above_maximum)")
+// advice has the limit that refuses a bill, or the intent to repeat.
+var advice = regexp.MustCompile(`^this call started nothing.*(daily_limit_exceeded|amount_above_maximum)|` +
+	`call pay with its intent "([^"]+)" and reference`)
 
 // work goes on until all bills have a hash, or a limit refuses one.
-func (a *agent) work() {
-	for step := 0; a.refused == "" && len(a.hashes) < a.bills(); step++ {
+func (a *agent) work() error {
+	for step := 0; a.refused == "" && len(a.hashes) < a.bills; step++ {
 		bill := len(a.hashes)
 		calls := []*call{a.ask([]int{bill, bill, bill, bill, 0}[a.draw.IntN(5)], step)} // 0: perhaps once more
 		if a.draw.IntN(5) == 0 {
@@ -135,14 +119,8 @@ func (a *agent) work() {
 		}
 		paying.Wait()
 		for _, c := range calls {
-			if a.calls[c.ended]++; c.killed {
-				a.calls["server killed"]++
-			}
-			if limit := limits.FindStringSubmatch(fmt.Sprint(c.err)); limit != nil {
-				a.refused = limit[1]
-			}
-			if half := named.FindStringSubmatch(fmt.Sprint(c.err)); half != nil {
-				a.named = half[1]
+			if found := advice.FindStringSubmatch(fmt.Sprint(c.err)); found != nil {
+				a.refused, a.named = cmp.Or(a.refused, found[1]), found[2]
 			}
 			forgets := a.draw.IntN(4) == 0
 			if c.err == nil && len(a.hashes) == bill && !slices.Contains(a.hashes, c.hash) && !forgets {
@@ -150,8 +128,7 @@ func (a *agent) work() {
 			}
 		}
 		if step == 60 {
-			a.Errorf("agent %d: after %d calls: %v", a.number, step, calls[0].err)
-			break
+			return fmt.Errorf("agent %d: after %d calls: %w", a.number, step, calls[0].err)
 		}
 	}
 	for _, s := range a.servers {
@@ -159,49 +136,43 @@ func (a *agent) work() {
 			_ = s.Close()
 		}
 	}
+	return nil
 }
 
-// agentKey makes a key that may make limit payments of at most 1,000 tokens a day.
-func agentKey(t *testing.T, owner *remit.Client, limit int) string {
-	return must.Get(owner.CreateKey(t.Context(), remit.IssueAPIKeyRequest{DailyCount: &limit, MaxAmount: "1000000000",
-		Scopes: []remit.Scope{"payments:write", "payments:read"}}))(t).APIKey
-}
-
-// agents lets n agents pay at most 50 at a time.
+// agents lets n agents pay, 50 at a time.
 func agents(t *testing.T, n int, url, key string) []*agent {
-	all, words := make([]*agent, n), []string{remitPath, "mcp", "--state", t.TempDir()}
-	var working sync.WaitGroup
-	turns := make(chan struct{}, 50)
+	all, env := make([]*agent, n), []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}
+	mcp := language{"mcp", []string{remitPath, "mcp", "--state", t.TempDir()}, ".", env}
+	var working errgroup.Group
+	working.SetLimit(50)
 	for i := range all {
-		all[i] = &agent{T: t, number: i, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), words: words,
-			env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}, calls: map[string]int{}}
-		working.Go(func() {
-			turns <- struct{}{}
-			all[i].work()
-			<-turns
-		})
+		all[i] = &agent{T: t, number: i, payee: fmt.Sprintf("0x%040x", 0x5e000000+i), amount: fmt.Sprintf("%d.%06d", 1+i/1000, i),
+			bills: 1 + i%10/9, draw: rand.New(rand.NewPCG(*seed, uint64(1000+i))), mcp: mcp}
+		if i%10 == 4 {
+			all[i].amount = fmt.Sprint(1001 + i)
+		}
+		working.Go(all[i].work)
 	}
-	working.Wait()
+	if err := working.Wait(); err != nil {
+		t.Error(err)
+	}
 	return all
 }
 
-// judgeAgents compares what the agents were told with the transfers on the chain.
-func judgeAgents(t *testing.T, all []*agent, limit int, found map[string]int) {
-	calls, transfers, refused := map[string]int{}, 0, map[string]int{}
+// judgeAgents adds the payments that the agents were told of to those that the chain must have.
+func judgeAgents(t *testing.T, all []*agent, limit int, want map[string]int) {
+	told, refused := 0, map[string]int{}
 	for _, a := range all {
-		for how, n := range a.calls {
-			calls[how] += n
+		if n := len(a.hashes); n > 0 {
+			want[fmt.Sprint(a.payee, " ", must.Get(remit.ParseUnits(a.amount, 6))(t))] = n
+			told += n
 		}
-		amount := must.Get(remit.ParseUnits(a.amount(), 6))(t)
-		n := found[fmt.Sprint(a.payee(), " ", amount)]
-		transfers += n
-		refused[a.refused]++
-		if n != len(a.hashes) || n > a.bills() || (a.refused == "amount_above_maximum") != (a.number%10 == 4) {
-			t.Errorf("agent %d: %d transfers, told of %q, wanted %d, refused %q", a.number, n, a.hashes, a.bills(), a.refused)
+		if refused[a.refused]++; (a.refused == "amount_above_maximum") != (a.number%10 == 4) {
+			t.Errorf("agent %d was refused %q after %q", a.number, a.refused, a.hashes)
 		}
 	}
-	t.Logf("agents: %d transfers, limit %d; ended by %v; %v", transfers, limit, refused, calls)
-	if transfers > limit || refused["daily_limit_exceeded"] == 0 {
-		t.Errorf("%d transfers with a limit of %d, %v", transfers, limit, refused)
+	t.Logf("agents: %d payments, limit %d; ended by %v", told, limit, refused)
+	if told > limit || refused["daily_limit_exceeded"] == 0 {
+		t.Errorf("%d payments with a limit of %d, %v", told, limit, refused)
 	}
 }

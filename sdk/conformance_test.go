@@ -1,21 +1,22 @@
 package sdk_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -43,22 +44,16 @@ type stack struct {
 	made    map[string]int // requests, by the name of what broke them
 }
 
-// serve starts the server.
-func (s *stack) serve() {
-	s.server = must.Get(localtest.Launch(context.WithoutCancel(s.t.Context()), io.Discard, remitPath, s.flags...))(s.t)
-	target := strings.Fields(s.server.Out.Await(s.t, "API"))[1]
-	s.server.Out.Await(s.t, "Ctrl-C")
+// serve starts the server, and returns a new merchant of it.
+func (s *stack) serve() (merchant *remit.Client) {
+	s.server, merchant = localtest.Local(s.t, io.Discard, remitPath, s.flags...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for mode := range s.proxies {
-		s.proxies[mode] = fault.NewProxy(target)
+		s.proxies[mode] = fault.NewProxy(merchant.URL)
 		s.proxies[mode].Set(fault.Mode(mode))
 	}
-}
-
-// merchant returns a new merchant of the server.
-func (s *stack) merchant(name string) *remit.Client {
-	return localtest.Join(s.t, &remit.Client{URL: "http://" + s.proxies[fault.Pass].Target}, name)
+	return merchant
 }
 
 // breaks are what the gateway does with a request, in percent of them. A status is an answer of its own.
@@ -163,25 +158,20 @@ func TestConformance(t *testing.T) {
 	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { _ = chain.Close() })
-	wallets, keys := filepath.Join(t.TempDir(), "wallets"), ""
-	for _, w := range chain.Wallets() {
-		keys += w.PrivateKey() + "\n"
-	}
-	must.OK(t, os.WriteFile(wallets, []byte(keys), 0o600))
+	wallets := filepath.Join(t.TempDir(), "wallets")
+	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(chain.WithPrivateKeys(devnet.Facts{})))(t), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	s := &stack{t: t, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
-	s.flags = []string{"local", "--listen", "127.0.0.1:0", "--token", chain.Token().Contract.String(), "--block-time", "250ms",
-		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract",
-		disburser.Address().String(), "--no-page"}
-	s.serve()
-	t.Cleanup(func() { s.server.Kill() })
+	s.flags = []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
+		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}
+	merchant := s.serve()
 	gateway := httptest.NewServer(s)
 	t.Cleanup(gateway.Close)
 
 	var clients sync.WaitGroup
 	want := map[string]int{} // transfers, by recipient and amount
 	for i, l := range languages {
-		key, own := s.merchant(l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
+		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
 		clients.Go(func() { pays(t, l, gateway.URL, key, to, own) })
 		for n := range *intents {
@@ -192,50 +182,40 @@ func TestConformance(t *testing.T) {
 	}
 	var bots []*agent
 	limit := *intents / 2 * 9 / 10
-	key := agentKey(t, s.merchant("agents"), limit)
-	clients.Go(func() { bots = agents(t, *intents/2, gateway.URL, key) })
+	made := must.Get(localtest.Join(t, merchant, "agents").CreateKey(t.Context(), remit.IssueAPIKeyRequest{DailyCount: &limit,
+		MaxAmount: "1000000000", Scopes: []remit.Scope{"payments:write", "payments:read"}}))(t)
+	clients.Go(func() { bots = agents(t, *intents/2, gateway.URL, made.APIKey) })
 	done, kills := make(chan struct{}), 0
 	go func() { clients.Wait(); close(done) }()
-	for paying := true; paying; {
+	for paying := true; paying && kills < 2+*intents/50; {
 		select {
 		case <-time.After(time.Duration(3000+draw.IntN(6000)) * time.Millisecond):
-			if kills < 2+*intents/50 {
-				s.server.Kill()
-				kills++
-				s.serve()
-			}
+			s.server.Kill()
+			s.serve()
+			kills++
 		case <-done:
 			paying = false
 		}
 	}
+	<-done
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.made)
-	told := 0
-	for _, a := range bots {
-		told += len(a.hashes)
+	judgeAgents(t, bots, limit, want)
+	if diff := cmp.Diff(want, transfers(t, chain, want)); diff != "" {
+		t.Errorf("transfers (-want +on the chain)\n%s", diff)
 	}
-	found := transfers(t, chain, len(want)+told)
-	for payment, times := range want {
-		if found[payment] != times {
-			t.Errorf("%s was paid %d times", payment, found[payment])
-		}
-	}
-	judgeAgents(t, bots, limit, found)
 }
 
-// transfers waits until so many are mined, for two minutes, and then no more for two seconds. It returns how many there are
-// of each recipient and amount.
-func transfers(t *testing.T, chain *devnet.Chain, want int) map[string]int {
-	var all []devnet.Transfer
+// transfers returns how many the chain has of each recipient and amount: once they are as wanted for two seconds, or after
+// two minutes.
+func transfers(t *testing.T, chain *devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
-		before := len(all)
-		all = must.Get(chain.TransferLogs(t.Context()))(t)
-		if calm++; len(all) != before || len(all) < want && time.Now().Before(end) {
+		found = map[string]int{}
+		for _, transfer := range must.Get(chain.TransferLogs(t.Context()))(t) {
+			found[fmt.Sprintf("%#x %s", transfer.To[:], transfer.Amount)]++
+		}
+		if calm++; !maps.Equal(found, want) && time.Now().Before(end) {
 			calm = 0
 		}
-	}
-	found := map[string]int{}
-	for _, transfer := range all {
-		found[fmt.Sprintf("%#x %s", transfer.To[:], transfer.Amount)]++
 	}
 	return found
 }

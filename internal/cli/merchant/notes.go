@@ -3,7 +3,6 @@ package merchant
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,9 +35,9 @@ func (n notes) lock(ctx context.Context, o remit.Order) (*note, error) {
 	if err := n.sweep(); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(strings.ToLower(o.To) + "\x00" + string(o.Amount)))
+	name := fmt.Sprintf("%x.note", sha256.Sum256([]byte(strings.ToLower(o.To)+"\x00"+string(o.Amount))))
 	for {
-		held, err := try(filepath.Join(string(n), hex.EncodeToString(sum[:])+".note"))
+		held, err := try(filepath.Join(string(n), name))
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return held, err
 		}
@@ -99,17 +98,13 @@ func (n *note) read() (last sent, age time.Duration, err error) {
 }
 
 func (n *note) write(last sent) error {
-	text, err := json.Marshal(last)
-	if err != nil {
-		return err
-	}
-	_, err = n.WriteAt(append(text, '\n'), 0)
+	text, _ := json.Marshal(last) // of strings alone
+	_, err := n.WriteAt(append(text, '\n'), 0)
 	return errors.Join(err, n.touch(), n.Sync())
 }
 
 func (n *note) touch() error {
-	now := time.Now()
-	return os.Chtimes(n.Name(), now, now)
+	return os.Chtimes(n.Name(), time.Time{}, time.Now())
 }
 
 // on returns a context in which each request renews the note's time just before it leaves.

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import re
 
-_LARGEST = 2**256 - 1
-
 
 def amount_of(value: int | str) -> int:
     """Returns a whole number of the token's smallest unit, from an int or its decimal digits; anything else raises."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError(f"{value!r:.100} is no amount: use an int or decimal digits, never a float")
-    if isinstance(value, str) and not re.fullmatch("0|[1-9][0-9]{0,77}", value) or not 0 <= int(value) <= _LARGEST:
+    if isinstance(value, str) and not re.fullmatch("0|[1-9][0-9]{0,77}", value) or not 0 <= int(value) < 2**256:
         raise ValueError(f"{str(value)[:100]!r} is no amount: use a whole number from 0 to 2^256-1")
     return int(value)
 

@@ -7,6 +7,7 @@ import { amountOf, parse, write, type AmountLike } from "./json.js";
 import type { components, Event, Payment } from "./types.gen.js";
 
 type Batch = components["schemas"]["Batch"];
+type Entry = { to: string; amount: AmountLike; reference?: string };
 
 /** A whole HTTP answer of any status. */
 export interface Answer {
@@ -249,23 +250,21 @@ export class Client extends Endpoints {
    * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then call again with the same intent.
    */
   async pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
-    const order = { to, amount: amountOf(amount), reference: details.reference || undefined };
-    return this.paid(intent, "/send-payment", { ...order, metadata: details.metadata }, [order], details);
+    return this.paid(intent, false, [{ to, amount, reference: details.reference }], details);
   }
 
   /** Is pay for a batch: all its payments are made, or none. */
-  async payMany(intent: string, payments: { to: string; amount: AmountLike; reference?: string }[], details: Details = {}): Promise<Payment> {
-    const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
-    const body = { payments: entries, reference: details.reference || undefined, metadata: details.metadata };
-    return this.paid(intent, "/send-payments", body, entries, details);
+  async payMany(intent: string, payments: Entry[], details: Details = {}): Promise<Payment> {
+    return this.paid(intent, true, payments, details);
   }
 
-  private async paid(intent: string, path: string, body: unknown, payments: Batch["payments"], details: Details): Promise<Payment> {
-    const call = new Call(this.over, details.timeoutMs, key(intent));
-    // As the API reads it: without what JSON leaves out, and the caller may change it meanwhile.
-    const asked: Batch = parse(write({ payments, reference: details.reference || undefined, metadata: { ...details.metadata } }));
+  private async paid(intent: string, many: boolean, payments: Entry[], { reference, metadata, timeoutMs }: Details): Promise<Payment> {
+    const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
+    const batch = { payments: entries, reference: reference || undefined, metadata };
+    const call = new Call(this.over, timeoutMs, key(intent));
+    const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
     try {
-      return await call.ask("tx_hash", "POST", path, write(body));
+      return await call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", write(many ? batch : { ...entries[0], metadata }));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       return call.settle(error, intent, asked);

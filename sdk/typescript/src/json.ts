@@ -1,5 +1,4 @@
 const amounts = new Set(["amount", "balance", "max_amount", "daily_amount", "network_fee", "token_balance", "gas_balance"]);
-const largest = 2n ** 256n - 1n;
 
 /** Parses JSON with every amount as a bigint, exactly. JSON.parse would round what is above 2^53. */
 export function parse(text: string): any {
@@ -24,7 +23,7 @@ export type AmountLike = bigint | string | number;
 /** Returns an amount as a bigint. Anything else throws a TypeError. */
 export function amountOf(value: AmountLike): bigint {
   const exact = typeof value === "bigint" || typeof value === "string" || Number.isSafeInteger(value);
-  if (!exact || !/^(0|[1-9][0-9]{0,77})$/.test(String(value)) || BigInt(value) > largest) {
+  if (!exact || !/^(0|[1-9][0-9]{0,77})$/.test(String(value)) || BigInt(value) >= 2n ** 256n) {
     throw new TypeError(`${String(value).slice(0, 100)} is no amount: use decimal digits or a bigint, at most 2^256-1`);
   }
   return BigInt(value);
