@@ -54,25 +54,36 @@ func TestNodes(t *testing.T) {
 			if h.TokenGas && kind != arc || wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {
 				continue
 			}
-			t.Run(kind+"/"+h.Name, func(t *testing.T) {
-				c := cell{node: kind, habit: h.Name}
-				begin := time.Now()
-				n, broken := accept(t, remit, kind, h)
-				for promise, found := range broken {
-					if len(found) > 0 {
-						c.failed = append(c.failed, promise)
-						t.Errorf("%s: %d: %.1000q", promise, len(found), found[:min(3, len(found))])
+			for tries, again := 1, true; again; tries++ {
+				t.Run(kind+"/"+h.Name, func(t *testing.T) {
+					again = false
+					c := cell{node: kind, habit: h.Name}
+					begin := time.Now()
+					n, broken := accept(t, remit, kind, h)
+					found := slices.Concat(slices.Collect(maps.Values(broken))...)
+					if tries < 3 && slices.Equal(found, []string{noNoop}) {
+						again = true
+						return
 					}
-				}
-				c.text = fmt.Sprintf("%d in %.0f s", n, time.Since(begin).Seconds())
-				say("%s, %s: %s %q", kind, h.Name, c.text, c.failed)
-				if *tableFlag {
-					writeTable(t, c) // at once: the whole run takes a quarter of an hour
-				}
-			})
+					for promise, found := range broken {
+						if len(found) > 0 {
+							c.failed = append(c.failed, promise)
+							t.Errorf("%s: %d: %.1000q", promise, len(found), found[:min(3, len(found))])
+						}
+					}
+					c.text = fmt.Sprintf("%d in %.0f s", n, time.Since(begin).Seconds())
+					say("%s, %s: %s %q", kind, h.Name, c.text, c.failed)
+					if *tableFlag {
+						writeTable(t, c) // at once: the whole run takes a quarter of an hour
+					}
+				})
+			}
 		}
 	}
 }
+
+// noNoop reports a run that shows nothing, since by chance no request of a pair came too late.
+const noNoop = "no nonce was left to a no-op"
 
 // accept pays through a node with a habit. It returns how many payments it asked
 // for, and the promises that were broken.
@@ -176,7 +187,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 		noops -= wallets
 	}
 	if h.Twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
-		v.breaks("the run itself", "no nonce was left to a no-op")
+		v.breaks("the run itself", noNoop)
 	}
 	v.auditAPI(ctx)
 	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
