@@ -47,10 +47,11 @@ func connectAgent(t *testing.T, c merchant.MCP) bot {
 	return bot{t, session}
 }
 
+// call returns a tool's answer, after "error: " if it is one.
 func (b bot) call(name, args string) string {
 	b.Helper()
 	got := must.Get(b.CallTool(b.Context(), &mcp.CallToolParams{Name: name, Arguments: json.RawMessage(args)}))(b)
-	return got.Content[0].(*mcp.TextContent).Text
+	return map[bool]string{true: "error: "}[got.IsError] + got.Content[0].(*mcp.TextContent).Text
 }
 
 // A desk answers as an API whose merchant has the listed payments.
@@ -205,19 +206,20 @@ func TestAgentPay(t *testing.T) {
 		"stored, of other amount":        {age: young, stored: []string{other}, says: "Accepted", posts: 1},
 		"old":                            {age: old, says: "Accepted", posts: 1},
 		"a day old":                      {age: 25 * time.Hour, stored: []string{pending}, says: "Accepted", posts: 1},
-		"half done":                      {age: old, stored: []string{halfDone}, says: `call pay with its intent "old" and reference "June"`},
+		"half done":                      {list: older, age: old, stored: []string{halfDone}, says: `with its intent "old" and reference "June"`},
 		"its own, stored seconds later":  {age: young, intent: "old", stored: []string{"", "", pending}, says: "paid nothing more: "},
 		"its own, old":                   {age: old, intent: "old", says: "Accepted", posts: 1},
 		"its own, failed":                {age: old, intent: "old", stored: []string{differs}, says: "FAILED"},
 		"its own, of other content":      {age: old, intent: "old", stored: []string{other}, says: "NOT of this amount"},
 		"its own, half done":             {list: older, age: old, intent: "old", stored: []string{halfDone}, says: "Accepted", posts: 1},
-		"its own, half done, refused":    {age: old, intent: "old", stored: []string{halfDone}, post: refused, says: "UNKNOWN", posts: 1},
-		"of other content, not readable": {age: old, post: "422 idempotency_key_reused", says: "UNKNOWN", posts: 1},
+		"its own, half done, refused":    {age: old, intent: "old", stored: []string{halfDone}, post: refused, says: "error: UNKNOWN", posts: 1},
+		"of other content, not readable": {age: old, post: "422 idempotency_key_reused", says: "error: UNKNOWN", posts: 1},
 		"of tomorrow":                    {age: -24 * time.Hour, stored: []string{pending}, says: "paid nothing: "},
-		"stored, named, refused":         {age: young, stored: []string{pending}, named: "0xold", post: refused, says: "started", posts: 1},
-		"stored, and a later one":        {age: young, stored: []string{pending}, list: later, named: "0xold", says: "0xlater"},
-		"no answer at first":             {post: "502 none", says: "Accepted", posts: 2},
-		"damaged":                        {age: old, note: `{"In`, says: "damaged"},
+		"stored, named, refused": {age: young, stored: []string{pending}, named: "0xold", post: refused,
+			says: "error: this call started nothing", posts: 1},
+		"stored, and a later one": {age: young, stored: []string{pending}, list: later, named: "0xold", says: "0xlater"},
+		"no answer at first":      {post: "502 none", says: "Accepted", posts: 2},
+		"damaged":                 {age: old, note: `{"In`, says: "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +247,7 @@ func TestAgentPay(t *testing.T) {
 				t.Errorf("posted %q, want %d of %s: %s", d.posted, test.posts, key, text)
 			}
 			noted, age := d.read(t)
-			if age < 0 || test.says == "UNKNOWN" && age > 10*time.Second || // a request may arrive until 35 s after the call
+			if age < 0 || test.says == "error: UNKNOWN" && age > 10*time.Second || // a request may arrive until 35 s after the call
 				test.post == refused && !strings.HasPrefix(noted, `{"Intent":"old"`) {
 				t.Errorf("the note has %q and is %s old", noted, age)
 			}
@@ -265,6 +267,9 @@ func TestAgentLock(t *testing.T) {
 		t.Error("it did not wait")
 	}
 	must.OK(t, mine.Close())
+	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "Accepted") {
+		t.Error(text)
+	}
 }
 
 // TestAgentTools: a payment needs an intent, which the model is told to repeat; another server's answers pay nothing.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import copyreg
 import hashlib
 import json
@@ -112,10 +113,9 @@ def _send(a: Attempt) -> Answer:
         return Answer(response.status, response.headers.get("Retry-After"), body)
 
 
-def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> concurrent.futures.Future[Answer]:
+def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> Answer:
     """Sends in a thread of its own, which is left alone when the time is over."""
     answer: concurrent.futures.Future[Answer] = concurrent.futures.Future()
-    answer.set_running_or_notify_cancel()  # so that nothing cancels it
 
     def work() -> None:
         try:
@@ -124,7 +124,7 @@ def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> concurrent.future
             answer.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
-    return answer
+    return answer.result(a.timeout)
 
 
 class _Memory:
@@ -161,12 +161,15 @@ class _Call:
         headers = {"x-api-key": self.over._key, "Idempotency-Key": self.key}
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}
         headers = {name: value for name, value in headers.items() if value}
-        left, self.last, self.status, self.cause = min(self.end - self.over._now(), _LIFETIME), None, 0, None
-        try:
-            if left <= 0:
+        end, self.last, self.status, self.cause = min(self.end, self.over._now() + _LIFETIME), None, 0, None
+
+        def carry() -> Answer:
+            if (left := end - self.over._now()) <= 0:
                 raise TimeoutError("the deadline passed")
-            answer = _carried(self.over._send, Attempt(method, self.over._url + path, headers, body, left))
-            self.last = await self.over._await(answer, left)
+            return _carried(self.over._send, Attempt(method, self.over._url + path, headers, body, left))
+
+        try:
+            self.last = await self.over._carry(carry, end - self.over._now())
             self.status = self.last.status
             found = json.loads(self.last.body)
             if isinstance(found, dict):
@@ -326,22 +329,24 @@ class Client(_Base[Payment], Endpoints):
         except StopIteration as end:
             return end.value
 
-    async def _await(self, answer: concurrent.futures.Future[Answer], left: float) -> Answer:
-        return answer.result(left)
+    async def _carry(self, carry: Callable[[], Answer], _: float) -> Answer:
+        return carry()
 
     def _pages(self, path: str, filters: dict[str, Any]) -> Iterator[Any]:
         items = self._items(path, filters)
-        return iter(lambda: self._run(anext(items, None)), None)
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                yield self._run(anext(items))
 
 
 class AsyncClient(_Base[Coroutine[Any, Any, Payment]], AsyncEndpoints):
-    """Is Client for asyncio: its methods return coroutines. It makes each request in a thread."""
+    """Is Client for asyncio: its methods return coroutines. It makes requests in threads."""
 
     _idle, _pages = staticmethod(asyncio.sleep), _Base._items
     _run = staticmethod(lambda call: call)
 
-    async def _await(self, answer: concurrent.futures.Future[Answer], left: float) -> Answer:
-        return await asyncio.wait_for(asyncio.wrap_future(answer), left)
+    async def _carry(self, carry: Callable[[], Answer], left: float) -> Answer:
+        return await asyncio.wait_for(asyncio.to_thread(carry), left)
 
 
 def verify_webhook(secret: str, body: bytes | str, headers: Any) -> Event:

@@ -32,7 +32,7 @@ class Python(unittest.TestCase):
         async def run(client):
             calls = [asyncio.create_task(client.pay(f"order-{i}", "0x1", 1)) for i in range(50)]
             await asyncio.sleep(0)
-            with self.assertRaises(remit.OutcomeUnknown):
+            with self.assertRaises(remit.OutcomeUnknown):  # behind the others
                 await client.pay("order-50", "0x1", 1, timeout=0.2)
             self.assertLess(time.monotonic() - begin, 10)
             for call in calls:
