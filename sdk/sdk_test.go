@@ -89,7 +89,7 @@ func TestLanguages(t *testing.T) {
 	run(t, ts, ts.driver[0], "--test", "test/client.test.mjs")
 	run(t, python, python.driver[0], "-W", "error", "-m", "unittest", "discover", "-s", "tests")
 	for want, packed := range map[string]string{
-		"(?s)LICENSE.*README.md.*dist/index.js": run(t, ts, npm, "pack", "--offline", "--dry-run"),
+		"(?s)kB LICENSE\n.*B README.md\n.*B dist/index.js\n": run(t, ts, npm, "pack", "--offline", "--dry-run"),
 		"(?s)remit/py.typed.*licenses/LICENSE.*# Remit SDK": run(t, python, python.driver[0], "-c", `import zipfile
 from setuptools.build_meta import build_wheel
 wheel = zipfile.ZipFile(build_wheel("."))

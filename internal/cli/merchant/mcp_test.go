@@ -185,7 +185,7 @@ func TestAgentPay(t *testing.T) {
 	for name, test := range map[string]struct {
 		list, named string
 		age         time.Duration // of the note; 0 for none
-		note        string        // its text, if not that of "old"
+		note        string        // its text; "" for one of the intent "old"
 		stored      []string      // under "old"
 		intent      string        // "new" if absent
 		post        string

@@ -26,7 +26,7 @@ func (n Node) Fees(ctx context.Context) (chain.Market, error) {
 // Estimate implements chain.Node.
 func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	args := n.String()
-	// A payment's and the worst case's are under way at once. To tell them apart takes both ends of their recipients.
+	// A payment's call and the worst case's are made at once; the last digits of their recipients may be the same.
 	if t, _, ok := chain.ParseTransfer(c.Data); ok {
 		args += fmt.Sprintf(" %s/%x", short(t.To), t.To[:1])
 	}

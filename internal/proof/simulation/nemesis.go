@@ -127,7 +127,7 @@ func (n *nemesis) strike() {
 	}
 	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
 		c.StartRecovery()
-		synctest.Wait() // or a fault comes before its first effect, or after it
+		synctest.Wait() // else chance decides whether the next fault comes before its first effect
 	}
 	n.travel()
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
