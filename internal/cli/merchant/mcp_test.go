@@ -199,6 +199,7 @@ func TestAgentPay(t *testing.T) {
 		"it is named":                    {list: pending, named: "0xOLD", says: "Accepted", posts: 1},
 		"failed, paid nobody":            {list: reverted, says: "Accepted", posts: 1},
 		"failed, coins moved":            {list: differs, says: "paid nothing: "},
+		"not failed yet":                 {list: strings.Replace(reverted, `"failed"`, `"pending"`, 1), says: "paid nothing: "},
 		"the newest is not named":        {list: pending + "," + older, named: "0xolder", says: "paid nothing: "},
 		"the newest is not it":           {list: other + "," + pending, says: "paid nothing: "},
 		"stored":                         {age: young, stored: []string{pending}, says: "paid nothing: "},
