@@ -107,7 +107,7 @@ func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	}
 	cmd := exec.Command("/bin/sh", "-c", guard, "guard", python, program)
 	cmd.Env = []string{
-		"HOME=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
+		"HOME=" + c.Dir, "TMPDIR=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
 		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port), "AWS_ENDPOINT_URL=" + functions,
 		"USE_SSL=1", "MINISTACK_SSL_CERT=" + c.Bundle, "MINISTACK_SSL_KEY=" + key, "AWS_CA_BUNDLE=" + c.Bundle,
 		"AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0",

@@ -123,11 +123,15 @@ const (
 // guard runs Java beside a shell that waits for the end of its own standard
 // input, a pipe whose other end only the test binary holds. So the end of that
 // binary, by SIGKILL too, is the end of Java. The shell lets go of the output,
-// so that the end of the output means that Java has ended.
-const guard = `"$@" </dev/null & exec >/dev/null 2>&1
+// so that the end of the output means that Java has ended. A killed Java leaves the
+// libraries that it has unpacked, so they have a directory that goes with it.
+const guard = `tmp=$(mktemp -d)
+java=$1; shift
+"$java" -Djava.io.tmpdir="$tmp" "$@" </dev/null & exec >/dev/null 2>&1
 trap : HUP INT TERM
 read -r _
-kill -9 $!`
+kill -9 $!
+rm -rf "$tmp"`
 
 // A process is a running DynamoDB Local. While it is reachable its pipe stays
 // open, and while the pipe is open it runs.

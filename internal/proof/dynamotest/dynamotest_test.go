@@ -40,7 +40,7 @@ func TestClear(t *testing.T) {
 
 // TestAKilledTestBinaryLeavesNoJava runs this binary once more, kills it the
 // way `go test -timeout` and an impatient person do, and waits for the port to
-// be let go.
+// be let go, and for the files to be gone.
 func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
 	if os.Getenv("DYNAMOTEST_HOLD") != "" {
 		_, _ = os.Stdout.WriteString("endpoint " + dynamotest.Start(t) + "\n")
@@ -48,7 +48,8 @@ func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
 	}
 	dynamotest.Start(t) // or this machine has none
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledTestBinaryLeavesNoJava$")
-	child.Env = append(os.Environ(), "DYNAMOTEST_HOLD=1", "REMIT_TEST_DYNAMODB=")
+	files := t.TempDir()
+	child.Env = append(os.Environ(), "DYNAMOTEST_HOLD=1", "REMIT_TEST_DYNAMODB=", "TMPDIR="+files)
 	output := must.Get(child.StdoutPipe())(t)
 	must.OK(t, child.Start())
 	var address string
@@ -60,13 +61,16 @@ func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
 	if address == "" {
 		t.Fatal("the child never said where its database listens")
 	}
+	var left []os.DirEntry
 	for range 500 {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
+		if left = must.Get(os.ReadDir(files))(t); err != nil && len(left) == 0 {
 			return
 		}
-		_ = c.Close()
+		if err == nil {
+			_ = c.Close()
+		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("DynamoDB Local still listens at %s after its test binary was killed", address)
+	t.Errorf("after its test binary was killed, DynamoDB Local still listens at %s or has left %v", address, left)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"os"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -39,7 +40,8 @@ const (
 // startNode starts the chain at its genesis block and its JSON-RPC service, without a listener.
 // closeNode undoes it, even after a failed start.
 func (c *Chain) startNode() (err error) {
-	if c.node, err = node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}}); err != nil {
+	if c.node, err = node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true},
+		KeyStoreDir: os.TempDir()}); err != nil { // it keeps no keys, and a directory of its own would outlive a kill
 		return err
 	}
 	service, err := eth.New(c.node, c.ethConfig())
