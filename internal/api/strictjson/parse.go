@@ -33,23 +33,21 @@ func Parse(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, ErrNotUTF8
 	}
-	if err := check(data); err != nil {
-		return Value{}, err
+	if !json.Valid(data) {
+		return Value{}, wrong(data)
 	}
 	p := parser{json.NewDecoder(bytes.NewReader(data)), data}
 	p.UseNumber()
 	return p.value(1)
 }
 
-// check returns why data is not one JSON value. No value has the NUL that it appends: an
+// wrong returns why data is not one JSON value. No value has the NUL that it appends: an
 // error before that is of data, one at it is of a value that ends too early.
-func check(data []byte) error {
+func wrong(data []byte) error {
 	err := json.Unmarshal(append(slices.Clip(data), 0), new(json.RawMessage))
 	syntax, _ := errors.AsType[*json.SyntaxError](err)
 	text, at := syntax.Error(), int(syntax.Offset)-1
 	switch {
-	case at == len(data) && strings.HasSuffix(text, "after top-level value"):
-		return nil
 	case at == len(data):
 		return &SyntaxError{at, "JSON ends too early"}
 	case strings.HasSuffix(text, "exceeded max depth"):
