@@ -139,7 +139,7 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	if err := note.write(sent{in.Intent, in.Reference}); err != nil {
 		return nil, unsent(err)
 	}
-	p, err := a.api.Pay(note.on(ctx), in.Intent, order)
+	p, err := a.api.Pay(touching(ctx, note.Name()), in.Intent, order)
 	if err != nil {
 		_ = note.touch() // the request may have left as late as now
 	}

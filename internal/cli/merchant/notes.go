@@ -107,7 +107,9 @@ func (n *note) touch() error {
 	return os.Chtimes(n.Name(), time.Time{}, time.Now())
 }
 
-// on returns a context in which each request renews the note's time just before it leaves.
-func (n *note) on(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { _ = n.touch() }})
+// touching returns a context in which each request renews a file's time just before it leaves.
+func touching(ctx context.Context, file string) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		_ = os.Chtimes(file, time.Time{}, time.Now())
+	}})
 }

@@ -79,9 +79,10 @@ type payout struct {
 	decimals int
 
 	out    io.Writer
-	number int      // of the next numbered payment; see paybatch.go
-	size   int      // rows of a batch
-	failed []string // descriptions of payments that paid nobody
+	number int       // of the next numbered payment; see paybatch.go
+	size   int       // rows of a batch
+	failed []string  // descriptions of payments that paid nobody
+	open   time.Time // until then, requests of the run before may still be carried out
 
 	mu      sync.Mutex // of the rows' outcomes and of what follows
 	written time.Time  // when the results were written last
@@ -94,6 +95,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
+	p.open = p.unsettled()
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
@@ -217,10 +219,10 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 	return p.writeSometimes()
 }
 
-// ask requests a payment until its outcome is known or the time is over. After a request without an answer, which may
-// still be carried out, a refusal of the next one leaves the outcome unknown.
+// ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this run or
+// the one before, which may still be carried out, a refusal of the next one leaves the outcome unknown.
 func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment, error) {
-	lost := false
+	lost, ctx := time.Now().Before(p.open), touching(ctx, p.results())
 	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
 		made, err := p.api.Attempt(ctx, key, asked)
 		open, is := errors.AsType[*remit.OutcomeUnknown](err)

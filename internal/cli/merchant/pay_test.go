@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/cli/merchant"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // run pays a file and returns what the command printed.
@@ -195,6 +196,16 @@ func TestPayAcrossFailures(t *testing.T) {
 	deaf.Store(false)
 	if out, err := run(t, other, between.URL, api.Key, "--yes", "--wait"); err != nil {
 		t.Errorf("the same command again: %v\n%s", err, out)
+	}
+	// A request of a run that ended without its answer may still pay, so a refusal of the next run proves nothing.
+	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
+		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
+		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
+			"address,amount_units,idempotency_key\n2,,,,,,0x,4,pay-1\n"), 0o600))
+		must.OK(t, os.Chtimes(refused+".results.csv", time.Time{}, time.Now().Add(-age)))
+		if _, err := run(t, refused, api.URL, api.Key, "--yes"); !incomplete(err, 1) || !matches(want, err.Error()) {
+			t.Errorf("%s after the run before: %v", age, err)
+		}
 	}
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "27" {
 		t.Errorf("it holds %s, not 27 (%v)", have.Balance, err)

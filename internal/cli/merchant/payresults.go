@@ -79,6 +79,16 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
+// unsettled returns until when a request of an earlier run may still be carried out; zero if all its rows have an outcome.
+func (p *payout) unsettled() time.Time {
+	info, err := os.Stat(p.results())
+	open := func(was []string) bool { return was[1] == "" || was[1] == unknown }
+	if err != nil || !slices.ContainsFunc(p.earlier(), open) {
+		return time.Time{}
+	}
+	return info.ModTime().Add(lifetime)
+}
+
 // recall takes the final outcomes of single rows from the results, if these have the run's
 // first payment and so belong to this run and stack. Other rows are requested again with
 // their keys.
