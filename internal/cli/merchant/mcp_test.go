@@ -75,6 +75,7 @@ func (d *desk) serve(t *testing.T) bot {
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, list, key := http.StatusOK, "", r.URL.Query().Get("idempotency_key")
 	since, _ := time.Parse(time.RFC3339, r.URL.Query().Get("created_after"))
+	age := time.Since(since).Round(time.Minute)
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/balance"):
 		fmt.Fprint(w, `{"token":"USDC","decimals":6,"network":"test"}`)
@@ -91,7 +92,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusConflict
 		}
 		d.asked++
-	case key == "" && time.Since(since).Round(time.Minute)%(24*time.Hour) <= time.Hour: // days, or after a payment
+	case key == "" && (age >= time.Minute && age < time.Hour || age == 24*time.Hour || age > 6*24*time.Hour): // a payment, a day, days
 		list = d.list
 	}
 	if d.watch != nil && key == "" {
