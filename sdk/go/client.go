@@ -256,6 +256,9 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 	for _, o := range asked.Payments {
 		err = errors.Join(err, checked(o.Amount))
 	}
+	if !utf8.ValidString(fmt.Sprint(asked)) { // JSON would make the same of different texts
+		err = errors.Join(err, errors.New("a text is not UTF-8"))
+	}
 	if err != nil {
 		return Payment{}, err
 	}

@@ -206,11 +206,14 @@ func (s scenario) hold(t *testing.T, url, key string) {
 }
 
 // TestNetwork: what carries requests repeats none, follows no redirect, and takes no answer that was cut for a whole one:
-// else the refusal of a second request would hide the first.
+// else the refusal of a second request would hide the first. It waits no longer than the call may take.
 func TestNetwork(t *testing.T) {
 	var a *api
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := a.answer(r)
+		if errors.Is(err, errHang) {
+			<-r.Context().Done() // the client gave up
+		}
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -229,6 +232,11 @@ func TestNetwork(t *testing.T) {
 	get, pay := a.run("get", "", nil), a.run("pay", "", new(20.0)) // on the same connection
 	if get.Error != "" || pay.Error != "OutcomeUnknown" || a.made["POST"] != len(posts) || a.made["GET"] != 1 {
 		t.Errorf("requests %v: it ended as %q", a.made, pay.Error)
+	}
+	a, _ = opened(server.URL, "k", options{}, []string{"hang"}, nil)
+	begin := time.Now()
+	if e := a.run("pay", "", new(0.3)); e.Error != "OutcomeUnknown" || time.Since(begin) > 20*time.Second {
+		t.Errorf("without an answer, it ended as %q after %s", e.Error, time.Since(begin))
 	}
 }
 
@@ -273,6 +281,10 @@ func TestAttempt(t *testing.T) {
 	defer cancel()
 	if _, err := c.Pay(ctx, "order-7", remit.Order{Amount: "1"}); !errors.Is(err, context.DeadlineExceeded) || a.made["POST"] != 2 {
 		t.Errorf("%d requests: %v", a.made["POST"], err)
+	}
+	if _, err := c.Pay(t.Context(), "order-7", remit.Order{Amount: "1", Metadata: map[string]string{"k": "\xff"}}); err == nil ||
+		a.made["POST"] != 2 {
+		t.Errorf("with a text that is not UTF-8: %v", err)
 	}
 	if _, err := c.Call(t.Context(), " ", "/", ""); err == nil {
 		t.Error("a method that is none was sent")

@@ -153,6 +153,8 @@ class _Call:
     def __init__(self, over: _Base[Any], timeout: float | None, key: str = "") -> None:
         self.over, self.key, self.pays, self.tries = over, key, key != "", 0
         self.end = over._now() + (over._timeout if timeout is None else timeout)
+        if math.isnan(self.end):
+            raise ValueError("timeout is not a number")
         self.last: Answer | None = None
         self.cause: Exception | None = None
 

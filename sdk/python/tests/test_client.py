@@ -25,8 +25,10 @@ class Python(unittest.TestCase):
     def test_asynchronous_calls_end_in_time_and_what_goes_on_is_remembered(self):
         released, begin = threading.Event(), time.monotonic()
 
-        def send(_):
+        def send(a):
             released.wait(20)
+            if a.timeout < 0.3:
+                raise ConnectionError("lost")
             return remit.Answer(400, None, b'{"detail":"No.","code":"insufficient_funds"}')
 
         async def run(client):
@@ -38,8 +40,12 @@ class Python(unittest.TestCase):
             for call in calls:
                 call.cancel()
             released.set()
-            with self.assertRaises(remit.OutcomeUnknown):  # though it is refused now
-                await client.pay("order-0", "0x1", 1)
+            for timeout in 0.2, 20:  # though it is lost, and then refused, now: the first may be sent until then
+                with self.assertRaises(remit.OutcomeUnknown):
+                    await client.pay("order-0", "0x1", 1, timeout=timeout)
+                self.assertGreater(client._memory.note(remit.key("order-0")) - begin, 30)
+            with self.assertRaises(ValueError):
+                await client.pay("order-0", "0x1", 1, timeout=float("nan"))
 
         asyncio.run(run(remit.AsyncClient("http://remit.test", send=send, timeout=20)))
 

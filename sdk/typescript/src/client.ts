@@ -287,7 +287,7 @@ export class Client extends Endpoints {
   }
 
   protected override async *pages(path: string, filters: Filters): AsyncGenerator<any, void, undefined> {
-    const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+    const given = Object.entries(filters).filter(([, value]) => value != null);
     for (let query: Record<string, string> | undefined = Object.fromEntries(given.map(([k, v]) => [k, String(v)])); query; ) {
       const page: any = await this.request("data", "GET", `${path}?${new URLSearchParams(query)}`);
       yield* page.data;

@@ -31,7 +31,6 @@ async function value(call, args, { timeout, fakes: names, ...options }) {
     return;
   }
   if (sdk[call]) return sdk[call](...args);
-  for (const name in options) options[name] ??= undefined;
   const made = await api[call](...args, { ...options, timeoutMs });
   if (call !== "list") return made;
   const all = [];
