@@ -198,7 +198,8 @@ func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[stri
 		),
 	}
 	if len(r.groups) > 0 {
-		roles["RemitReleaser"] = append(roles["RemitReleaser"], allow(nil, r.groups, "codedeploy:ListDeployments", "codedeploy:StopDeployment"))
+		roles["RemitReleaser"] = append(roles["RemitReleaser"], allow(nil, r.groups, "codedeploy:ListDeployments"),
+			allow(nil, all, "codedeploy:StopDeployment")) // which IAM knows of no resource
 	}
 	if topic := a.Topic(); topic != "" {
 		roles["RemitSettings"] = append(roles["RemitSettings"], allow(nil, []string{topic}, "sns:Publish"))
