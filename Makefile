@@ -73,7 +73,7 @@ test: ## Every test that this machine can run, with the race detector (PKG=./int
 	  -- $$([ -n "$$NO_RACE" ] || echo -race) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) $(PKG)
 
 .PHONY: lint
-lint: ## gofmt, golangci-lint with go vet, sentences that sound translated
+lint: ## gofmt, golangci-lint with go vet, stilted phrases
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }

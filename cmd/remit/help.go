@@ -23,7 +23,7 @@ var groups = []struct{ name, commands string }{
 		"payment, webhooks             Explain a payment; resend events\n" +
 		"doctor, console               Check a stack; watch it in the browser\n" +
 		"audit, audit-log, export      Compare tables and chain; who changed what; CSV\n" +
-		"recover                       Rebuild lost tables from the chain"},
+		"recover                       Restore lost payments from the chain"},
 }
 
 // help prints the screen of remit --help, or a command's flags with the example in its tag.

@@ -87,8 +87,8 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 			"https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
 		cell{"12 s", "https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
 		cell{"geth takes hundreds of consecutive nonces of a sender (16 are guaranteed when the pool is full) and 64 behind a gap", gethPool},
-		cell{"from the fork Amsterdam on a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. " +
-			"Remit asks for both", amsterdam},
+		cell{"since the fork Amsterdam, a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. " +
+			"Remit estimates both", amsterdam},
 		cell{"200 gwei is Remit's choice", ""},
 		unverified,
 		callGas("ethereum/go-ethereum", "v1.17.10"),
@@ -137,7 +137,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 			"https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/bsc-api-list/"},
 		cell{"450 ms", "https://hydex.org/bnb-chains-fermi-upgrade-brings-0-45-second-blocks-and-faster-finality"},
 		unverified,
-		cell{"the base fee is 0: all is tip, and validators set its least", "hyperlane-xyz/hyperlane-monorepo#3462"},
+		cell{"the base fee is 0: all is tip, and validators set the minimum", "hyperlane-xyz/hyperlane-monorepo#3462"},
 		cell{"5 gwei is 100 times the least price of 0.05", "chainflip-io/chainflip-eth-contracts#535"},
 		cell{"not verified; public endpoints take 10,000 requests in 5 min and no eth_getLogs",
 			"https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/json-rpc-endpoint"},
@@ -248,7 +248,7 @@ func tables() string {
 		c := p.Complete(stack.Config{})
 		fmt.Fprintf(&b, "| %s | %d | `%s` | %s | %d | %d | %s |\n", p.Name, p.ID, c.ConfirmationRule, c.BlockTime, p.FeeLimit, c.Own.Window, usdc)
 	}
-	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one " +
+	b.WriteString("\n| chain | until it is final | a block every | pool limit per sender | gas | fee cap | calls in one " +
 		"request | a transfer is simulated by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range profiles {
 		if f, ok := families[p.ID]; ok {
