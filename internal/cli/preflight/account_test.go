@@ -25,6 +25,7 @@ type account struct {
 	*testing.T
 	stack     string                                      // its status; "" if there is none
 	tables    map[string]*struct{ protected, items bool } // of the stack
+	versions  []string                                    // of the stack's function, whose alias is at 8; nil if there is no function
 	logRole   bool
 	quota     int
 	topics    map[string]map[string]string // attributes, by ARN
@@ -116,6 +117,9 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, name := range slices.Sorted(maps.Keys(a.tables)) {
 			tables = append(tables, "AWS::DynamoDB::Table "+name)
 		}
+		if a.versions != nil {
+			tables = append(tables, "AWS::Lambda::Function pay")
+		}
 		_, _ = io.WriteString(w, operatortest.Resources(tables...))
 	case "Scan":
 		if a.tables[in.TableName] == nil {
@@ -127,6 +131,19 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			items = append(items, map[string]any{"pk": map[string]any{"S": "1"}})
 		}
 		answer(map[string]any{"Items": items})
+	case "/2019-09-30/functions/pay/concurrency":
+		answer(map[string]any{})
+	case "/2015-03-31/functions/pay/aliases/live":
+		answer(map[string]any{"FunctionVersion": "8"})
+	case "/2015-03-31/functions/pay/versions":
+		page, list := map[string]any{}, []any{}
+		for _, v := range a.versions { // a page each
+			if list = append(list, map[string]any{"Version": v}); v > r.URL.Query().Get("Marker") {
+				page = map[string]any{"Versions": list[len(list)-1:], "NextMarker": v}
+				break
+			}
+		}
+		answer(page)
 	case "/account":
 		answer(map[string]any{"cloudwatchRoleArn": map[bool]string{true: "arn:role"}[a.logRole]})
 	case "/2016-08-19/account-settings":
@@ -278,6 +295,10 @@ func (a *account) run(command string) (printed string) {
 	case "kms create-key":
 		a.key("arn:aws:kms" + here + "key/2")["Policy"] = flags["policy"]
 		return "arn:aws:kms" + here + "key/2"
+	case "lambda delete-function":
+		i := slices.Index(a.versions, flags["qualifier"])
+		check(flags["function-name"] == "pay" && i >= 0 && len(flags["qualifier"]) == 2) // later than 8
+		a.versions = slices.Delete(a.versions, i, i+1)
 	case "dynamodb update-table":
 		table.protected = flags["no-deletion-protection-enabled"] == ""
 	case "dynamodb delete-table":

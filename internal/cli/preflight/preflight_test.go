@@ -54,6 +54,10 @@ func TestFindingsAreMended(t *testing.T) {
 		{"left in review", true, stack("REVIEW_IN_PROGRESS"), "CloudTrail,KMS key,alarm topic,concurrency,log role of API Gateway", "", ""},
 		{"nothing amiss", false, none, "", "", ""},
 		{"deployed before", false, stack("UPDATE_ROLLBACK_COMPLETE"), "", "", ""},
+		{"rolled back", false, func(a *account) {
+			a.stack, a.versions = "UPDATE_ROLLBACK_COMPLETE", []string{"$LATEST", "10", "11", "7", "8"}
+		}, "WARN versions", "has left versions", ""},
+		{"updated since", false, func(a *account) { a.stack, a.versions = "UPDATE_COMPLETE", []string{"9"} }, "", "", ""},
 
 		{"a first deployment that failed", false, remains(false), "stack", "only remains", ""},
 		{"one whose tables have items", false, remains(true), "stack", "p has items and stays", ""},

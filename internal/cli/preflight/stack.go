@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -119,6 +121,44 @@ func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
 		wait = "create" // it fails when the creation is rolled back, which ends the wait too
 	}
 	return do("wait stack-" + wait + "-complete"), fmt.Errorf("%s is being changed (%s); wait until that has ended", f.stack, s.StackStatus)
+}
+
+// leftVersions warns of versions that an update has left when it was rolled back: CloudFormation keeps them, and Lambda makes
+// no other of the same code and configuration (https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html), so
+// that the same deployment once more would fail.
+func (f *flight) leftVersions(ctx context.Context) (commands string, err error) {
+	s, err := f.deployed(ctx)
+	if err != nil || s == nil || s.StackStatus != types.StackStatusUpdateRollbackComplete {
+		return "", err
+	}
+	resources, err := f.resources(ctx)
+	functions := lambda.NewFromConfig(f.aws)
+	for _, r := range resources {
+		if r.Kind != "AWS::Lambda::Function" {
+			continue
+		}
+		live, err := functions.GetAlias(ctx, &lambda.GetAliasInput{FunctionName: &r.Name, Name: aws.String("live")})
+		if err != nil {
+			return "", warning(fmt.Sprintf("the alias of %s cannot be read: %v", r.Name, err))
+		}
+		used, _ := strconv.Atoi(aws.ToString(live.FunctionVersion)) // 0 of $LATEST
+		all := &lambda.ListVersionsByFunctionInput{FunctionName: &r.Name}
+		for pages := lambda.NewListVersionsByFunctionPaginator(functions, all); pages.HasMorePages(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return "", warning(fmt.Sprintf("the versions of %s cannot be listed: %v", r.Name, err))
+			}
+			for _, v := range page.Versions {
+				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > used {
+					commands += fmt.Sprintf("aws lambda delete-function%s --function-name %s --qualifier %d\n", f.here(), r.Name, n)
+				}
+			}
+		}
+	}
+	if commands != "" {
+		return commands, warning("an update was rolled back and has left versions; delete them before you deploy the same once more")
+	}
+	return "", err
 }
 
 // gone is a parameter of earlier versions, by which wallets paid with another account's coins.
