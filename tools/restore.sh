@@ -28,8 +28,9 @@ restore() {
 # keep TABLE... waits for a restored table and sets again what a restore leaves out.
 keep() {
   for table; do
-    aws dynamodb wait table-exists --table-name "$table" &&
-      aws dynamodb update-continuous-backups --table-name "$table" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true &&
+    # The command waits for eight minutes, and a restore may take hours.
+    until aws dynamodb wait table-exists --table-name "$table"; do aws dynamodb describe-table --table-name "$table" || return; done
+    aws dynamodb update-continuous-backups --table-name "$table" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true &&
       aws dynamodb update-time-to-live --table-name "$table" --time-to-live-specification Enabled=true,AttributeName=ttl &&
       aws dynamodb update-table --table-name "$table" --deletion-protection-enabled || return
   done >/dev/null
@@ -55,7 +56,7 @@ allow_old_webhook_keys() {
 parameters() { sed -n '/^\[prod.deploy.parameters\]/,/^\[/s/^parameter_overrides = "\(.*\)"/\1/p' samconfig.toml; }
 
 # rpc_secret prints the ARN of the stack's secret with the URLs of the nodes.
-rpc_secret() { aws secretsmanager list-secrets --query "SecretList[?starts_with(Description, 'Remit $REMIT_STACK: {\"urls')].ARN" --output text; }
+rpc_secret() { aws secretsmanager list-secrets --query "SecretList[?Description && starts_with(Description, 'Remit $REMIT_STACK: {\"urls')].ARN" --output text; }
 
 # replicate_wallets REGION copies the keys of all wallets there.
 replicate_wallets() {
@@ -68,7 +69,7 @@ replicate_wallets() {
 # detach_replicas makes the replicas in this region secrets of their own.
 detach_replicas() {
   local secret
-  for secret in $(aws secretsmanager list-secrets --query "SecretList[?starts_with(Description, 'Remit $REMIT_STACK: ')].ARN" --output text); do
+  for secret in $(aws secretsmanager list-secrets --query "SecretList[?Description && starts_with(Description, 'Remit $REMIT_STACK: ')].ARN" --output text); do
     aws secretsmanager stop-replication-to-replica --secret-id "$secret" || return
   done
 }
@@ -85,8 +86,9 @@ export_tables() {
 # import_table BUCKET KIND NAME DEFINITION makes a table of the newest export of its kind.
 import_table() {
   local newest
+  # The query is applied to each page of a thousand objects.
   newest=$(aws s3api list-objects-v2 --bucket "$1" --prefix "$2/" --output text \
-    --query "sort_by(Contents[?ends_with(Key, 'manifest-summary.json')], &LastModified)[-1].Key")
+    --query "Contents[?ends_with(Key, 'manifest-summary.json')].[LastModified, Key]" | grep manifest-summary | sort | tail -n 1 | cut -f 2)
   aws dynamodb import-table --input-format DYNAMODB_JSON --input-compression-type GZIP \
     --s3-bucket-source "S3Bucket=$1,S3KeyPrefix=${newest%manifest-summary.json}data/" \
     --table-creation-parameters "{\"TableName\":\"$3\",\"BillingMode\":\"PAY_PER_REQUEST\",$4}"

@@ -25,7 +25,7 @@ type account struct {
 	*testing.T
 	stack     string                                      // its status; "" if there is none
 	tables    map[string]*struct{ protected, items bool } // of the stack
-	versions  []string                                    // of the stack's function, whose alias is at 8; nil if there is no function
+	versions  []string                                    // of the stack's function; its alias is at 8, its template at 9; nil if there is none
 	logRole   bool
 	quota     int
 	topics    map[string]map[string]string // attributes, by ARN
@@ -118,7 +118,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			tables = append(tables, "AWS::DynamoDB::Table "+name)
 		}
 		if a.versions != nil {
-			tables = append(tables, "AWS::Lambda::Function pay")
+			tables = append(tables, "AWS::Lambda::Function pay", "AWS::Lambda::Version arn:aws:lambda"+here+"function:pay:9")
 		}
 		_, _ = io.WriteString(w, operatortest.Resources(tables...))
 	case "Scan":
@@ -297,7 +297,7 @@ func (a *account) run(command string) (printed string) {
 		return "arn:aws:kms" + here + "key/2"
 	case "lambda delete-function":
 		i := slices.Index(a.versions, flags["qualifier"])
-		check(flags["function-name"] == "pay" && i >= 0 && len(flags["qualifier"]) == 2) // later than 8
+		check(flags["function-name"] == "pay" && i >= 0 && len(flags["qualifier"]) == 2) // later than 9
 		a.versions = slices.Delete(a.versions, i, i+1)
 	case "dynamodb update-table":
 		table.protected = flags["no-deletion-protection-enabled"] == ""

@@ -55,7 +55,7 @@ func TestFindingsAreMended(t *testing.T) {
 		{"nothing amiss", false, none, "", "", ""},
 		{"deployed before", false, stack("UPDATE_ROLLBACK_COMPLETE"), "", "", ""},
 		{"rolled back", false, func(a *account) {
-			a.stack, a.versions = "UPDATE_ROLLBACK_COMPLETE", []string{"$LATEST", "10", "11", "7", "8"}
+			a.stack, a.versions = "UPDATE_ROLLBACK_COMPLETE", []string{"$LATEST", "10", "11", "7", "8", "9"}
 		}, "WARN versions", "has left versions", ""},
 		{"updated since", false, func(a *account) { a.stack, a.versions = "UPDATE_COMPLETE", []string{"9"} }, "", "", ""},
 

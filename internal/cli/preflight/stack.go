@@ -132,6 +132,13 @@ func (f *flight) leftVersions(ctx context.Context) (commands string, err error) 
 		return "", err
 	}
 	resources, err := f.resources(ctx)
+	own := map[string]int{} // the template's versions, by function: after remit rollback, the alias is at an earlier one
+	for _, r := range resources {
+		if at := strings.LastIndex(r.Name, ":"); r.Kind == "AWS::Lambda::Version" && at > 0 {
+			n, _ := strconv.Atoi(r.Name[at+1:])
+			own[r.Name[strings.LastIndex(r.Name[:at], ":")+1:at]] = n
+		}
+	}
 	functions := lambda.NewFromConfig(f.aws)
 	for _, r := range resources {
 		if r.Kind != "AWS::Lambda::Function" {
@@ -149,7 +156,7 @@ func (f *flight) leftVersions(ctx context.Context) (commands string, err error) 
 				return "", warning(fmt.Sprintf("the versions of %s cannot be listed: %v", r.Name, err))
 			}
 			for _, v := range page.Versions {
-				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > used {
+				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > max(used, own[r.Name]) {
 					commands += fmt.Sprintf("aws lambda delete-function%s --function-name %s --qualifier %d\n", f.here(), r.Name, n)
 				}
 			}
