@@ -150,7 +150,7 @@ func (r *rollback) afterwards() string {
 		stacks.StackStatusUpdateRollbackFailed:     "continue-update-rollback",
 	}[r.status]
 	if command == "" {
-		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template matches."
+		return "Deploy the commit that runs now before any other (docs/operate.md#upgrade-and-roll-back)."
 	}
 	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", command,
 		r.Stack)

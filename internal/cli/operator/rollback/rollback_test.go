@@ -85,6 +85,9 @@ func TestRollback(t *testing.T) {
 
 		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} },
 			"a2 b2 c1", "", "version 1 of b does not understand"},
+		{"the older version uses another table", release + "rollback", func(r *released) {
+			r.has["b:1"] = map[string]string{"READS": "1", "API_KEYS_TABLE": "keys", "PAYMENTS_TABLE": "before"}
+		}, "a2 b2 c1", "", "version 1 of b uses the table before"},
 		{"beside a canary too", "create a1 b1; open a2 ~b2; rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} },
 			"a2 b1", "", "does not understand"},
 		{"across the settings step", release + "rollback", but(), "a1 b1 c1", "a 1,b 1", ""},
@@ -153,7 +156,7 @@ func TestRollbackIsAgreedTo(t *testing.T) {
 		}
 		clear(r.faults)
 		said, err = r.rollBack(t, true)
-		if want := "b  2 -> 1  put back\nThe next deployment"; err != nil || !strings.HasPrefix(said, want) {
+		if want := "b  2 -> 1  put back\nDeploy the commit"; err != nil || !strings.HasPrefix(said, want) {
 			t.Errorf("a second run: %v, %q, want %q", err, said, want)
 		}
 		r.deploys("open", "a3")

@@ -19,8 +19,12 @@ import (
 // (settings.Code). Older code lacks it and obeys its environment.
 const readsVariable = "READS"
 
+// tablesOf are the variables of a function with the tables that the stack's outputs name.
+var tablesOf = map[string]string{"API_KEYS_TABLE": "ApiKeysTableName", "PAYMENTS_TABLE": "PaymentsTableName",
+	"WEBHOOKS_TABLE": "WebhooksTableName"}
+
 // permitted returns why the older versions must not run on the stored settings: one does not
-// understand them, or its environment allows what they refuse.
+// understand them, its environment allows what they refuse, or it uses a table of before.
 func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error {
 	environments := make([]map[string]string, len(r.moves))
 	work, ctx := errgroup.WithContext(ctx)
@@ -54,6 +58,12 @@ func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error 
 		unconfirmed = unconfirmed || r.Mode == "live" && !t.Stamp().Confirmed
 	}
 	for i, m := range r.moves {
+		for variable, output := range tablesOf {
+			if was, is := environments[i][variable], r.Account.Outputs[output]; was != "" && is != "" && was != is {
+				return fmt.Errorf("%w: version %s of %s uses the table %s, which its role may not since the stack uses %s; deploy a fix instead",
+					errNoOlder, m.To, m.Function, was, is)
+			}
+		}
 		reads, knows := environments[i][readsVariable]
 		if understands, _ := strconv.ParseUint(reads, 10, 64); knows && understands < needs {
 			return fmt.Errorf("%w: version %s of %s does not understand the stored settings, which need %d; deploy a fix instead",
