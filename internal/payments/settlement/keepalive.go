@@ -210,9 +210,10 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		if !raised && class == chain.Replacement {
 			tx.Fees, raised = s.Fees.Outbid(limit)
 		}
-		if class == chain.Funds { // cheaper, if it was signed at a price that the market asks no longer
+		if class == chain.Funds { // cheaper, if it was signed at a price that the market asks no longer, or with gas that it does not need
 			tx.Fees = quote
-			raised = quote.Cap.Less(s.Fees.Cap) && !limit.Less(quote.Cap)
+			coin, gas := tx.Takes(coins)
+			raised = !limit.Less(quote.Cap) && (gas.Less(s.Gas) || coin.Less(s.Amount))
 		}
 		return tx
 	}

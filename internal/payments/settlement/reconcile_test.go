@@ -86,6 +86,23 @@ func TestGasOfOldItems(t *testing.T) {
 	}
 }
 
+// TestNoopBeyondTheWallet: a no-op that was signed with more gas than it needs, which the wallet lacks, is signed anew for
+// less at the same price; one that needs it waits for a top-up.
+func TestNoopBeyondTheWallet(t *testing.T) {
+	for times, attempts := range map[uint64]int{10: 2, 1: 1} {
+		w := newWorld(t, script{})
+		tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
+		tx.Gas *= times
+		w.Must(w.Tables.PutNoop(t.Context(), wallet.PendingNoop(id, tx, must.Get(w.Quiet().Sign(t.Context(), tx, 0))(t), w.Now().Add(-4*minute))))
+		w.reserve("a", 0)
+		w.reply = chain.Funds
+		must.Get(w.round())(t)
+		if tx := w.pending()[0]; len(tx.Hashes) != attempts || w.record().Paused == wallet.OutOfGas != (attempts == 1) {
+			t.Errorf("signed with %d times the gas: %d attempts, paused for %q", times, len(tx.Hashes), w.record().Paused)
+		}
+	}
+}
+
 // TestMoreMerchantsThanAreCounted: of more merchants in flight than a wallet counts, some
 // are left out, and the round ends without an error.
 func TestMoreMerchantsThanAreCounted(t *testing.T) {

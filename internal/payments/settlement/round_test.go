@@ -275,6 +275,8 @@ func situations() []situation {
 		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a nonce that a bump used that the tables have lost", func(w *world) { used(w); w.atNonce = chain.Hash{0xfc} }, script{},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{},
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
@@ -286,7 +288,7 @@ func situations() []situation {
 			used(w)
 			w.atNonce = chain.Hash{0xfd}
 			w.Must(w.Tables.Advance(context.Background(), id, 1, 1))
-		}, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
 			p := made(w)

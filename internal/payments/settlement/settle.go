@@ -160,23 +160,22 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 }
 
 // lostAttempt stores a transaction as an attempt of the payment whose nonce it used,
-// and reports whether it is one: it has the payment's own call data, with the ID. The
-// tables were restored from the past, and have forgotten a bump. While the wallet is
-// under suspicion, and where a lost recovery's no-ops reach, a no-op counts as one too.
-// The next round settles it.
+// and reports whether it is one, or may be one that no node gives now: it does what the
+// payment does, at the nonce that is no other's. The tables were restored from the past,
+// and have forgotten a bump. While the wallet is under suspicion, and where a lost
+// recovery's no-ops reach, a no-op counts as one too. The next round settles it.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
 		return false, err
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
-	if err != nil || len(mined) == 0 {
-		return false, err
+	if err != nil || len(mined) == 0 { // an index that lags: absent proves nothing
+		return true, err
 	}
 	again := stored.Bump
 	switch {
-	case (stored.Memo() || stored.Ether()) && mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value &&
-		mined[0].Data == string(stored.Tx.Data):
+	case mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value && mined[0].Data == string(stored.Tx.Data):
 	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) && mined[0].Noop():
 		again = stored.Cancel
 	default:

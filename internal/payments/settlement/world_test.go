@@ -327,7 +327,7 @@ func (w *world) TxAtNonce(context.Context, token.Address, uint64, uint64) (chain
 
 func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{Class: w.reply} }
 
-// Transactions gives what used a nonce: nothing, or a transfer of a stranger.
+// Transactions gives what used a nonce: nothing, a transfer of a stranger, or one that does what the payments do.
 func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	switch hashes[0] {
 	case chain.Hash{}, chain.Hash{0xfd}:
@@ -335,5 +335,6 @@ func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Mi
 	case nothing:
 		return []chain.MinedTx{{Hash: nothing, From: payer, To: payer}}, nil
 	}
-	return []chain.MinedTx{{Hash: hashes[0], From: payer, To: coin.Contract}}, nil
+	other := map[bool]string{true: "of a stranger"}[hashes[0] == stranger]
+	return []chain.MinedTx{{Hash: hashes[0], From: payer, To: coin.Contract, Data: other}}, nil
 }

@@ -29,7 +29,7 @@ type Faults struct {
 	OtherChain   bool        // it serves another chain
 	Lag          uint64      // how many blocks its head is behind
 	Stuck        bool        // it keeps the head it has, even when a reorg removes that
-	NullReceipts bool        // it has no receipts, as while its index lags
+	NullReceipts bool        // it finds no transaction by its hash, as while its index lags
 	Lies         Lie         // how its receipts are wrong
 	Quotes       Nonsense    // how its prices are wrong
 	Blind        bool        // it reports that every call passes, with any gas, but of lists it does not lie
@@ -331,6 +331,9 @@ func (n *Node) Transfers(_ context.Context, coin token.Address, wallets []token.
 // Transactions implements chain.Node.
 func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	var found []chain.MinedTx
+	if n.NullReceipts {
+		return nil, n.usable()
+	}
 	for _, h := range hashes {
 		for b := n.head; b != nil; b = b.parent {
 			for i, tx := range b.txs {
