@@ -25,7 +25,7 @@ type account struct {
 	*testing.T
 	stack     string                                      // its status; "" if there is none
 	tables    map[string]*struct{ protected, items bool } // of the stack
-	versions  []string                                    // of the stack's function; its alias is at 8, its template at 9; nil if there is none
+	versions  []string                                    // of the stack's function, alias at 8 and template at 9; nil for none
 	logRole   bool
 	quota     int
 	topics    map[string]map[string]string // attributes, by ARN

@@ -79,7 +79,8 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	if onAWS {
 		e.check(ctx, "settings in use", e.settingsInUse,
 			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
-		e.check(ctx, "live versions", e.liveIsDeployed, "wait for a canary to end; after remit rollback deploy the commit that runs; else find out who moved the alias live")
+		e.check(ctx, "live versions", e.liveIsDeployed,
+			"wait for a canary to end; after remit rollback deploy the commit that runs; else find out who moved the alias live")
 		e.check(ctx, "keys in KMS", e.grantsFit,
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
 		e.check(ctx, "audit log", e.auditLogIsCopied,
