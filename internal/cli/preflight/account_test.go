@@ -126,11 +126,15 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail("ResourceNotFoundException")
 			return
 		}
-		items := []any{}
-		if a.tables[in.TableName].items {
-			items = append(items, map[string]any{"pk": map[string]any{"S": "1"}})
+		found, key := map[string]any{"Items": []any{}}, map[string]any{"pk": map[string]any{"S": "1"}}
+		switch {
+		case !a.tables[in.TableName].items:
+		case strings.Contains(string(body), "ExclusiveStartKey"):
+			found["Items"] = []any{key}
+		default: // an empty page before it
+			found["LastEvaluatedKey"] = key
 		}
-		answer(map[string]any{"Items": items})
+		answer(found)
 	case "/2019-09-30/functions/pay/concurrency":
 		answer(map[string]any{})
 	case "/2015-03-31/functions/pay/aliases/live":

@@ -203,7 +203,11 @@ func (f *flight) remains(ctx context.Context) (commands, kept string, err error)
 		if r.Kind != "AWS::DynamoDB::Table" || r.Name == "" || r.Status == string(types.ResourceStatusDeleteComplete) {
 			continue
 		}
-		items, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &r.Name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+		pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &r.Name, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+		items, err := pages.NextPage(ctx)
+		for err == nil && len(items.Items) == 0 && pages.HasMorePages() { // a page may be empty before the last
+			items, err = pages.NextPage(ctx)
+		}
 		if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
 			continue
 		}

@@ -106,7 +106,7 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	if err != nil {
 		return answer, fmt.Errorf("nothing was changed: asking who you are, for the audit log: %w", err)
 	}
-	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: c.Consequences,
+	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: shortened(c.Consequences),
 		Outcome: store.Begun}
 	err = d.AuditLog.Append(ctx, entry)
 	switch {
@@ -120,6 +120,16 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	return answer, ended(ctx, d.AuditLog, entry, err)
 }
 
+// longest is the most bytes of text in an entry: a table's item holds 400 KB, and an event of the log 256 KB.
+const longest = 64 << 10
+
+func shortened(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "\n… (shortened)"
+}
+
 // refusals are errors after which a store has changed nothing. A change of several things
 // wraps none of them once it has changed one.
 var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
@@ -129,7 +139,7 @@ var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, api
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
 	entry.At, entry.Effect, entry.Outcome = time.Now().UTC(), "", store.Done
 	if err != nil {
-		entry.Effect, entry.Outcome = err.Error(), store.Unknown
+		entry.Effect, entry.Outcome = shortened(err.Error()), store.Unknown
 		if slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) {
 			entry.Outcome = store.NotDone
 		}

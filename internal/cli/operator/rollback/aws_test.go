@@ -52,8 +52,9 @@ func newReleased() *released {
 	r := &released{tables: memory.NewPayments(), books: &memory.APIKeys{}, runs: map[string]string{}, canary: map[string]string{},
 		has: map[string]map[string]string{}, faults: map[string]string{}}
 	r.Account = &deployed.Account{Stack: "remit",
-		Outputs: map[string]string{"ApiKeysTableName": "keys", "PaymentsTableName": "payments"}, AWS: aws.Config{Region: "us-east-1", HTTPClient: r,
-		Credentials: aws.AnonymousCredentials{}}}
+		Outputs: map[string]string{"ApiKeysTableName": "keys", "PaymentsTableName": "payments"},
+		AWS: aws.Config{Region: "us-east-1", HTTPClient: r,
+			Credentials: aws.AnonymousCredentials{}}}
 	return r
 }
 
