@@ -221,15 +221,20 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 			"restored one until the stack uses it", c.EndedIn)
 	}
 	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
-	keys, err := table.All(ctx)
+	source := table
 	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
 		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
-		keys, err = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn).All(ctx)
+		source = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn)
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
 			c.EndedIn, name)
 	}
+	_, err = source.All(ctx) // or it cannot be read
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		keys, err := source.All(ctx) // also those that were made before the operator agreed
+		if err != nil {
+			return change.Answer{}, err
+		}
 		ended := []string{}
 		for _, k := range keys {
 			if c.EndedIn == "" {

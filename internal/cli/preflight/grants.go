@@ -19,7 +19,11 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the parameter ChainId: %w", err)
 	}
-	table := f.parameters["ExistingPaymentsTable"]
+	s, err := f.deployed(ctx)
+	if err != nil {
+		return "", err
+	}
+	table := f.table(s, "Payments")
 	var roles []string
 	resources, err := f.resources(ctx)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
 // TestGrants: a stack with a wallet in KMS is updated only once every function that signs
@@ -24,7 +25,7 @@ func TestGrants(t *testing.T) {
 	dynamotest.Clear(t)
 	tables := dynamo.Tables{APIKeys: "grants-keys", Payments: "grants-payments", Webhooks: "grants-webhooks"}
 	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
-	granted, exists := 0, false
+	granted, exists, restored := 0, false, false // the stack uses a table that it did not make
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
@@ -32,12 +33,17 @@ func TestGrants(t *testing.T) {
 			_, _ = io.WriteString(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/ada</Arn><Account>1</Account></GetCallerIdentityResult></GetCallerIdentityResponse>")
 		case strings.Contains(string(body), "ListStackResources") && exists:
 			const member = "<member><LogicalResourceId>%[1]s</LogicalResourceId><PhysicalResourceId>%[2]s</PhysicalResourceId></member>"
-			all := fmt.Sprintf(member, "PaymentsTable", tables.Payments)
+			all := ""
+			if !restored {
+				all = fmt.Sprintf(member, "PaymentsTable", tables.Payments)
+			}
 			for _, id := range kms.SigningRoles() {
 				all += fmt.Sprintf(member, id, id)
 			}
 			_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", all,
 				"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>")
+		case strings.Contains(string(body), "DescribeStacks") && restored:
+			_, _ = io.WriteString(w, operatortest.Stack("UPDATE_COMPLETE", map[string]string{"PaymentsTableName": tables.Payments}, nil))
 		case r.Header.Get("X-Amz-Target") == "TrentService.ListGrants":
 			var all []string
 			for _, id := range kms.SigningRoles()[:granted] {
@@ -80,8 +86,10 @@ func TestGrants(t *testing.T) {
 	fly("a key of before grants", "\n     AWS_REGION=us-east-1 remit wallet import --stack remit --kms "+key+"\n")
 	granted = 2
 	fly("one function may not sign", "BAD  grants of wallets' keys")
+	restored = true
+	fly("a table that was restored", "BAD  grants of wallets' keys")
 	granted = 3
 	fly("after the command", ok)
-	exists, granted = false, 0
+	exists, restored, granted = false, false, 0
 	fly("a first deployment", ok)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -26,17 +27,10 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 	tables, flags := map[string]string{}, ""
 	for _, table := range [][2]string{{"payments", "Payments"}, {"keys", "ApiKeys"}} {
 		kind, of := table[0], table[1]
-		if tables[kind] = f.parameters["Existing"+of+"Table"]; tables[kind] != "" {
-			flags += " --table " + kind + "=" + tables[kind]
+		if existing := f.parameters["Existing"+of+"Table"]; existing != "" {
+			flags += " --table " + kind + "=" + existing
 		}
-		if s == nil {
-			continue
-		}
-		for _, o := range s.Outputs {
-			if aws.ToString(o.OutputKey) == of+"TableName" {
-				tables[kind] = cmp.Or(tables[kind], aws.ToString(o.OutputValue))
-			}
-		}
+		tables[kind] = f.table(s, of)
 	}
 	db := dynamodb.NewFromConfig(f.aws)
 	if name := tables["payments"]; name != "" {
@@ -67,6 +61,20 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 		return remit("history") + remit("apply FILE"), err
 	}
 	return "", err
+}
+
+// table returns the table that the deployment will use: the parameter's, else that of the stack, "" of none.
+func (f *flight) table(s *types.Stack, of string) string {
+	name := f.parameters["Existing"+of+"Table"]
+	if s == nil {
+		return name
+	}
+	for _, o := range s.Outputs {
+		if aws.ToString(o.OutputKey) == of+"TableName" {
+			name = cmp.Or(name, aws.ToString(o.OutputValue))
+		}
+	}
+	return name
 }
 
 // coin returns why the tables' payments are not of the coin that the parameters name.
