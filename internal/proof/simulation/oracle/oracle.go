@@ -394,8 +394,8 @@ func (o *Oracle) owners(id wallet.ID) {
 			count(tx.Payment)
 		}
 	}
-	for holder, r := range w.Reservations {
-		if flying(r.Nonce) {
+	for holder, r := range w.Reservations { // a nonce with a no-op is of no merchant, also before its orphan is released
+		if flying(r.Nonce) && !slices.ContainsFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce == r.Nonce && tx.Noop() }) {
 			count(holder)
 		}
 	}
