@@ -20,7 +20,7 @@ var (
 	errNotUTF8     = errors.New("body is not UTF-8")
 	errKeySyntax   = errors.New("malformed Idempotency-Key")
 	errKeyCreation = errors.New("keys are created by an operator")
-	errUnnamed     = errors.New("a payment without an Idempotency-Key is in progress")
+	errKeyless     = errors.New("a payment without an Idempotency-Key is in progress")
 )
 
 // A methodError reports a method that a path does not have; it is the value
@@ -61,8 +61,8 @@ var problems = []struct {
 	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
 		detail: "Your API key does not permit this. Use a key that has the scopes and works as long."}},
 
-	{errUnnamed, problem{status: http.StatusConflict, code: "idempotency_in_progress", // no Retry-After: a repeated POST is another payment
-		detail: "The payment may be made. Do not repeat the POST, which has no Idempotency-Key: look for the payment in GET /transactions."}},
+	{errKeyless, problem{status: http.StatusConflict, code: "idempotency_in_progress", // no Retry-After: a repeated POST is another payment
+		detail: "The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it."}},
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrTooMany, problem{status: http.StatusTooManyRequests, code: "too_many_pending", retryAfter: 5,

@@ -89,7 +89,7 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 		}
 		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, place(own)...), "Must not be a wallet of this service"}}
 	case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
-		return answer{}, errors.Join(errUnnamed, err)
+		return answer{}, errors.Join(errKeyless, err)
 	case err != nil:
 		return answer{}, err
 	}
