@@ -161,6 +161,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	}
 	var calls atomic.Int64
 	var deaf atomic.Bool // every answer to a payment is lost
+	var results string
+	var renewed atomic.Int64 // requests while it is deaf
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -169,6 +171,13 @@ func TestPayAcrossFailures(t *testing.T) {
 			switch n := calls.Add(1) % 4; {
 			case n == 1 || deaf.Load(): // carried out, and the answer is lost
 				proxy.ServeHTTP(httptest.NewRecorder(), r)
+				if deaf.Load() { // each request renews the time of the results, by which the next run knows how long to doubt
+					now := must.Get(os.Stat(results))(t)
+					must.OK(t, os.Chtimes(results, time.Time{}, time.Now().Add(-time.Hour)))
+					if renewed.Add(1); time.Since(now.ModTime()) > 10*time.Second {
+						t.Error("a request left unnoted")
+					}
+				}
 				panic(http.ErrAbortHandler)
 			case n == 2:
 				w.Header().Set("Retry-After", "1")
@@ -187,9 +196,10 @@ func TestPayAcrossFailures(t *testing.T) {
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "11" {
 		t.Errorf("it holds %s, not 11 (%v)", have.Balance, err)
 	}
-	deaf.Store(true)
 	other := write(t, "address,amount_units\n"+payee+",16\n")
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "1s"); !incomplete(err, 1) ||
+	results = other + ".results.csv"
+	deaf.Store(true)
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) || renewed.Load() < 2 ||
 		!matches(`1 unknown; .* run the same command again`, err.Error()) {
 		t.Errorf("no answer: %v\n%s", err, out)
 	}
