@@ -394,8 +394,10 @@ func (o *Oracle) owners(id wallet.ID) {
 			count(tx.Payment)
 		}
 	}
-	for holder, r := range w.Reservations { // a nonce with a no-op is of no merchant, also before its orphan is released
-		if flying(r.Nonce) && !slices.ContainsFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce == r.Nonce && tx.Noop() }) {
+	for holder, r := range w.Reservations {
+		// An orphan whose release got lost has no nonce any more: a no-op has it.
+		orphan := r.At.IsZero() && slices.ContainsFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce == r.Nonce && tx.Noop() })
+		if flying(r.Nonce) && !orphan {
 			count(holder)
 		}
 	}
