@@ -159,7 +159,7 @@ func agents(t *testing.T, n int, url, key string) []*agent {
 	return all
 }
 
-// judgeAgents adds the agents' payments to those that the chain must have, and checks which limits refused the rest.
+// judgeAgents adds the agents' payments to want, and checks which limits refused the others.
 func judgeAgents(t *testing.T, all []*agent, limit int, want map[string]int) {
 	told, refused := 0, map[string]int{}
 	for _, a := range all {

@@ -231,7 +231,7 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	_, err = source.All(ctx) // or it cannot be read
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
-		keys, err := source.All(ctx) // also those that were made before the operator agreed
+		keys, err := source.All(ctx) // again: keys may have been made since
 		if err != nil {
 			return change.Answer{}, err
 		}

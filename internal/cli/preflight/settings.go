@@ -63,7 +63,7 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// table returns the table that the deployment will use: the parameter's, else that of the stack, "" of none.
+// table returns the name of the table that the deployment will use, as the parameter or else the stack has it; "" if there is none.
 func (f *flight) table(s *types.Stack, of string) string {
 	name := f.parameters["Existing"+of+"Table"]
 	if s == nil {

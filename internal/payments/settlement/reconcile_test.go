@@ -86,8 +86,8 @@ func TestGasOfOldItems(t *testing.T) {
 	}
 }
 
-// TestNoopBeyondTheWallet: a no-op that was signed with more gas than it needs, which the wallet lacks, is signed anew for
-// less at the same price; one that needs it waits for a top-up.
+// TestNoopBeyondTheWallet: if the wallet cannot pay a no-op's gas limit, the no-op is signed again with a lower one. If it
+// needs that much gas, it waits until the wallet is topped up.
 func TestNoopBeyondTheWallet(t *testing.T) {
 	for times, attempts := range map[uint64]int{10: 2, 1: 1} {
 		w := newWorld(t, script{})

@@ -159,11 +159,11 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt stores a transaction as an attempt of the payment whose nonce it used,
-// and reports whether it is one, or may be one that no node gives now: it does what the
-// payment does, at the nonce that is no other's. The tables were restored from the past,
-// and have forgotten a bump. While the wallet is under suspicion, and where a lost
-// recovery's no-ops reach, a no-op counts as one too. The next round settles it.
+// lostAttempt stores a transaction as an attempt of the payment whose nonce it used, if it
+// does what the payment does: the tables were restored from the past, and have forgotten a
+// bump. While the wallet is under suspicion, and where a lost recovery's no-ops reach, a
+// no-op counts as one too. The next round settles it. It reports true also while no node
+// gives the transaction: then nobody knows what it does.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {

@@ -327,7 +327,7 @@ func (w *world) TxAtNonce(context.Context, token.Address, uint64, uint64) (chain
 
 func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{Class: w.reply} }
 
-// Transactions gives what used a nonce: nothing, a transfer of a stranger, or one that does what the payments do.
+// Transactions gives the transaction that used a nonce: none, a no-op, a stranger's, or one like the payments'.
 func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	switch hashes[0] {
 	case chain.Hash{}, chain.Hash{0xfd}:

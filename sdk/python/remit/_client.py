@@ -140,7 +140,9 @@ class _Memory:
             if len(self.keys) > 10_000:
                 self.keys, self.rest = {}, self.now() + _LIFETIME
             count, last = self.keys.pop(key, (0, -math.inf))
-            count, last = max(0, count + step), last if ended is None else ended if ended < 0 else max(last, ended)
+            count = max(0, count + step)
+            if ended is not None:
+                last = max(last, ended) if ended > -math.inf else ended
             if count or last > -math.inf:
                 self.keys[key] = count, last
             rest = self.rest if self.now() - self.rest < _LIFETIME else -math.inf
