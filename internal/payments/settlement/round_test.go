@@ -382,6 +382,35 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// TestReasonsStay: a wallet that is paused for a new reason stays paused for the other one, which
+// may come while the run pauses it. A reason that cannot be read is replaced.
+func TestReasonsStay(t *testing.T) {
+	pause := func(reason string) func(*world) error {
+		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
+	}
+	ahead, used := func(w *world) { w.mined = 2 }, func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	for name, test := range map[string]struct {
+		before           func(*world)
+		script           script
+		suspected, other string
+	}{
+		"a suspicion of one that was paused":               {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion, "stolen"},
+		"a suspicion of one that is paused in between":     {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion, "stolen"},
+		"a stranger's nonce of a suspect":                  {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0"},
+		"a stranger's nonce of a wallet with a bad record": {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0"},
+	} {
+		w := newWorld(t, test.script)
+		test.before(w)
+		if _, err := w.round(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		suspicion, other := w.record().Reasons()
+		if !strings.HasPrefix(suspicion, test.suspected) || !strings.HasPrefix(other, test.other) || (suspicion == "") != (test.suspected == "") {
+			t.Errorf("%s: it is paused for %q and %q", name, suspicion, other)
+		}
+	}
+}
+
 // TestFaults: a call that fails, before or after it takes effect, is an error of its round,
 // and later rounds end as if it had not.
 func TestFaults(t *testing.T) {
