@@ -198,11 +198,15 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 			}
 		}
 	}
-	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
+	counted := p.Nodes.Counted(p.views, p.silent())
+	if counted <= fresh.NextNonce { // one node's word stops payments, and uses up no nonces
+		return true, nil
+	}
+	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
 		return false, err
 	}
 	// Last: once next_nonce is raised, no later run finds those transactions again.
-	return true, p.Store.Advance(ctx, p.wallet.ID, count, fresh.NoopsBelow)
+	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
 // pause pauses a wallet for one more reason, which a person must look into. It replaces what it cannot read.
