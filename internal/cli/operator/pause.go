@@ -83,10 +83,10 @@ type walletPause struct {
 }
 
 // Change pauses wallets. It adds the operator's name and the time to the reason, which so differs
-// from this program's own reasons. With --all, a paused wallet keeps its reason, unless its pause
-// ends by itself. A wallet without a record gets a record that is behind the chain: in tables from
-// the past it may have paid since. An unreadable wallet is paused over any reason. A crash leaves
-// the other wallets as they were; run the command again.
+// from this program's own reasons. With --all, a wallet that a person has paused keeps its reason,
+// and one under suspicion gets this one as well. A wallet without a record gets a record that is
+// behind the chain: in tables from the past it may have paid since. An unreadable wallet is paused
+// over any reason. A crash leaves the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
 		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
@@ -135,7 +135,7 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 			}
 			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
-		if !c.All || w.Passing() {
+		if _, other := w.Reasons(); !c.All || (wallet.Wallet{Paused: other}).Passing() {
 			now := w.PausedFor(reason)
 			if err := d.Payments.Repause(ctx, w.ID, w.Paused, now); err != nil { // changes only the reason that was shown
 				return none, after(i, err)

@@ -158,7 +158,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 		defer mu.Unlock()
 		opening[r.ID] = w
 		if w.Suspect() {
-			suspicion = w.Paused
+			suspicion, _ = w.Reasons()
 			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", r.ID.Address, "reason", suspicion)
 		}
 		return nil

@@ -157,7 +157,7 @@ func (p *pass) steps(ctx context.Context) error {
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
-	p.compared = true
+	p.compared = p.report.Suspect == 0
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
@@ -172,7 +172,8 @@ func (p *pass) tally(change func(*Report)) {
 // nonce to: another program uses its key, or the tables were restored from the
 // past. Both may make a payment twice on any wallet, so all of them stop, and
 // a person resumes them. The no-ops of a lost recovery stop none. A crash in between
-// leaves next_nonce as it was, and the next run does it all again.
+// leaves next_nonce as it was, and the next run does it all again. It reports true if the wallet must wait for
+// the next round.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
@@ -185,8 +186,8 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
 		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
 	} else {
-		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
-		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "err", err)
+		reason := fmt.Sprintf("%s: transactions of %s are mined from its next nonce on, %d", wallet.Suspicion, p.wallet.Address, fresh.NextNonce)
+		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "count", count, "err", err)
 		p.report.Suspect++
 		wallets, err := p.Store.Wallets(ctx, p.ChainID)
 		if err != nil {
@@ -199,8 +200,9 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		}
 	}
 	counted := p.Nodes.Counted(p.views, p.silent())
-	if counted <= fresh.NextNonce { // one node's word stops payments, and uses up no nonces
-		return true, nil
+	if counted <= fresh.NextNonce { // too few nodes say so to use up nonces; those that do tell this round no more
+		p.views = slices.DeleteFunc(p.views, func(v chain.View) bool { return v.Mined > fresh.NextNonce })
+		return len(p.views) == 0, nil
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
 		return false, err
@@ -209,17 +211,23 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
-// pause pauses a wallet for one more reason, which a person must look into. It replaces what it cannot read.
+// pause pauses a wallet for one more reason, which a person must look into. It replaces a reason that it cannot
+// read, or that changes each time.
 func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
-	for {
+	for tries := 0; ; tries++ {
 		w, err := p.Store.Wallet(ctx, id)
-		switch {
-		case errors.Is(err, store.ErrUnreadable), err == nil && w.Damaged != "":
-			err = p.Store.Pause(ctx, id, reason)
-		case err == nil:
-			err = p.Store.Repause(ctx, id, w.Paused, w.PausedFor(reason))
+		unreadable := errors.Is(err, store.ErrUnreadable)
+		if err != nil && !unreadable {
+			return err
 		}
-		if !errors.Is(err, store.ErrChanged) {
+		to := w.PausedFor(reason)
+		if unreadable || tries == 3 {
+			return p.Store.Pause(ctx, id, to)
+		}
+		if to == w.Paused {
+			return nil
+		}
+		if err := p.Store.Repause(ctx, id, w.Paused, to); !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 	}

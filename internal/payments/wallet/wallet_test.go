@@ -92,7 +92,7 @@ func TestReasons(t *testing.T) {
 	const ahead, newer = wallet.Suspicion + ": 5", wallet.Suspicion + ": 6"
 	var w wallet.Wallet
 	for _, test := range []struct{ reason, suspicion, other string }{
-		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, newer, "stolen"}, {"foreign", newer, "foreign"},
+		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, ahead, "stolen"}, {"foreign", ahead, "foreign"},
 	} {
 		w.Paused = w.PausedFor(test.reason)
 		if suspicion, other := w.Reasons(); suspicion != test.suspicion || other != test.other {
@@ -102,6 +102,10 @@ func TestReasons(t *testing.T) {
 	w.Paused = ""
 	if w.Paused = w.PausedFor(ahead); w.Paused != ahead {
 		t.Errorf("paused for a suspicion alone: %q", w.Paused)
+	}
+	w.Paused = wallet.RetiredReason
+	if got := w.PausedFor(ahead); got != wallet.RetiredReason {
+		t.Errorf("retired, and paused for %q", got)
 	}
 }
 
