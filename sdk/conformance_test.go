@@ -201,8 +201,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// transfers returns how many the chain has of each recipient and amount: once they are as wanted for two seconds, or after
-// two minutes.
+// transfers counts those on the chain by recipient and amount, once they are as wanted for two seconds, or after two minutes.
 func transfers(t *testing.T, chain *devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}

@@ -43,8 +43,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A table is scenarios.json: the answers to a call's POSTs and GETs, of which the last repeats, and what the call makes
-// of them.
+// A table is scenarios.json: the answers to a call's POSTs and GETs, of which the last repeats, and how the call ends.
 type table struct {
 	Calls     map[string]command
 	Bodies    map[string]json.RawMessage
