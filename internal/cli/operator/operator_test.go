@@ -126,7 +126,7 @@ func TestCreate(t *testing.T) {
 		return all
 	}
 	a.Breaks = "CreateSecret"
-	if out, err := a.Remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") ||
+	if out, err := a.Remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in five minutes") ||
 		len(registered()) != 0 {
 		t.Errorf("while it is not known whether the key is stored: %q, %v", out, err)
 	}

@@ -62,16 +62,19 @@ func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, 
 }
 
 // answer shows the wallets of a command and what it did.
-func (c pausing) answer(reason string, ws []wallet.Wallet, did string) change.Answer {
-	if !c.All {
-		return change.Answer{JSON: map[string]any{"address": c.Address, "paused": reason}, Text: did}
-	}
+func (c pausing) answer(ws []wallet.Wallet, did string) change.Answer {
 	rows, text := []map[string]any{}, ""
 	for _, w := range ws {
 		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
 		text += fmt.Sprintf("%s  %s\n", w.Address, strings.TrimSuffix("paused: "+w.Paused, "paused: "))
 	}
-	return change.Answer{JSON: rows, Text: text + did}
+	switch {
+	case c.All:
+		return change.Answer{JSON: rows, Text: text + did}
+	case len(rows) == 0:
+		rows = []map[string]any{{"address": c.Address, "paused": ""}}
+	}
+	return change.Answer{JSON: rows[0], Text: did}
 }
 
 type walletPause struct {
@@ -98,7 +101,8 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 		case w.Paused == "":
 			consequences += fmt.Sprintf("No new payment will use wallet %s. Its signed transactions are still sent and settled.\n", w.Address)
 		case !c.All:
-			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused,
+				w.PausedFor(c.Reason))
 		default:
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
 		}
@@ -132,14 +136,15 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if !c.All || w.Passing() {
-			if err := d.Payments.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
+			now := w.PausedFor(reason)
+			if err := d.Payments.Repause(ctx, w.ID, w.Paused, now); err != nil { // changes only the reason that was shown
 				return none, after(i, err)
 			}
-			w.Paused = reason
+			w.Paused = now
 		}
 		ws[i] = w
 	}
-	return c.answer(reason, ws, did), nil
+	return c.answer(ws, did), nil
 }
 
 // after returns the error of a command that already changed n wallets, so that a refusal no
@@ -174,7 +179,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		}
 	}
 	if len(ws) == 0 {
-		return change.Change{Answer: c.answer("", nil, "it was not paused"+left)}, nil
+		return change.Change{Answer: c.answer(nil, "it was not paused"+left)}, nil
 	}
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
@@ -221,5 +226,5 @@ func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []w
 		}
 		ws[i].Paused = ""
 	}
-	return c.answer(ws[0].Paused, ws, did+left), nil
+	return c.answer(ws, did+left), nil
 }

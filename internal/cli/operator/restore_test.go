@@ -101,6 +101,11 @@ func TestPauseAll(t *testing.T) {
 			t.Errorf("remit %s: %v, want %q", line, err, want)
 		}
 	}
+	must.OK(t, store.Pause(t.Context(), id(1), wallet.Suspicion))
+	must.Get(a.Remit("wallet pause --yes --reason stolen --table payments=pause-payments " + id(1).Address.String()))(t)
+	if w := must.Get(store.Wallet(t.Context(), id(1)))(t); !w.Suspect() || !strings.Contains(w.Paused, "stolen") {
+		t.Errorf("a wallet under suspicion, whose reservations may be paid already, is paused for %q", w.Paused)
+	}
 }
 
 // TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and

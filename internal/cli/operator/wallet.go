@@ -62,7 +62,7 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	case old:
 		return add(ctx, d, left, nil, c.replaces, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
 	case len(left) > 0 && !c.replaces.IsZero():
-		return none, fmt.Errorf("the keys of %s were stored a moment ago: run this again in a minute, and it takes what an interrupted "+
+		return none, fmt.Errorf("the keys of %s were stored a moment ago: run this again in five minutes, and it takes what an interrupted "+
 			"command has left", left)
 	case len(left) > 0:
 		return add(ctx, d, left, &key, c.replaces,
@@ -137,7 +137,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
 		if key != nil {
 			if err := d.PutKey(ctx, *key); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
-				return none, fmt.Errorf("storing the key (it may be stored; run remit wallet create in a minute, which registers it then): %w", err)
+				return none, fmt.Errorf("storing the key (it may be stored; run remit wallet create in five minutes, which registers it then): %w", err)
 			}
 		}
 		for i, a := range addresses {
@@ -146,7 +146,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 				r.Replaces = replaces
 			}
 			if err := d.Payments.Register(ctx, r); err != nil {
-				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in a minute, which registers it): %w", a, err)
+				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in five minutes, which registers it): %w", a, err)
 			}
 		}
 		own := addresses[len(addresses)-1]

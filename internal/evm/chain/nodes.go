@@ -183,6 +183,21 @@ func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, sile
 			counts[i] = 0
 		}
 	}
+	return n.most(counts, silent)
+}
+
+// Counted returns how many of the wallet's transactions enough of the nodes have mined, final or not (Heads.Enough);
+// 0 while too few gave a view.
+func (n Nodes) Counted(views Views, silent int) uint64 {
+	var counts []uint64
+	for _, view := range views {
+		counts = append(counts, view.Mined)
+	}
+	return n.most(counts, silent)
+}
+
+// most returns the highest count that enough of the nodes reach, or 0.
+func (n Nodes) most(counts []uint64, silent int) uint64 {
 	slices.Sort(counts)
 	for i, count := range slices.Backward(counts) {
 		if enough(len(counts)-i, len(n), silent) {

@@ -204,7 +204,8 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if w.Suspect() || w.RolledBack() && reason == "" {
-			reason = w.Paused
+			suspicion, other := w.Reasons()
+			reason = cmp.Or(suspicion, other)
 		}
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -13,12 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-const (
-	// held begins the reason for which Hold pauses a wallet.
-	held = wallet.Suspicion + ": remit recover is at work"
-	// earlier begins the reason of a pause that Hold replaced.
-	earlier = "; paused before: "
-)
+// held begins the reason for which Hold pauses a wallet.
+const held = wallet.Suspicion + ": remit recover is at work"
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables
 // have no record, paused. A wallet that has a key and is not registered is registered
@@ -85,11 +80,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:
-			reason := held
-			if w.Paused != "" {
-				reason += earlier + w.Paused
-			}
-			err = r.Store.Repause(ctx, id, w.Paused, reason)
+			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(held))
 		}
 		if err != nil && !errors.Is(err, store.ErrChanged) {
 			return false, err
@@ -98,13 +89,13 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 }
 
 // Resume ends the pauses of Hold and those by which a run stopped every wallet. A
-// wallet that was paused for another reason before Hold is paused for that again.
+// wallet that is paused for another reason besides stays paused for that.
 func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
 		if err == nil && w.Suspect() {
-			_, before, _ := strings.Cut(w.Paused, earlier)
-			err = r.Store.Repause(ctx, id, w.Paused, before)
+			_, other := w.Reasons()
+			err = r.Store.Repause(ctx, id, w.Paused, other)
 		}
 		if err != nil {
 			return fmt.Errorf("resuming %s: %w", id.Address, err)

@@ -193,16 +193,36 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 			return false, err
 		}
 		for _, r := range wallets.Working(true) {
-			if err := p.Store.Pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
+			if err := p.pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
 				return false, err
 			}
 		}
 	}
-	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
+	counted := p.Nodes.Counted(p.views, p.silent())
+	if counted <= fresh.NextNonce { // one node's word stops payments, and uses up no nonces
+		return true, nil
+	}
+	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
 		return false, err
 	}
 	// Last: once next_nonce is raised, no later run finds those transactions again.
-	return true, p.Store.Advance(ctx, p.wallet.ID, count, fresh.NoopsBelow)
+	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
+}
+
+// pause pauses a wallet for one more reason, which a person must look into. It replaces what it cannot read.
+func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
+	for {
+		w, err := p.Store.Wallet(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrUnreadable), err == nil && w.Damaged != "":
+			err = p.Store.Pause(ctx, id, reason)
+		case err == nil:
+			err = p.Store.Repause(ctx, id, w.Paused, w.PausedFor(reason))
+		}
+		if !errors.Is(err, store.ErrChanged) {
+			return err
+		}
+	}
 }
 
 // onlyNoops reports whether all transactions of w from its next nonce up to count are

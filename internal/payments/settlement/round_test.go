@@ -302,6 +302,9 @@ func situations() []situation {
 		}, script{}, report{Undecided: 1}, nil},
 
 		{"transactions that no reservation explains", ahead, script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}, nil},
+		{"and one node of two counts them", func(w *world) { w.second(); w.mined = 2 }, script{}, report{Suspect: 1}, nil},
+		{"and the other counts fewer", func(w *world) { w.mined = 1; w.second(); w.mined = 2 }, script{},
+			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
 		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken),
 			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
 		{"and there are no settings", unruled(ahead), script{}, report{Unruled: 1, Suspect: 1}, settings.ErrDamaged},
@@ -359,10 +362,11 @@ func TestRounds(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
-			if whole := err == nil && !w.Did("Advance#1") && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
+			ahead := w.Did("Advance#1") || got.Suspect > got.Failed
+			if whole := err == nil && !ahead && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
 				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
-			if w.Did("Advance#1") && len(got.Wallets) > 0 {
+			if ahead && len(got.Wallets) > 0 {
 				t.Errorf("the pass goes on after the wallets were paused: %v", w.Calls)
 			}
 			if got.Bumps > 0 && w.Times["Send"] <= got.Bumps {
@@ -379,6 +383,35 @@ func TestRounds(t *testing.T) {
 				t.Errorf("%s was not called: %v", call, w.Calls)
 			}
 		})
+	}
+}
+
+// TestReasonsStay: a wallet that is paused for a new reason stays paused for the other one, which
+// may come while the run pauses it. A reason that cannot be read is replaced.
+func TestReasonsStay(t *testing.T) {
+	pause := func(reason string) func(*world) error {
+		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
+	}
+	ahead, used := func(w *world) { w.mined = 2 }, func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	for name, test := range map[string]struct {
+		before           func(*world)
+		script           script
+		suspected, other string
+	}{
+		"a suspicion of one that was paused":               {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion, "stolen"},
+		"a suspicion of one that is paused in between":     {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion, "stolen"},
+		"a stranger's nonce of a suspect":                  {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0"},
+		"a stranger's nonce of a wallet with a bad record": {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0"},
+	} {
+		w := newWorld(t, test.script)
+		test.before(w)
+		if _, err := w.round(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		suspicion, other := w.record().Reasons()
+		if !strings.HasPrefix(suspicion, test.suspected) || !strings.HasPrefix(other, test.other) || (suspicion == "") != (test.suspected == "") {
+			t.Errorf("%s: it is paused for %q and %q", name, suspicion, other)
+		}
 	}
 }
 

@@ -153,7 +153,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, atNonce)
 	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)
 	p.tally(func(r *Report) { r.Suspect++ })
-	if err := p.Store.Pause(ctx, s.ID, reason); err != nil {
+	if err := p.pause(ctx, s.ID, reason); err != nil {
 		return false, err
 	}
 	return p.end(ctx, s, chain.Agreement{})

@@ -147,6 +147,34 @@ const Suspicion = "chain ahead"
 // was made since.
 func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
+// besides stands between a suspicion and the reason for which a wallet is paused besides.
+const besides = "; paused before: "
+
+// Reasons returns the suspicion for which w is paused, and the reason for which it is paused
+// besides, which stays when the suspicion ends. Empty means none.
+func (w Wallet) Reasons() (suspicion, other string) {
+	if !w.Suspect() {
+		return "", w.Paused
+	}
+	suspicion, other, _ = strings.Cut(w.Paused, besides)
+	return suspicion, other
+}
+
+// PausedFor returns the reason of a pause for one more reason than w is paused for. A suspicion
+// hides no other reason, and none hides it. Of two suspicions, or of two others, the newer counts.
+func (w Wallet) PausedFor(reason string) string {
+	suspicion, other := w.Reasons()
+	if strings.HasPrefix(reason, Suspicion) {
+		suspicion = reason
+	} else {
+		other = reason
+	}
+	if suspicion == "" || other == "" {
+		return suspicion + other
+	}
+	return suspicion + besides + other
+}
+
 // OutOfGas is the reason of a pause that ends by itself: when the wallet
 // was topped up, the same bytes are taken and reservations go on.
 const OutOfGas = "out of gas funds"

@@ -87,6 +87,24 @@ func TestPassing(t *testing.T) {
 	}
 }
 
+// TestReasons: a suspicion and another reason hide each other in no order.
+func TestReasons(t *testing.T) {
+	const ahead, newer = wallet.Suspicion + ": 5", wallet.Suspicion + ": 6"
+	var w wallet.Wallet
+	for _, test := range []struct{ reason, suspicion, other string }{
+		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, newer, "stolen"}, {"foreign", newer, "foreign"},
+	} {
+		w.Paused = w.PausedFor(test.reason)
+		if suspicion, other := w.Reasons(); suspicion != test.suspicion || other != test.other {
+			t.Errorf("paused for %q as well: %q and %q of %q", test.reason, suspicion, other, w.Paused)
+		}
+	}
+	w.Paused = ""
+	if w.Paused = w.PausedFor(ahead); w.Paused != ahead {
+		t.Errorf("paused for a suspicion alone: %q", w.Paused)
+	}
+}
+
 func TestSpendable(t *testing.T) {
 	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
 	must.OK(t, err)
