@@ -32,28 +32,22 @@ var (
 	seed    = flag.Uint64("seed", 1, "the seed of the faults in TestConformance")
 )
 
-// A stack is a server before a chain and tables that outlive it, behind a gateway that breaks one request in three.
-type stack struct {
-	t      *testing.T
-	flags  []string
-	server *localtest.Process
-
+// A gateway breaks one request in three.
+type gateway struct {
 	mu      sync.Mutex
 	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
 	draw    *rand.Rand
 	made    map[string]int // requests, by the name of what broke them
 }
 
-// serve starts the server, and returns a new merchant of it.
-func (s *stack) serve() (merchant *remit.Client) {
-	s.server, merchant = localtest.Local(s.t, io.Discard, remitPath, s.flags...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for mode := range s.proxies {
-		s.proxies[mode] = fault.NewProxy(merchant.URL)
-		s.proxies[mode].Set(fault.Mode(mode))
+// before puts the gateway before a server.
+func (g *gateway) before(url string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for mode := range g.proxies {
+		g.proxies[mode] = fault.NewProxy(url)
+		g.proxies[mode].Set(fault.Mode(mode))
 	}
-	return merchant
 }
 
 // breaks are what the gateway does with a request, in percent of them. A status is an answer of its own.
@@ -74,16 +68,16 @@ var breaks = []struct {
 }
 
 // ServeHTTP carries a request to the server, or breaks it.
-func (s *stack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	n, i := s.draw.IntN(100)-breaks[0].percent, 0
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	n, i := g.draw.IntN(100)-breaks[0].percent, 0
 	for ; n >= 0; n -= breaks[i].percent {
 		i++
 	}
 	do := breaks[i]
-	s.made[do.name]++
-	proxy := s.proxies[do.mode]
-	s.mu.Unlock()
+	g.made[do.name]++
+	proxy := g.proxies[do.mode]
+	g.mu.Unlock()
 	if do.status == 0 {
 		proxy.ServeHTTP(w, r)
 		return
@@ -161,19 +155,20 @@ func TestConformance(t *testing.T) {
 	wallets := filepath.Join(t.TempDir(), "wallets")
 	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(chain.WithPrivateKeys(devnet.Facts{})))(t), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	s := &stack{t: t, draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
-	s.flags = []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
+	flags := []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
 		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}
-	merchant := s.serve()
-	gateway := httptest.NewServer(s)
-	t.Cleanup(gateway.Close)
+	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
+	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
+	g.before(merchant.URL)
+	front := httptest.NewServer(g)
+	t.Cleanup(front.Close)
 
 	var clients sync.WaitGroup
 	want := map[string]int{} // transfers, by recipient and amount
 	for i, l := range languages {
 		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
-		clients.Go(func() { pays(t, l, gateway.URL, key, to, own) })
+		clients.Go(func() { pays(t, l, front.URL, key, to, own) })
 		for n := range *intents {
 			for _, p := range payments(n, to) {
 				want[p["to"]+" "+p["amount"]] = 1
@@ -184,29 +179,29 @@ func TestConformance(t *testing.T) {
 	limit := *intents / 2 * 9 / 10
 	made := must.Get(localtest.Join(t, merchant, "agents").CreateKey(t.Context(), remit.IssueAPIKeyRequest{DailyCount: &limit,
 		MaxAmount: "1000000000", Scopes: []remit.Scope{"payments:write", "payments:read"}}))(t)
-	clients.Go(func() { bots = agents(t, *intents/2, gateway.URL, made.APIKey) })
+	clients.Go(func() { bots = agents(t, *intents/2, front.URL, made.APIKey) })
 	done, kills := make(chan struct{}), 0
 	go func() { clients.Wait(); close(done) }()
 	for paying := true; paying && kills < 2+*intents/50; {
 		select {
 		case <-time.After(time.Duration(3000+draw.IntN(6000)) * time.Millisecond):
-			s.server.Kill()
-			s.serve()
+			server.Kill()
+			server, merchant = localtest.Local(t, io.Discard, remitPath, flags...)
+			g.before(merchant.URL)
 			kills++
 		case <-done:
 			paying = false
 		}
 	}
 	<-done
-	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, s.made)
+	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, g.made)
 	judgeAgents(t, bots, limit, want)
 	if diff := cmp.Diff(want, transfers(t, chain, want)); diff != "" {
 		t.Errorf("transfers (-want +on the chain)\n%s", diff)
 	}
 }
 
-// transfers returns how many the chain has of each recipient and amount: once they are as wanted for two seconds, or after
-// two minutes.
+// transfers counts those on the chain by recipient and amount, once they are as wanted for two seconds, or after two minutes.
 func transfers(t *testing.T, chain *devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}

@@ -111,11 +111,11 @@ type call struct {
 }
 
 func (c *Client) begin(ctx context.Context) *call {
-	k := &call{Client: c, Context: ctx, end: time.Now().Add(2 * time.Minute), once: c.Once}
-	if end, limited := ctx.Deadline(); limited {
-		k.end = end
+	end, limited := ctx.Deadline()
+	if !limited {
+		end = time.Now().Add(2 * time.Minute)
 	}
-	return k
+	return &call{Client: c, Context: ctx, end: end, once: c.Once}
 }
 
 // refusal returns the last answer as a refusal, nil if it leaves open what became of the request.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"math/big"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -53,10 +52,7 @@ func (c *MCP) Run(ctx context.Context) error {
 		return fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
 	}
 	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}, notes: notes(c.State)}
-	if c.Transport == nil {
-		c.Transport = &mcp.StdioTransport{}
-	}
-	if err := a.server().Run(ctx, c.Transport); err != nil && !errors.Is(err, io.EOF) {
+	if err := a.server().Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{})); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving the Model Context Protocol: %w", err)
 	}
 	return nil
@@ -238,7 +234,7 @@ func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, erro
 		return nil, err
 	}
 	for p, err := range a.api.List(ctx, url.Values{"idempotency_key": {key}}) {
-		if open, is := errors.AsType[*remit.OutcomeUnknown](err); is && open.Last.Status == http.StatusConflict {
+		if inProgress(err) {
 			err = nil
 		}
 		return &p, err

@@ -196,7 +196,6 @@ func TestAgentPay(t *testing.T) {
 		"another amount": {list: other, says: "Accepted", posts: 1},
 		"an entry of a batch": {list: strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1),
 			says: "paid nothing: "},
-		"another is named":               {list: pending, named: "0xother", says: "paid nothing: "},
 		"it is named":                    {list: pending, named: "0xOLD", says: "Accepted", posts: 1},
 		"failed, paid nobody":            {list: reverted, says: "Accepted", posts: 1},
 		"failed, coins moved":            {list: differs, says: "paid nothing: "},

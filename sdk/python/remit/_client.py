@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from standardwebhooks.webhooks import Webhook as _Verifier
 
-from ._api import AsyncEndpoints, Endpoints
+from ._api_gen import AsyncEndpoints, Endpoints
 from ._units import amount_of
 from .types import Batch, Entry, Event, Payment
 
@@ -162,9 +162,8 @@ class _Call:
 
     async def attempt(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
         """Makes one attempt, keeps its answer, and returns the JSON object in it."""
-        headers = {"x-api-key": self.over._key, "Idempotency-Key": self.key}
-        headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}
-        headers = {name: value for name, value in headers.items() if value}
+        kind = {"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}
+        headers = _with(kind, **{"x-api-key": self.over._key, "Idempotency-Key": self.key})
         end, self.last, self.status, self.cause = min(self.end, self.over._now() + _LIFETIME), None, 0, None
 
         def carry() -> Answer:

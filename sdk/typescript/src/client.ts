@@ -73,10 +73,7 @@ export class IntentReused extends Error {
 /** No answer settled the call: it may be carried out, even later. Repeat a payment with the same intent only. */
 export class OutcomeUnknown extends Error {
   override name = "OutcomeUnknown";
-  constructor(
-    readonly last: Answer | undefined,
-    cause: unknown = "the deadline passed",
-  ) {
+  constructor(readonly last: Answer | undefined, cause: unknown = "the deadline passed") {
     super(`unknown outcome: repeat a payment with the same intent (${last ? `${last.status} ${last.text.slice(0, 300)}` : cause})`, { cause });
   }
 }
@@ -132,11 +129,7 @@ class Call {
   cause: unknown;
   last?: Answer;
 
-  constructor(
-    private readonly over: Over,
-    timeoutMs = over.timeoutMs,
-    private key = "",
-  ) {
+  constructor(private readonly over: Over, timeoutMs = over.timeoutMs, private key = "") {
     if (Number.isNaN(timeoutMs)) throw new TypeError("timeoutMs is not a number");
     this.end = over.now() + timeoutMs;
     this.pays = key !== "";
@@ -209,12 +202,9 @@ class Call {
     for (let wait; (wait = this.over.memory.note(idempotencyKey) + lifetime - this.over.now()) > 0.001; ) {
       if (!(await this.pause(wait))) throw new OutcomeUnknown(this.last, this.cause);
     }
-    let found: any;
-    try {
-      found = await this.ask("data", "GET", "/transactions?idempotency_key=" + idempotencyKey);
-    } catch {
+    const found = await this.ask("data", "GET", "/transactions?idempotency_key=" + idempotencyKey).catch(() => {
       throw this.pays ? new OutcomeUnknown(this.last, this.cause) : new IntentReused(intent, asked);
-    }
+    });
     const stored: Payment | undefined = found.data[0];
     if (stored && same(asked, stored)) return stored;
     throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
@@ -225,13 +215,11 @@ class Call {
 function same(asked: Batch, p: Payment): boolean {
   const have = p.payments ?? [{ to: p.to ?? "", amount: p.amount, reference: p.reference }];
   const pairs = (m?: Record<string, string>) => JSON.stringify(Object.entries(m ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
-  return (
-    (asked.reference ?? null) === p.reference && pairs(asked.metadata) === pairs(p.metadata) && have.length === asked.payments.length &&
+  return (asked.reference ?? null) === p.reference && pairs(asked.metadata) === pairs(p.metadata) && have.length === asked.payments.length &&
     asked.payments.every((a, i) => {
       const b = have[i]!;
       return String(a.to).toLowerCase() === b.to.toLowerCase() && BigInt(a.amount) === b.amount && (a.reference ?? null) === b.reference;
-    })
-  );
+    });
 }
 
 /** One merchant, or a caller without a key. */

@@ -3,9 +3,7 @@ const amounts = new Set(["amount", "balance", "max_amount", "daily_amount", "net
 /** Parses JSON with every amount as a bigint, exactly. JSON.parse would round what is above 2^53. */
 export function parse(text: string): any {
   // A long integer becomes [0, "digits"], which no answer has, and then a bigint. Strings stay as they are.
-  const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (m) =>
-    /^\d{16,}$/.test(m) ? `[0,"${m}"]` : m,
-  );
+  const tagged = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (m) => (/^\d{16,}$/.test(m) ? `[0,"${m}"]` : m));
   return JSON.parse(tagged, (name, value) => {
     if (Array.isArray(value) && value[0] === 0 && typeof value[1] === "string") return BigInt(value[1]);
     return typeof value === "number" && amounts.has(name) ? BigInt(value) : value;

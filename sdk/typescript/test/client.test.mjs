@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
 
-import { Client, key, parse, verifyWebhook } from "../dist/index.js";
+import { Client, parse, verifyWebhook } from "../dist/index.js";
 
 const largest = 2n ** 256n - 1n;
 
@@ -27,6 +27,6 @@ test("options that are undefined are the defaults", async () => {
   const api = new Client({ url: "http://remit.example", key: undefined, timeoutMs: undefined, send });
   assert.equal((await api.get("0x1")).tx_hash, "0x1");
   assert.throws(() => new Client({ url: undefined }), TypeError);
-  for (const amount of [NaN, 2n ** 256n]) await assert.rejects(api.pay("order-7", "0x1", amount), TypeError);
-  assert.throws(() => key(undefined), TypeError);
+  await assert.rejects(api.pay("order-7", "0x1", NaN), TypeError);
+  await assert.rejects(api.pay("order-7", "0x1", 1n, { timeoutMs: NaN }), TypeError);
 });
