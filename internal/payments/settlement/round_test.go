@@ -365,12 +365,15 @@ func TestRounds(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
-			stopped := w.Did("Advance#1") || !w.Did("Reconcile#1") && got.Suspect > got.Failed
+			stopped := w.Did("Advance#1") || got.Suspect > got.Failed && !w.Did("Account#2")
 			if whole := err == nil && !stopped && !got.ClaimedElsewhere && w.fork == 0; whole && len(got.Wallets) != 1 {
 				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
 			if w.Did("Advance#1") && len(got.Wallets) > 0 {
 				t.Errorf("the pass goes on after the wallets were paused: %v", w.Calls)
+			}
+			if w.Did("Advance#1") && got.Noops == 0 {
+				t.Errorf("next_nonce is raised over nothing: %v", w.Calls)
 			}
 			if got.Bumps > 0 && w.Times["Send"] <= got.Bumps {
 				t.Errorf("a bump is not sent: %v", w.Calls)
@@ -390,24 +393,26 @@ func TestRounds(t *testing.T) {
 }
 
 // TestReasonsStay: a wallet that is paused for a new reason stays paused for the other one, which
-// may come while the run pauses it. A reason that cannot be read is replaced.
+// may come while the run pauses it. A reason that cannot be read, or changes each time, is replaced.
 func TestReasonsStay(t *testing.T) {
 	pause := func(reason string) func(*world) error {
 		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
 	}
-	ahead, used := func(w *world) { w.mined = 2 }, func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	lost := func(*world) error { return store.ErrChanged }
+	ahead, used := func(w *world) { w.mined = 2 }, func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	for name, test := range map[string]struct {
-		before           func(*world)
-		script           script
-		suspected, other string
+		before            func(*world)
+		script            script
+		suspicion, other  string
+		repauses, replace int // how often each is called
 	}{
-		"a suspicion of one that was paused":           {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion, "stolen"},
-		"a suspicion of one that is paused in between": {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion, "stolen"},
-		"a stranger's nonce of a suspect":              {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0"},
-		"a stranger's nonce of a suspect that changes each time": {used, script{"Wallet#1": pause(wallet.Suspicion), "Repause#1": lost, "Repause#2": lost,
-			"Repause#3": lost}, wallet.Suspicion, "nonce 0"},
-		"a stranger's nonce of a wallet with a bad record": {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0"},
+		"a suspicion of one that was paused":           {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion + ": t", "stolen", 1, 0},
+		"a suspicion of one that is paused in between": {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion + ": t", "stolen", 2, 0},
+		"a suspicion of a suspect":                     {ahead, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "", 0, 0},
+		"a stranger's nonce of a suspect":              {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0", 1, 0},
+		"a stranger's nonce of one that changes each time": {used, script{"Wallet#1": pause(wallet.Suspicion), "Repause#1": lost,
+			"Repause#2": lost, "Repause#3": lost}, wallet.Suspicion, "nonce 0", 3, 1},
+		"a stranger's nonce of a wallet with a bad record": {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0", 0, 1},
 	} {
 		w := newWorld(t, test.script)
 		test.before(w)
@@ -415,8 +420,9 @@ func TestReasonsStay(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		suspicion, other := w.record().Reasons()
-		if !strings.HasPrefix(suspicion, test.suspected) || !strings.HasPrefix(other, test.other) || (suspicion == "") != (test.suspected == "") {
-			t.Errorf("%s: it is paused for %q and %q", name, suspicion, other)
+		if !strings.HasPrefix(suspicion, test.suspicion) || (suspicion == "") != (test.suspicion == "") || !strings.HasPrefix(other, test.other) ||
+			w.Times["Repause"] != test.repauses || w.Times["Pause"] != test.replace {
+			t.Errorf("%s: it is paused for %q and %q, after %v", name, suspicion, other, w.Calls)
 		}
 	}
 }
