@@ -420,8 +420,8 @@ func TestReasonsStay(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		suspicion, other := w.record().Reasons()
-		if !strings.HasPrefix(suspicion, test.suspicion) || (suspicion == "") != (test.suspicion == "") || !strings.HasPrefix(other, test.other) ||
-			w.Times["Repause"] != test.repauses || w.Times["Pause"] != test.replace {
+		if !strings.HasPrefix(suspicion, test.suspicion) || (suspicion == "") != (test.suspicion == "") ||
+			!strings.HasPrefix(other, test.other) || w.Times["Repause"] != test.repauses || w.Times["Pause"] != test.replace {
 			t.Errorf("%s: it is paused for %q and %q, after %v", name, suspicion, other, w.Calls)
 		}
 	}
