@@ -370,7 +370,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 				w.ClaimedUntil = farAway
 			}
 			if item["paused"] != nil && w.Paused == "" {
-				w.Paused = wallet.Suspicion + ": the reason of the pause cannot be read" // it may have been that
+				w.Paused = wallet.Wallet{Paused: "a reason that cannot be read"}.PausedFor(wallet.Suspicion) // it may have been that
 			}
 		}
 		return w, nil

@@ -157,7 +157,7 @@ func (p *pass) steps(ctx context.Context) error {
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
-	p.compared = p.report.Suspect == 0
+	p.compared = true
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
@@ -186,8 +186,8 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
 		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
 	} else {
-		reason := fmt.Sprintf("%s: transactions of %s are mined from its next nonce on, %d", wallet.Suspicion, p.wallet.Address, fresh.NextNonce)
-		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "count", count, "err", err)
+		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
+		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "err", err)
 		p.report.Suspect++
 		wallets, err := p.Store.Wallets(ctx, p.ChainID)
 		if err != nil {
@@ -200,9 +200,8 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		}
 	}
 	counted := p.Nodes.Counted(p.views, p.silent())
-	if counted <= fresh.NextNonce { // too few nodes say so to use up nonces; those that do tell this round no more
-		p.views = slices.DeleteFunc(p.views, func(v chain.View) bool { return v.Mined > fresh.NextNonce })
-		return len(p.views) == 0, nil
+	if counted <= fresh.NextNonce { // too few nodes say so to use up nonces
+		return true, errors.Join(p.settle(ctx), p.resendAll(ctx, p.waiting(0)))
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
 		return false, err

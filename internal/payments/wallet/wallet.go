@@ -161,17 +161,17 @@ func (w Wallet) Reasons() (suspicion, other string) {
 }
 
 // PausedFor returns the reason of a pause for one more reason than w is paused for. A suspicion
-// hides no other reason, and none hides it. Of two suspicions the older counts, of two others the
-// newer. A retired wallet has no other reason.
+// hides no other reason, and none hides it. Of two suspicions, or of two others, the newer counts:
+// who resumes a wallet has seen the older. A retired wallet has no other reason.
 func (w Wallet) PausedFor(reason string) string {
 	suspicion, other := w.Reasons()
 	switch {
 	case w.Paused == RetiredReason:
 		return RetiredReason
-	case !strings.HasPrefix(reason, Suspicion):
-		other = reason
-	case suspicion == "":
+	case strings.HasPrefix(reason, Suspicion):
 		suspicion = reason
+	default:
+		other = reason
 	}
 	if suspicion == "" || other == "" {
 		return suspicion + other

@@ -92,7 +92,7 @@ func TestReasons(t *testing.T) {
 	const ahead, newer = wallet.Suspicion + ": 5", wallet.Suspicion + ": 6"
 	var w wallet.Wallet
 	for _, test := range []struct{ reason, suspicion, other string }{
-		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, ahead, "stolen"}, {"foreign", ahead, "foreign"},
+		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, newer, "stolen"}, {"foreign", newer, "foreign"},
 	} {
 		w.Paused = w.PausedFor(test.reason)
 		if suspicion, other := w.Reasons(); suspicion != test.suspicion || other != test.other {
