@@ -409,6 +409,7 @@ func TestReasonsStay(t *testing.T) {
 		"a suspicion of one that was paused":           {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion + ": 2", "stolen", 1, 0},
 		"a suspicion of one that is paused in between": {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion + ": 2", "stolen", 2, 0},
 		"a suspicion of a suspect":                     {ahead, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion + ": 2", "", 1, 0},
+		"a suspicion of one that is retired meanwhile": {ahead, script{"Wallet#1": pause(wallet.RetiredReason)}, "", wallet.RetiredReason, 0, 0},
 		"a stranger's nonce of a suspect":              {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0", 1, 0},
 		"a stranger's nonce of one that changes each time": {used, script{"Wallet#1": pause(wallet.Suspicion), "Repause#1": lost,
 			"Repause#2": lost, "Repause#3": lost}, wallet.Suspicion, "nonce 0", 3, 1},
