@@ -278,6 +278,26 @@ func TestOneNodeLies(t *testing.T) {
 	}
 }
 
+// One of three nodes counts transactions that there are not. No wallet gives a nonce, and none is used up; what is
+// under way ends by all nodes. Once that node is right, or replaced, the wallets are resumed.
+func TestOneNodeCountsTooMany(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 3, Wallets: 2}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.Chain.Nodes[1].Counts = 1_000
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		s.Is("refused", s.Ask("early", order(1)).Refused(), true)
+		s.Chain.Nodes[1].Heal()
+		s.Elapse(time.Minute)
+		for n := range 2 {
+			s.Is("suspect", s.Record(n).Suspect(), true)
+			s.Is("nonces used up", s.Record(n).NextNonce <= 1, true)
+			s.Resume(n)
+		}
+		s.Pay("client", order(1))
+		s.After(5*time.Minute, order(1), payment.Confirmed)
+	})
+}
+
 // A node that is some blocks behind the other is no dispute: payments are final a
 // little later, and none is counted as undecided, or its alarm would ring for ever
 // on a stack that always pays.
