@@ -1,12 +1,15 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
@@ -167,7 +170,7 @@ func (c *Cluster) Finish(settled bool) []string {
 // send all that they have, and every payment is requested again.
 func (c *Cluster) recoverAll() {
 	p := &faultless{chain: c.Chain, Idle: true}
-	due := newTimetable()
+	due, beyond := newTimetable(), c.beyond()
 	for tries := 0; c.lost() && tries < 3 && c.scheduler.Busy("recover") == 0; tries++ {
 		c.StartRecovery()
 		c.drain(p, due)
@@ -177,10 +180,35 @@ func (c *Cluster) recoverAll() {
 	}
 	c.Chain.Replay()
 	c.settle()
+	if beyond && c.suspects() && !c.oracle.Stolen() {
+		c.StartRecovery()
+		c.drain(p, due)
+	}
 	for i, o := range c.oracle.Orders() {
 		c.StartClient(fmt.Sprint("client-again", i), o, 3, false)
 	}
 	c.drain(p, due)
+}
+
+// beyond reports whether a wallet may have signed nonces beyond those that a recovery uses up now:
+// reorganisations in a row have taken back more of them than it allows for. The first that turns up
+// pauses every wallet, and an operator recovers once more.
+func (c *Cluster) beyond() bool {
+	for w := range c.Chain.Funded() {
+		if c.Chain.MostMined(w)+c.Window > c.Chain.Account(w, 0).Nonce+c.Spare {
+			return true
+		}
+	}
+	return false
+}
+
+// suspects reports whether a wallet is paused for a suspicion.
+func (c *Cluster) suspects() bool {
+	wallets, _ := c.Store.Wallets(context.Background(), chainID)
+	return slices.ContainsFunc(wallets, func(r wallet.Registration) bool {
+		w, err := c.Store.Wallet(context.Background(), r.ID)
+		return err == nil && w.Suspect()
+	})
 }
 
 // heal ends every fault: nodes are honest, frozen effects happen, requests that
