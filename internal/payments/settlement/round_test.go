@@ -303,7 +303,8 @@ func situations() []situation {
 
 		{"transactions that no reservation explains", ahead, script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}, nil},
 		{"and one node of two counts them", func(w *world) { w.second(); w.mined = 2 }, script{}, report{Suspect: 1}, nil},
-		{"and the other answers nothing", func(w *world) { w.second().down = porttest.ErrBroken; w.mined = 2 }, script{}, report{Suspect: 1}, nil},
+		{"and the other answers nothing", func(w *world) { w.second().down = porttest.ErrBroken; w.mined = 2 }, script{},
+			report{Suspect: 1}, nil},
 		{"and what the other has is sent again", func(w *world) { sent(w); w.second(); w.mined = 2 }, script{},
 			report{Busy: true, Suspect: 1, Undecided: 1, Resent: 1, Pending: 1, Oldest: minute}, nil},
 		{"and the other counts fewer", func(w *world) { w.mined = 1; w.second(); w.mined = 2 }, script{},
