@@ -185,7 +185,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 	case r.DryRun:
 		b.WriteString("nothing was changed")
 	case r.Resumed:
-		b.WriteString("the wallets pay again, but for those that remit wallet list shows as paused for another reason")
+		b.WriteString("the wallets pay again; remit wallet list shows any that another reason keeps paused")
 	default:
 		b.WriteString("the wallets are paused: remit wallet resume lets each pay again")
 	}

@@ -87,7 +87,7 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestReasons: a suspicion and another reason hide each other in no order.
+// TestReasons: neither a suspicion nor another reason hides the other, whichever comes first.
 func TestReasons(t *testing.T) {
 	const ahead, newer = wallet.Suspicion + ": 5", wallet.Suspicion + ": 6"
 	var w wallet.Wallet

@@ -190,9 +190,9 @@ func (c *Cluster) recoverAll() {
 	c.drain(p, due)
 }
 
-// beyond reports whether a wallet may have signed nonces beyond those that a recovery uses up now:
-// reorganisations in a row have taken back more of them than it allows for. The first that turns up
-// pauses every wallet, and an operator recovers once more.
+// beyond reports whether a recovery that starts now may miss a signed nonce: reorgs in a row have
+// taken back more nonces of a wallet than it uses up. When the missed one is mined, every wallet is
+// paused, and the operator recovers again.
 func (c *Cluster) beyond() bool {
 	for w := range c.Chain.Funded() {
 		if c.Chain.MostMined(w)+c.Window > c.Chain.Account(w, 0).Nonce+c.Spare {
