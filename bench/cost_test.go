@@ -68,42 +68,6 @@ func (b basis) under(n, keys float64) plan.Deployment {
 	return s
 }
 
-// A lever is a change that an operator can make.
-type lever struct {
-	name   string
-	change func(*plan.Deployment)
-	safe   bool // gives up nothing of the promise, nor of the contract
-}
-
-var levers = []lever{
-	{"no traces", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
-	{"one request per second traced and a twentieth of the rest, X-Ray's default",
-		func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
-	{"check-receipts with 256 MB", func(s *plan.Deployment) { s.SettleGB = 0.25 }, false},
-	{"send-payment with 256 MB", func(s *plan.Deployment) { s.PostGB = 0.25 }, false},
-	{"send-payment with 1,024 MB, the small functions with 512 MB",
-		func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
-	{"webhooks gathered for a second, which breaks the contract's delay", func(s *plan.Deployment) { s.Gather = 1 }, false},
-	{"half as many rounds", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
-	{"log level WARN, which loses the metrics", func(s *plan.Deployment) { s.LogBytes = 700 }, false},
-	{"authorizer cache of 300 s", func(s *plan.Deployment) { s.CacheSeconds = 300 }, true},
-	{"no authorizer cache", func(s *plan.Deployment) { s.CacheSeconds = 0 }, false},
-	{"no webhooks", func(s *plan.Deployment) { s.Webhooks = false }, false},
-	{"no daily limit", func(s *plan.Deployment) { s.DailyLimit = false }, false},
-}
-
-// calls are counted calls of a payment that a target may lack.
-var calls = []struct {
-	name string
-	drop func(*plan.Consumption)
-}{
-	{"without the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"without the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
-	{"without the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
-	{"without the lookup of a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
-	{"without the lookup of a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
-}
-
 // consumption counts what a payment uses, from the results of Store or of Batches.
 func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
@@ -128,8 +92,8 @@ func (r results) consumption(base string) plan.Consumption {
 	return p
 }
 
-// bills returns the tables of what a million payments cost on each basis, of the change that
-// each lever makes, and of months of other sizes. It keeps their amounts among the results.
+// bills returns the tables of what a million payments cost on each basis, and in months of
+// other sizes. It keeps their amounts among the results.
 func (r results) bills() string {
 	p, batch := r.consumption("Store"), r.consumption("Batches")
 	text := ""
@@ -152,43 +116,24 @@ func (r results) bills() string {
 	}
 	busiest := months[len(months)-1]
 	n := busiest.payments
-	priced := func(b basis, p plan.Consumption, chosen ...lever) float64 {
-		s := b.under(n, busiest.keys)
-		for _, l := range chosen {
-			l.change(&s)
-		}
-		return s.PerMillion(n, p)
-	}
-	million := func(b basis, chosen ...lever) float64 { return priced(b, p, chosen...) }
 	table("dollars")
 	for i, l := range plan.Default.Bill(1, p) {
 		add(l.Name, func(b basis) float64 { return b.under(n, busiest.keys).Bill(n, p)[i].Dollars / n * 1e6 })
-	}
-	table("lever")
-	for _, l := range levers {
-		add(l.name, func(b basis) float64 { return million(b, l) - million(b) })
-	}
-	least := p
-	for _, c := range calls {
-		fewer := p
-		c.drop(&fewer)
-		c.drop(&least)
-		add(c.name, func(b basis) float64 { return priced(b, fewer) - million(b) })
 	}
 	table("a million payments, at")
 	for _, m := range months {
 		add(m.name, func(b basis) float64 { return b.under(m.payments, m.keys).PerMillion(m.payments, p) })
 	}
-	add("the same after a year", func(b basis) float64 { return million(b, lever{change: func(s *plan.Deployment) { s.Months = 12 }}) })
+	add("the same after a year", func(b basis) float64 {
+		s := b.under(n, busiest.keys)
+		s.Months = 12
+		return s.PerMillion(n, p)
+	})
 	add("the same in batches of 100", func(b basis) float64 {
 		s := b.under(n/100, busiest.keys)
 		s.OutBytes += 100 * entryBytes
 		return s.PerMillion(n/100, batch) / 100
 	})
-	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
-	add("with every lever that gives nothing up", func(b basis) float64 { return million(b, safe...) })
-	small := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !strings.HasSuffix(l.name, " with 256 MB") })
-	add("without these calls, in 256 MB", func(b basis) float64 { return priced(b, least, small...) })
 	return text
 }
 

@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	baseline := flag.String("baseline", "", "a remit of another commit, which anvil measures beside this one")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle store load fair gas batches"
+	const everything = "coldstart post settle store load gas batches"
 	if *list {
 		fmt.Println(everything, "anvil chaos")
 		return nil

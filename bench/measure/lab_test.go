@@ -164,13 +164,7 @@ func build(b testing.TB, env []string, pkg string) string {
 // merchant of it.
 func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *sdk.Client) {
 	b.Helper()
-	return startLocalTo(b, b.Output(), remit, wallets, flags...)
-}
-
-// startLocalTo is startLocal with a place for the log.
-func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *sdk.Client) {
-	b.Helper()
-	return localtest.Local(b, log, remit,
+	return localtest.Local(b, b.Output(), remit,
 		append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 }
 
