@@ -5,9 +5,11 @@
 //
 // Flags come after the word: -only TEXT for those whose name, test or file
 // contains TEXT (the tests' output is shown if it is only one), and -p N for N
-// at a time. With -changed REVISION only mutants of functions that have changed since,
-// or whose tests have, are made; with -sample N, at most N of them.
-// The tree is never touched: the compiler is given an overlay.
+// at a time. The tree is never touched: the compiler is given an overlay.
+//
+// go-gremlins v0.6.0 runs under Go 1.26, but leaves out no statement, negates no condition
+// without an operator, runs the mutated package's tests alone and links once a mutant: in
+// dispatch it makes 276 mutants instead of 745, and takes seven seconds for each.
 package main
 
 import (
@@ -39,7 +41,7 @@ func main() {
 }
 
 // errUsage reports a command line that names neither kind of change.
-var errUsage = errors.New("usage: mutate rules|mutants [-only TEXT] [-p N] [-changed REVISION] [-sample N]")
+var errUsage = errors.New("usage: mutate rules|mutants [-only TEXT] [-p N]")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] != "rules" && args[0] != "mutants" {
@@ -48,8 +50,6 @@ func run(ctx context.Context, args []string) error {
 	var o options
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.StringVar(&o.only, "only", "", "only those whose name, test or file contains this")
-	flags.StringVar(&o.changed, "changed", "", "only mutants of what has changed since this revision")
-	flags.IntVar(&o.sample, "sample", 0, "at most so many mutants; 0: all")
 	flags.IntVar(&o.width, "p", runtime.NumCPU(), "how many at a time")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -75,10 +75,8 @@ func run(ctx context.Context, args []string) error {
 
 // Options are the flags of a run.
 type options struct {
-	only    string // part of the name, test or file of what is to run; empty: all
-	changed string // a revision since which a mutant's function or tests have changed; empty: any
-	sample  int    // at most so many mutants; 0: all
-	width   int    // how many at a time
+	only  string // part of the name, test or file of what is to run; empty: all
+	width int    // how many at a time
 }
 
 // A result is the end of one change.

@@ -17,13 +17,6 @@ type mutant struct {
 	at   int    // offset in its file
 	name string // file, function, kind, and the source that is changed
 	pkg  string
-	span // of its function
-}
-
-// A span is a range of lines of a file, counted from 1.
-type span struct {
-	file        string
-	first, last int
 }
 
 // chooser is added to a mutated package. All its mutants are compiled into it
@@ -71,8 +64,7 @@ type mutator struct {
 	file, source string
 	base         int // of the file's positions
 	pkg, fn      string
-	span         span // of the function
-	first        int  // id of the first mutant
+	first        int // id of the first mutant
 	mutants      []mutant
 	edits        []edit
 }
@@ -88,7 +80,7 @@ func mutate(pkg, file, source string, first int) (string, []mutant, error) {
 	m := &mutator{file: file, source: source, base: int(parsed.FileStart), pkg: pkg, first: first}
 	for _, d := range parsed.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
-			m.fn, m.span = f.Name.Name, span{file, fset.Position(f.Pos()).Line, fset.Position(f.End()).Line}
+			m.fn = f.Name.Name
 			ast.Inspect(f.Body, m.visit)
 		}
 	}
@@ -242,7 +234,7 @@ func (m *mutator) add(kind string, n ast.Node, before, after string) {
 	if more != "" {
 		text += " …"
 	}
-	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg, span: m.span,
+	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg,
 		name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
 	m.edits = append(m.edits, edit{int(n.Pos()) - m.base, id, before}, edit{int(n.End()) - m.base, -id, after})
 }

@@ -108,32 +108,3 @@ func TestSurvivorsAreMutants(t *testing.T) {
 		}
 	}
 }
-
-// TestTouched: a change touches the mutants of its function; a change of a test, all of
-// the test's package.
-func TestTouched(t *testing.T) {
-	const diff = `diff --git a/p/f.go b/p/f.go
-@@ -3,2 +3 @@ func f() {
-@@ -20,2 +18,0 @@ func g() {
-diff --git a/p/f_test.go b/p/f_test.go
-@@ -1,2 +1,4 @@
-`
-	changes := changed(diff)
-	if want := []span{{"p/f.go", 3, 3}, {"p/f.go", 18, 18}, {"p/f_test.go", 1, 4}}; !slices.Equal(changes, want) {
-		t.Fatalf("changed() = %v, want %v", changes, want)
-	}
-	for want, m := range map[string]mutant{
-		"[true false true]":   {pkg: "p", span: span{"p/f.go", 1, 3}},
-		"[false false true]":  {pkg: "p", span: span{"p/f.go", 4, 17}},
-		"[false true true]":   {pkg: "p", span: span{"p/f.go", 18, 30}},
-		"[false false false]": {pkg: "q", span: span{"q/f.go", 1, 3}},
-	} {
-		var touched []bool
-		for _, c := range changes {
-			touched = append(touched, m.touched(c))
-		}
-		if got := fmt.Sprint(touched); got != want {
-			t.Errorf("the changes touch %v: %s, want %s", m.span, got, want)
-		}
-	}
-}

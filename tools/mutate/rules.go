@@ -20,7 +20,6 @@ type rule struct {
 	file string
 	old  []string // lines that the file has exactly once, whatever their indentation
 	new  []string // what stands in their place when the rule is out; it compiles
-	line int      // in rules.txt
 }
 
 //go:embed rules.txt
@@ -35,7 +34,7 @@ func parseRules(text string) ([]rule, error) {
 		switch {
 		case line == "" || line[0] == '#':
 		case word == "rule":
-			rules = append(rules, rule{name: rest, line: i + 1})
+			rules = append(rules, rule{name: rest})
 			r = &rules[len(rules)-1]
 		case r.name == "":
 			return nil, fmt.Errorf("rules.txt:%d: a rule begins with its name", i+1)
@@ -66,19 +65,11 @@ func (r rule) without(source string) (string, error) {
 			at, found = i, found+1
 		}
 	}
-	if found == 1 && len(r.old) > 0 {
-		return strings.Join(slices.Concat(lines[:at], r.new, lines[at+len(r.old):]), "\n"), nil
+	if found != 1 || len(r.old) == 0 {
+		return "", fmt.Errorf("rules.txt: %q: %s has its lines %d times, want once:\n%s", r.name, r.file, found,
+			strings.Join(r.old, "\n"))
 	}
-	var quoted strings.Builder
-	for _, old := range r.old {
-		mark := " "
-		if !slices.ContainsFunc(lines, func(line string) bool { return same(line, old) }) {
-			mark = "?" // this line is nowhere in the file
-		}
-		fmt.Fprintf(&quoted, "\n\t%s %s", mark, old)
-	}
-	return "", fmt.Errorf("rules.txt:%d: %q: its lines have changed: %s has them %d times, want once:%s", r.line, r.name, r.file, found,
-		&quoted)
+	return strings.Join(slices.Concat(lines[:at], r.new, lines[at+len(r.old):]), "\n"), nil
 }
 
 // checkRules takes the rules out one at a time. A rule whose test passes
@@ -115,36 +106,27 @@ func checkRules(ctx context.Context, b bench, o options) error {
 // maximum is the most that a test may take.
 const maximum = 2 * time.Minute
 
-// remove runs the rule's test without the rule.
+// remove compiles the rule's test without the rule, and runs it.
 func (b bench) remove(ctx context.Context, r rule, n int) (result, error) {
-	end := result{name: r.name}
-	dir := filepath.Join(b.dir, fmt.Sprint(n))
-	defer func() { _ = os.RemoveAll(dir) }()
-	t := trial{pkg: r.pkg, binary: filepath.Join(dir, "tests"), tests: []string{r.test}, timeout: maximum}
-	err := b.compileWithout(ctx, r, dir, t.binary)
+	end, dir := result{name: r.name}, filepath.Join(b.dir, fmt.Sprint(n))
+	source, err := b.source(r.file)
 	if err != nil {
 		return end, err
 	}
-	end.caught, end.output, err = b.run(ctx, t)
-	return end, err
-}
-
-// compileWithout compiles the rule's tests without the rule.
-func (b bench) compileWithout(ctx context.Context, r rule, dir, binary string) error {
-	source, err := b.source(r.file)
-	if err != nil {
-		return err
-	}
 	changed, err := r.without(source)
 	if err != nil {
-		return err
+		return end, err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+		return end, err
 	}
 	overlay, err := b.overlay(dir, map[string]string{r.file: changed})
 	if err != nil {
-		return err
+		return end, err
 	}
-	return b.compile(ctx, r.pkg, overlay, binary)
+	t := trial{pkg: r.pkg, binary: filepath.Join(dir, "tests"), tests: []string{r.test}, timeout: maximum}
+	if err = b.compile(ctx, r.pkg, overlay, t.binary); err == nil {
+		end.caught, end.output, err = b.run(ctx, t)
+	}
+	return end, err
 }
