@@ -150,27 +150,6 @@ func TestEveryAlarmRings(t *testing.T) {
 	}
 }
 
-// TestCanariesWatchTheNewVersion: what rolls a deployment back is counted of the version
-// that it brings. The version before it fails neither, nor hides what the new one does.
-func TestCanariesWatchTheNewVersion(t *testing.T) {
-	alarms, canaries := resources(t, "AWS::CloudWatch::Alarm"), 0
-	for id, f := range resources(t, "AWS::Serverless::Function") {
-		of := map[string]string{"ExecutedVersion": id + ".Version.Version", "Version": fmt.Sprintf("[: [%s %s.Version.Version]]", id, id)}
-		for _, name := range words(at[any](f, "Properties.DeploymentPreference.Alarms")) {
-			canaries++
-			if !slices.ContainsFunc(at[[]any](alarms[name], "Properties.Dimensions"), func(d any) bool {
-				want := of[at[string](d, "Name")]
-				return want != "" && fmt.Sprint(at[any](d, "Value")) == want
-			}) {
-				t.Errorf("the canary of %s watches %s, which is not of its new version", id, name)
-			}
-		}
-	}
-	if canaries != 5 {
-		t.Errorf("canaries watch %d alarms", canaries)
-	}
-}
-
 // statistic computes a metric with these dimensions from lines of the log, as CloudWatch
 // does of one period.
 func statistic(t *testing.T, lines []byte, metric string, dimensions []string, of string) (value float64, found bool) {

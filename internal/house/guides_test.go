@@ -104,30 +104,3 @@ func TestBlocksArePrintedAsTheyRun(t *testing.T) {
 		}
 	}
 }
-
-// TestPagesAreEasyToChange: a sentence has a line of its own, so that a change of
-// it is one line; and no page counts parts of the repository, since the next part
-// makes the number wrong. docs/performance.md counts all it likes.
-func TestPagesAreEasyToChange(t *testing.T) {
-	sentences := regexp.MustCompile(`[.!?]\)? +["(\[]?[A-Z]`)
-	numbered := regexp.MustCompile(`^ *(\*\*)?\d+\.`)
-	counts := regexp.MustCompile(`(?i)\b([0-9][0-9,]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty) (scenarios|tests|alarms|functions|rules|cases|mutants|routes|endpoints|packages)\b`)
-	for path, text := range files(t) {
-		if path == "docs/performance.md" || !regexp.MustCompile(`^(README|CONTRIBUTING|SECURITY|docs/.*)\.md$`).MatchString(path) {
-			continue
-		}
-		fence := false
-		for i, line := range strings.Split(string(text), "\n") {
-			fence = fence != strings.HasPrefix(line, "```")
-			if fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") {
-				continue
-			}
-			if found := counts.FindString(line); found != "" {
-				t.Errorf("%s:%d counts %q: leave the number out", path, i+1, found)
-			}
-			if sentences.MatchString(numbered.ReplaceAllString(line, "")) {
-				t.Errorf("%s:%d has two sentences: begin a line with the second", path, i+1)
-			}
-		}
-	}
-}

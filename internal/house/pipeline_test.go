@@ -117,15 +117,3 @@ func TestRightsWithoutAResource(t *testing.T) {
 		}
 	}
 }
-
-// TestDeployInAPipeline: what make deploy is told is for sam deploy, which alone knows it.
-func TestDeployInAPipeline(t *testing.T) {
-	for _, goal := range []string{"build", "deploy"} {
-		out := must.Get(exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output())(t)
-		for line := range strings.Lines(string(out)) {
-			if _, args, found := strings.Cut(line, "/sam "); found && strings.HasPrefix(args, goal) != strings.Contains(args, "--its-own") {
-				t.Errorf("make %s runs %s", goal, line)
-			}
-		}
-	}
-}

@@ -20,17 +20,10 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"a table outlives the stack, unless its creation failed", "AWS::DynamoDB::Table", unless("DeletionPolicy", "RetainExceptOnCreate")},
-	{"a table outlives its own replacement", "AWS::DynamoDB::Table", unless("UpdateReplacePolicy", "Retain")},
-	{"a secret outlives the stack, unless its creation failed", "AWS::SecretsManager::Secret",
-		unless("DeletionPolicy", "RetainExceptOnCreate")},
-	{"a secret outlives its own replacement", "AWS::SecretsManager::Secret", unless("UpdateReplacePolicy", "Retain")},
 	{"a table can be restored to any second", "AWS::DynamoDB::Table",
 		unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
 	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table",
 		unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
-	{"a key outlives the stack, unless its creation failed", "AWS::KMS::Key", unless("DeletionPolicy", "RetainExceptOnCreate")},
-	{"a key outlives its own replacement", "AWS::KMS::Key", unless("UpdateReplacePolicy", "Retain")},
 	{"a key is rotated", "AWS::KMS::Key", unless("Properties.EnableKeyRotation", "true")},
 	{"a key for webhooks' secrets has no users but the functions that make and use them", "AWS::KMS::Key", keyUsers},
 	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties.GenerateSecretString")},
@@ -64,7 +57,6 @@ var rules = []rule{
 	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
-	{"a role has only policies of this template", "AWS::IAM::Role", foreignPolicies},
 	{"a stolen function forges no webhook: only their makers and users open the secrets", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
 	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log",
@@ -274,17 +266,6 @@ func outlivesGateway(r node) string {
 	for _, event := range at[node](r, "Properties.Events") {
 		if at[string](event, "Type") == "Api" && timeout > 29 {
 			return fmt.Sprintf("its timeout is %d s, the gateway's 29", timeout)
-		}
-	}
-	return ""
-}
-
-// foreignPolicies finds policies of AWS, and of SAM's making, which grant rights on the
-// whole account.
-func foreignPolicies(r node) string {
-	for _, policy := range words(at[any](r, "Properties.ManagedPolicyArns")) {
-		if strings.Contains(policy, "arn:") {
-			return "has the policy " + policy
 		}
 	}
 	return ""
