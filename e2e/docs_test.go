@@ -1,17 +1,12 @@
 package e2e_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
-	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and
@@ -89,26 +84,4 @@ func TestOperatorsPages(t *testing.T) {
 		t.Error("a merchant's words steer the terminal")
 	}
 	o.unseen()
-}
-
-// TestDockersBridge: tools/local-services listens where containers reach it, or
-// says that it does not know where that is.
-func TestDockersBridge(t *testing.T) {
-	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
-	for _, test := range []struct{ docker, want string }{
-		{`echo '[{"Subnet":"127.0.0.0/8","Gateway":"127.0.0.2"}]'`, "127.0.0.2\n"},
-		{`echo '[{"Subnet":"fd00::/64"},{"Subnet":"127.0.0.0/8"}]'`, "127.0.0.1\n"}, // as told by an engine that has just started
-		{`echo '[{"Subnet":"192.0.2.0/24"}]'`, "192.0.2.1, which is not an address of this machine"},
-		{`echo '[]'`, "pass --bind ADDRESS --host ADDRESS"},
-		{`echo 'no such network' >&2; exit 1`, "(no such network)"},
-	} {
-		dir := t.TempDir()
-		must.OK(t, os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+test.docker+"\n"), 0o700))
-		ask := exec.CommandContext(t.Context(), python, "-c",
-			"import sys; sys.platform = 'linux'; sys.path.insert(0, 'tools/samlocal'); import services; print(services.docker_bridge())")
-		ask.Dir, ask.Env = root, []string{"PATH=" + dir}
-		if out, err := ask.CombinedOutput(); !strings.Contains(string(out), test.want) || (err == nil) != strings.HasPrefix(test.want, "127.") {
-			t.Errorf("docker %s: %v, %s", test.docker, err, out)
-		}
-	}
 }

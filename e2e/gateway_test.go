@@ -47,6 +47,14 @@ func TestKeysAtTheGate(t *testing.T) {
 // id is the key's: it stands in the key.
 func (m merchant) id() string { return "key_" + m.key[len("remit_test_"):][:12] }
 
+// keyOf makes a key of m's merchant as body says and returns the merchant with it.
+func (m merchant) keyOf(body any) merchant {
+	m.t.Helper()
+	next := m
+	next.key = m.call("POST", "/api-keys", body).want(m.t, 201).get("api_key")
+	return next
+}
+
 // rotated replaces the key of that id and returns the merchant with the new one.
 func rotated(t *testing.T, m merchant, id string, overlap time.Duration) merchant {
 	t.Helper()

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -66,7 +65,6 @@ func TestAPaymentsLog(t *testing.T) {
 			if !ofStart && !strings.HasPrefix(line, "START ") && !strings.HasPrefix(line, "END ") &&
 				!strings.HasPrefix(line, "REPORT ") { // ministack's own
 				size += len(line) + 1
-				checkLine(t, name, line)
 			}
 		}
 		t.Logf("%s wrote %d bytes for %d payments", name, size, payments)
@@ -75,28 +73,6 @@ func TestAPaymentsLog(t *testing.T) {
 	t.Logf("%d bytes a payment, with %d of API Gateway's", total/payments, accessLine)
 	if total/payments > perPayment {
 		t.Errorf("a payment logs %d bytes over its whole life, more than %d", total/payments, perPayment)
-	}
-}
-
-// checkLine: every line is JSON: a metric, or a line with its invocation's request ID. A line about
-// a payment also has the payment's merchant.
-func checkLine(t *testing.T, name, line string) {
-	t.Helper()
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(line), &fields); err != nil {
-		t.Errorf("%s wrote a line that is not JSON: %s", name, line)
-	}
-	if fields["_aws"] != nil {
-		return
-	}
-	want := []string{"timestamp", "level", "message", "requestId"}
-	if m := fields["message"]; m == "payment committed" || m == "payment settled" {
-		want = append(want, "payment", "merchant")
-	}
-	for _, field := range want {
-		if text, _ := fields[field].(string); text == "" {
-			t.Errorf("%s wrote a line without %s: %s", name, field, line)
-		}
 	}
 }
 

@@ -1,16 +1,12 @@
 package measure_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,9 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
@@ -261,84 +255,4 @@ func (g *gateway) forgets(tx common.Hash) bool {
 		return true
 	}
 	return false
-}
-
-// TestEveryHabitDoesWhatItSays asks a node through a gateway of each habit.
-func TestEveryHabitDoesWhatItSays(t *testing.T) {
-	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var c struct {
-			ID     json.RawMessage
-			Method string
-			Params []json.RawMessage
-		}
-		must.OK(t, json.NewDecoder(r.Body).Decode(&c))
-		results := map[string]string{"eth_feeHistory": `{"baseFeePerGas":["0x1","0x2"]}`,
-			"eth_getTransactionReceipt": `{"status":"0x1","logs":[{}],"blockNumber":"0x20"}`,
-			"eth_estimateGas":           `"0x5208"`, "eth_getTransactionCount": strconv.Quote(strings.Trim(string(c.Params[len(c.Params)-1]), `"`)),
-			"eth_sendRawTransaction": `"sent"`, "eth_getBalance": `"0x1"`}
-		results["eth_getBlockByNumber"] = fmt.Sprintf(`{"number":%s,"hash":"0x00"}`, append(c.Params, json.RawMessage("0"))[0])
-		must.Get(fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method]))(t)
-	}))
-	defer node.Close()
-	signer := must.Get(crypto.GenerateKey())(t)
-	gap := must.Get(types.SignNewTx(signer, types.LatestSignerForChainID(common.Big1),
-		&types.DynamicFeeTx{ChainID: common.Big1, Nonce: math.MaxInt64, To: &common.Address{}, Gas: 21_000}))(t)
-	signed := must.Get(gap.MarshalBinary())(t)
-	raw := hexutil.Encode(signed)
-	ask := map[string]string{ // the calls of a request, with their number where it is not 1
-		"none": `["eth_getTransactionCount","0x0","pending"]`, "10 calls a batch": "11", "3 calls a batch": "4", "no batches": "2",
-		"receipts without logs": `["eth_getTransactionReceipt","0x1"]`, "receipts with a wrong status": `["eth_getTransactionReceipt","0x1"]`,
-		"one base fee instead of two": `["eth_feeHistory","0x1"]`, "21,500 gas for a no-op": `["eth_sendRawTransaction","` + raw + `"]`,
-		"a gap is held for one second": `["eth_sendRawTransaction","` + raw + `"]`,
-		"latest for pending":           `["eth_getTransactionCount","0x0","pending"]`,
-		"batches out of order":         "2", "100 calls a second": "400", "3 calls a batch, 20 requests a second": "4",
-		"every third request hangs": "", "a placeholder for ether": `["eth_getBalance","0x0","latest"]`,
-	}
-	want := map[string]string{
-		"none": `200 [{"jsonrpc":"2.0","id":0,"result":"pending"}]`, "10 calls a batch": `200 {"jsonrpc":"2.0","error":{"code":-32014,`,
-		"3 calls a batch": "413 batch", "no batches": "400 batch",
-		"receipts without logs": `"logs":[]`, "receipts with a wrong status": `"status":"0x0"`,
-		"one base fee instead of two": `{"baseFeePerGas":["0x1"]}`,
-		"21,500 gas for a no-op":      "intrinsic gas too low: have 21000, want 21500", "a gap is held for one second": "nonce too high",
-		"latest for pending": `"result":"latest"`, "a placeholder for ether": `"result":"0x9612084f`,
-		"batches out of order": `200 [{"jsonrpc":"2.0","id":1,`, "100 calls a second": `{"code":429,"message":"over rate limit"}}`,
-		"3 calls a batch, 20 requests a second": "413 batch",
-		"every third request hangs":             "EOF",
-	}
-	ask["one of two nodes down"], want["one of two nodes down"] = "1", "EOF"
-	for _, h := range habits {
-		g := &fault.Gateway{Node: node.URL}
-		g.Habit.Store(&h.Habit)
-		server := httptest.NewServer(g)
-		if strings.Contains(h.Name, "hangs") {
-			for range 2 {
-				must.OK(t, must.Get(http.Post(server.URL, "application/json", strings.NewReader("[]")))(t).Body.Close())
-			}
-			time.AfterFunc(200*time.Millisecond, server.CloseClientConnections)
-		}
-		if asked := ask[h.Name]; !strings.HasPrefix(asked, "[") {
-			n, _ := strconv.Atoi(asked)
-			ask[h.Name] = strings.TrimSuffix(strings.Repeat(`["eth_getTransactionCount","0x0","latest"],`, n), ",")
-		}
-		calls := []fault.Call{}
-		var lines [][]json.RawMessage
-		must.OK(t, json.Unmarshal([]byte("["+ask[h.Name]+"]"), &lines))
-		for i, line := range lines {
-			calls = append(calls, fault.Call{Version: "2.0", ID: fmt.Append(nil, i), Method: strings.Trim(string(line[0]), `"`), Params: line[1:]})
-		}
-		body, _ := json.Marshal(calls)
-		got := ""
-		if response, err := http.Post(server.URL, "application/json", bytes.NewReader(body)); err != nil {
-			got = err.Error()
-		} else {
-			text, _ := io.ReadAll(response.Body)
-			_ = response.Body.Close()
-			got = fmt.Sprint(response.StatusCode, " ", strings.TrimSpace(string(text)))
-		}
-		server.CloseClientConnections()
-		_ = server.Listener.Close() // without waiting for a node that hangs
-		if !strings.Contains(got, want[h.Name]) || want[h.Name] == "" {
-			t.Errorf("%s: answered %.300s, want %s", h.Name, got, want[h.Name])
-		}
-	}
 }
