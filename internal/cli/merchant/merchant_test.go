@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/cli/merchant"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
@@ -53,10 +54,7 @@ func TestAStackThatIsNotThere(t *testing.T) {
 // payment ends, verified, and no endpoint left behind.
 func TestListen(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	sandbox, err := api.Call(t.Context(), "GET", "/sandbox", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandbox := must.Get(api.Call(t.Context(), "GET", "/sandbox", ""))(t)
 	failing := regexp.MustCompile(`"address":"(0x[0-9a-fA-F]{40})","behaviour":"revert"`).FindSubmatch(sandbox.Body)
 	for _, test := range []struct{ event, to, want string }{
 		{"payment.confirmed", payee, `payment\.confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
@@ -98,10 +96,7 @@ func TestListenShowsForgeries(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
 	at := strings.Fields(out.Await(t, "Listening at"))[2]
-	answer, err := http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`)))(t)
 	_ = answer.Body.Close()
 	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") ||
 		!strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {

@@ -25,9 +25,7 @@ import (
 func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 	t.Helper()
 	var c merchant.Pay
-	if err := localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...))
 	var out bytes.Buffer
 	err := c.Run(t.Context(), &out)
 	return out.String(), err
@@ -37,9 +35,7 @@ func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -100,9 +96,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	// Edited: sorted, in units, with commas; one row changed and one twice.
 	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee +
 		",1500000,Zürich; May\n"
-	if err := os.WriteFile(file, []byte(again), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
 		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+" (line 3)") {
@@ -155,10 +149,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 // TestPayAcrossFailures: lost answers, overload and refusals of single rows.
 func TestPayAcrossFailures(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	target, err := url.Parse(api.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(api.URL))(t)
 	var calls atomic.Int64
 	var deaf atomic.Bool // every answer to a payment is lost
 	var results string
@@ -236,18 +227,14 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	const reverts = "0x7e57000000000000000000000000000000000001"
 	file := write(t, "address,amount\n"+payee+",1\n"+reverts+",1\n")
-	if err := os.Mkdir(file+".results.csv", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(file+".results.csv", 0o700))
 	if _, err := run(t, file, api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), "writing "+file+".results.csv") {
 		t.Errorf("results without a place: %v", err)
 	}
 	for paid, err := range api.List(t.Context(), nil) {
 		t.Errorf("it made %v %v", paid, err)
 	}
-	if err := os.Remove(file + ".results.csv"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(file+".results.csv"))
 	for n, want := range []string{"to pay          2 rows",
 		"(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
 		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")

@@ -17,16 +17,14 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // before serves api, and takes the requests for itself that a function answers.
 func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, serve http.Handler) bool) string {
 	t.Helper()
-	target, err := url.Parse(api)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(api))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !take(w, r, proxy) {
@@ -93,10 +91,7 @@ func TestPayBatches(t *testing.T) {
 		!matches(`all 250 rows are confirmed, 0\.281125 USDC`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	results, err := os.ReadFile(file + ".results.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(os.ReadFile(file + ".results.csv"))(t)
 	for _, column := range []string{`(?m),(pay-[0-9a-f]{32})$`, `(?m)^\d+,confirmed,(0x[0-9a-f]{64}),0x`} {
 		rows := map[string]int{}
 		for _, m := range regexp.MustCompile(column).FindAllStringSubmatch(string(results), -1) {
@@ -114,9 +109,7 @@ func TestPayBatches(t *testing.T) {
 	// Edited: the first rows removed, the others turned round, some added in between.
 	edited := slices.Concat(upTo(250, 255), upTo(120, 250), upTo(255, 257), upTo(3, 120))
 	slices.Reverse(edited)
-	if err := os.WriteFile(file, []byte(salaries(edited...)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) || !matches(`paid before +247 rows`, out) ||
 		!matches(`to pay +7 rows, .* in 1 batches`, out) ||
@@ -199,9 +192,7 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 		}
 	}
 	zero := "0x0000000000000000000000000000000000000000,5,\n"
-	if err := os.WriteFile(file, []byte(salaries(1)+zero+salaries(2)[len(salaries()):]+zero), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(salaries(1)+zero+salaries(2)[len(salaries()):]+zero), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait", "--duplicates")
 	if !incomplete(err, 1) || !matches(`of 4 rows 2 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: .*zero address`, out) ||
 		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\), which paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {

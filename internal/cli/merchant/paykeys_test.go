@@ -10,15 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestPayKeys holds the Idempotency-Keys of rows and batches byte for byte: with other keys, a
 // file that an earlier version paid would be paid again.
 func TestPayKeys(t *testing.T) {
-	want, err := os.ReadFile("testdata/paykeys.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile("testdata/paykeys.txt"))(t)
 	var mu sync.Mutex
 	var used []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

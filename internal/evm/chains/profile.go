@@ -57,7 +57,7 @@ var (
 func of(contract string) chain.GasRule {
 	coin, err := token.ParseAddress(contract)
 	if err != nil {
-		panic(err) // TestEveryCellHasASource
+		panic(err) // TestPage
 	}
 	return chain.GasRule{InToken: true, Token: coin}
 }
@@ -68,8 +68,8 @@ func stable(contract string) chain.GasRule {
 	return rule
 }
 
-// profiles are the known chains, each main network before its test network. The
-// source of each value is in sources_test.go, which docs/chains.md shows.
+// profiles are the known chains, each main network before its test network.
+// docs/chains.md has the source of each value.
 var profiles = []Profile{
 	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, ether, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, ether, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},

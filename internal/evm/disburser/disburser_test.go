@@ -38,10 +38,7 @@ func readABI(t testing.TB, artifact []byte) abi.ABI {
 // entries are up to 100 random ones.
 var entries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) disburser.Entry {
 	to := rapid.SliceOfN(rapid.Byte(), 20, 20).Draw(t, "to")
-	amount, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "amount"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	amount := must.Get(token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "amount")))(t)
 	return disburser.Entry{To: token.Address(to), Amount: amount}
 }), 1, 100)
 
