@@ -41,19 +41,6 @@ func TestNoopNeedsMoreGas(t *testing.T) {
 	}
 }
 
-// No node can estimate a no-op for a while: it is made with the gas that every
-// transaction needs on most chains, and gets more when a node can.
-func TestNoopWithoutAnEstimate(t *testing.T) {
-	simulation.Perform(t, pair, func(s *simulation.Scenario) {
-		s.Chain.L1Gas = 5_000
-		first, _ := moved(s)
-		s.Thaw()
-		s.On("run", "Estimate", 2, scheduler.FailBefore)
-		s.Elapse(8 * time.Minute)
-		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
-	})
-}
-
 // The price of L1 data rises while a payment waits (cowprotocol/services#2795), or
 // a fork raises the least gas of call data (EIP-7623): every node refuses the bytes
 // for their gas limit. While the transfer can be estimated it is paid, with a
@@ -84,49 +71,6 @@ func TestGasLimitIsTooLow(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A chain, or its RPC, stands still for hours. Nobody asks for more than was
-// offered, so no fee rises.
-func TestMarketStandsStill(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.Halted = true
-		s.Elapse(4 * time.Hour)
-		s.Is("attempts", len(s.Payment(order(0)).Attempts), 1)
-		s.Halted = false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
-// The price rises and stays. Every payment that waits below it is lifted at once,
-// not one after the other.
-func TestPriceRisesForAll(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		payFirst(s, "client", 20)
-		s.Chain.BaseFee, s.Halted = spike, false
-		s.Elapse(4 * time.Minute)
-		for n := range 20 {
-			s.IsState(order(n), payment.Confirmed)
-			s.Is("attempts", len(s.Payment(order(n)).Attempts), 2)
-		}
-		s.Chain.BaseFee = quiet
-	})
-}
-
-// The handler's clock is ten minutes ahead. The price rises, and the payment is not
-// left alone for as long.
-func TestPriceRisesUnderAWrongClock(t *testing.T) {
-	setup := simulation.Setup{Skews: []time.Duration{0, 10 * time.Minute, 0, 0, 0, 0, 0, 0, 0}} // of the first instance and the first run
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Pay("client", order(0))
-		s.Elapse(2 * time.Minute) // the first run ends
-		s.Chain.BaseFee, s.Halted = spike, false
-		s.After(4*time.Minute, order(0), payment.Confirmed)
-		s.Chain.BaseFee = quiet
-	})
 }
 
 // The price rises beyond the wallet's ether. No attempt costs more than the wallet has: no node

@@ -15,27 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// A node's pool is memory: after a restart it is empty.
-func TestNodesForgetTheirPools(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		payFirst(s, "client", 3)
-		s.Chain.Each((*fakechain.Node).Forget)
-		s.Elapse(30 * time.Second)
-		s.Halted = false
-		s.Elapse(20 * time.Second) // less than the time after which a run looks at the fees
-		for n := range 3 {
-			_, mined := s.Chain.Receipt(s.Payment(order(n)).TxHash)
-			s.Is("mined", mined, true)
-		}
-		s.Elapse(100 * time.Second)
-		for n := range 3 {
-			s.IsState(order(n), payment.Confirmed)
-			s.Is("attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
-		}
-	})
-}
-
 // "nonce too low" means that the nonce was used. One node says so of a payment's
 // bytes, because it has them mined since the run has asked; the other says that it
 // will never take them. A payment is given up only if no node can have its bytes.
@@ -125,28 +104,6 @@ func TestCancelledStaysCancelled(t *testing.T) {
 			s.Halted = false
 			s.Elapse(3 * time.Minute)
 			s.Is("code", codeOf(s.Payment(order(0))), payment.TransferMissing)
-		})
-	}
-}
-
-// One node says that it will never take the bytes; the other has not said so. A
-// payment is not given up for that.
-func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
-	for name, doubt := range map[string]func(*fakechain.Node){
-		"down":   func(n *fakechain.Node) { n.Down = true },
-		"full":   func(n *fakechain.Node) { n.Full = true },
-		"unsure": func(n *fakechain.Node) { n.Answers = chain.Ambiguous },
-	} {
-		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Halted = true
-			s.Pay("client", order(0))
-			s.Chain.Each((*fakechain.Node).Forget)
-			s.Chain.Nodes[0].Answers = chain.Wrong
-			doubt(s.Chain.Nodes[1])
-			s.Halted = false
-			s.After(20*time.Minute, order(0), payment.Committed)
-			s.Chain.Nodes[1].Heal()
-			s.After(3*time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -298,18 +255,6 @@ func TestOneNodeCountsTooMany(t *testing.T) {
 	})
 }
 
-// A node that is some blocks behind the other is no dispute: payments are final a
-// little later, and none is counted as undecided, or its alarm would ring for ever
-// on a stack that always pays.
-func TestANodeThatLagsIsNoDispute(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Chain.Nodes[1].Lag = 3
-		s.Pay("client", order(0))
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), false)
-	})
-}
-
 // More than half of the configured nodes confirm a payment, and nothing but all of
 // them fails one: a merchant who hears that nothing was paid pays again.
 func TestOneNodeIsSilent(t *testing.T) {
@@ -413,27 +358,6 @@ func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
 	})
 }
 
-// Every refusal by the nodes but Wrong leaves a payment as it is, and the same
-// bytes are sent again later.
-func TestEveryReply(t *testing.T) {
-	for _, class := range chain.Classes() {
-		if class == chain.Wrong {
-			continue // TestBytesThatNoNodeWillTake
-		}
-		perform(t, string(class), simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Chain.Each(func(n *fakechain.Node) { n.Answers = class })
-			p := s.Pay("client", order(0))
-			s.After(4*time.Minute, order(0), payment.Committed)
-			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
-			s.Elapse(4 * time.Minute)
-			got := s.Payment(order(0))
-			s.Is("state", got.State, payment.Confirmed)
-			s.Is("hash", got.TxHash, p.TxHash)
-			s.Is("paused", s.Record(0).Paused, "")
-		})
-	}
-}
-
 // A wallet runs out of ether between the reservation and the broadcast. The bytes
 // stay stored, and after a top-up the very same hash is mined.
 func TestInsufficientFundsThenATopUp(t *testing.T) {
@@ -502,20 +426,4 @@ func TestOneNodeQuotesNonsense(t *testing.T) {
 			}
 		}
 	}
-}
-
-// One of two nodes is gone, and the other's prices are a hundred times what they
-// were: for some minutes payments have the old prices, then its word is taken.
-func TestPricesOfTheNodeThatIsLeft(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		old := s.Pay("client", order(0)).Tx.Fees
-		s.Chain.Nodes[1].Down, s.Chain.BaseFee = true, quiet.ScaleUp(100, 1)
-		s.Elapse(15 * time.Second)
-		s.Is("fees soon after", s.Pay("client", order(1)).Tx.Fees, old)
-		s.Elapse(5 * time.Minute)
-		s.Is("cap later", s.Pay("client", order(2)).Tx.Fees.Cap, unit(2*100*100+10))
-		s.Chain.Nodes[1].Heal()
-		s.Chain.BaseFee = quiet
-		s.After(5*time.Minute, order(1), payment.Confirmed)
-	})
 }

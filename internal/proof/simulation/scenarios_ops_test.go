@@ -17,58 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// The secret store goes down while payments are under way. Signed payments go on,
-// and reserved ones are finished when it is back.
-func TestSecretStoreDownWarm(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("signed", order(0))
-		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
-		s.Keys.Down(true)
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		s.Is("reserved", s.State(order(1)), payment.Prepared)
-		s.Keys.Down(false)
-		s.After(3*time.Minute, order(1), payment.Confirmed)
-	})
-}
-
-// A key is being retired: its wallet gets no new payments, and its own payments are
-// finished, reservations included.
-func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Pay("committed", order(0))
-		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
-		s.Drain(0)
-		s.AddWallet()
-		s.Elapse(5 * time.Minute) // by then every process has read it
-		p := s.Pay("new", order(2))
-		s.Is("the new wallet pays", p.Wallet, fakechain.Wallet(1))
-		s.Halted = false
-		s.Elapse(4 * time.Minute)
-		areConfirmed(s, 3)
-		s.Is("the old wallet paid", s.Payment(order(1)).Wallet, fakechain.Wallet(0))
-	})
-}
-
-// An operator pauses a wallet. It gives no new reservations, but reserved and signed
-// payments go on.
-func TestWalletPausedInFlight(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Pay("committed", order(0))
-		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
-		s.Pause(0, "by hand")
-		s.Is("new", s.Ask("new", order(2)).Refused(), true)
-		s.Pay("reserved again", order(1)) // its nonce is still its own
-		s.Halted = false
-		s.After(4*time.Minute, order(0), payment.Confirmed)
-		s.Is("reserved", s.State(order(1)), payment.Confirmed)
-		s.Is("new", s.State(order(2)), payment.State(""))
-		s.Is("paused", s.Record(0).Paused, "by hand")
-		s.Resume(0)
-	})
-}
-
 // An issuer freezes a wallet, as Circle and Tether do. The other wallet pays while it
 // has nonces, and no payment is moved to the frozen one, where it would revert.
 func TestWalletBlockedByTheToken(t *testing.T) {
@@ -152,34 +100,6 @@ func TestRecipientOnAList(t *testing.T) {
 	}
 }
 
-// A pause that an operator must end is not ended by a top-up, in whichever order
-// the two come.
-func TestPauseByHandOutlivesATopUp(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Idle = true
-		s.On("client", "Send", 0, scheduler.FailBefore)
-		s.Pay("client", order(0))
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.Elapse(50 * time.Second)
-		// A run has read the wallet as it was, and hears from the nodes after
-		// it was paused.
-		s.On("run", "Send node0", 1, scheduler.FreezeDone)
-		s.StartRun()
-		s.Elapse(time.Second)
-		s.Pause(0, "by hand")
-		s.Thaw()
-		s.Elapse(time.Second)
-		s.Is("paused", s.Record(0).Paused, "by hand")
-		// The other way about: the run ends its own pause, which the operator's
-		// has replaced meanwhile.
-		s.Idle = false
-		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(1_000_000_000_000))
-		s.After(4*time.Minute, order(0), payment.Confirmed)
-		s.Is("paused", s.Record(0).Paused, "by hand")
-		s.Resume(0)
-	})
-}
-
 // On 31 January 2017 GitLab lost its database and went back to a copy some
 // hours old. Tables like that would pay every payment since then again: the chain
 // is ahead of them, so no payment is made until an operator has looked.
@@ -251,25 +171,6 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 				}
 			})
 	}
-}
-
-// A process that was warm when the tables were restored learns it from the next
-// run: every wallet is paused, not only the one of the lost payment.
-func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
-		s.Pending = true
-		for n := range 3 {
-			s.Pay("before", order(n))
-			s.Elapse(90 * time.Second)
-		}
-		s.Steal(0, s.Record(0).NextNonce, 5)
-		s.Elapse(3 * time.Minute)
-		for n := range 3 {
-			if w, err := s.Store.Wallet(s.T.Context(), wallet.ID{ChainID: s.Chain.ID, Address: fakechain.Wallet(n)}); err == nil && w.Paused == "" {
-				s.T.Errorf("wallet %d is not paused", n)
-			}
-		}
-	})
 }
 
 // Two processes meet a new wallet at once. The transaction that the slower one finds
@@ -375,31 +276,6 @@ func TestDamagedWallet(t *testing.T) {
 	}
 }
 
-// Handlers raise the ceiling themselves, so a busy minute needs no run.
-func TestCeilingIsRaisedByHandlers(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Window: 2}, func(s *simulation.Scenario) {
-		s.Idle = true
-		for n := range 10 {
-			s.Pay("client", order(n))
-			s.Elapse(13 * time.Second)
-		}
-		s.Halted = true
-		s.Pay("client", order(10))
-		s.Pay("client", order(11))
-		s.Is("window full", s.Ask("client", order(12)).Refused(), true)
-	})
-}
-
-// Nobody knows whether the tables say of which coin their payments are: nothing is begun.
-func TestTablesAreBoundBeforeAPayment(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.On("first", "Bind", 2, scheduler.LoseAnswer) // beside the write of the payment, and after it
-		s.Is("the first is refused", s.Ask("first", order(0)).Refused(), true)
-		s.Is("its payment", s.State(order(0)), payment.State(""))
-		s.Pay("again", order(0))
-	})
-}
-
 // NonceWindow is lowered while its old value is in flight, and a handler that obeys the old
 // one raises the ceiling after a round has lowered it. The next round lowers it once more,
 // and no payment is taken on until fewer than the window are in flight.
@@ -424,19 +300,6 @@ func TestWindowIsLowered(t *testing.T) {
 		s.Idle, s.Halted = false, false
 		s.Elapse(3 * time.Minute)
 		s.Pay("client", order(6))
-	})
-}
-
-// Two handlers have signed one payment at one nonce, and their bytes differ. Those that
-// are stored are sent, and no others.
-func TestTwoSignaturesOfOneNonce(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Remote: 1}, func(s *simulation.Scenario) {
-		loser := s.Begin("loser", 0, order(0), "Commit", scheduler.Freeze)
-		winner := s.Pay("winner", order(0))
-		s.Thaw()
-		s.Is("the loser's hash", s.Await(loser).Payment.TxHash, winner.TxHash)
-		s.After(time.Minute, order(0), payment.Confirmed)
-		s.Is("nonces used", s.Record(0).NextNonce, uint64(1))
 	})
 }
 

@@ -1,15 +1,12 @@
 package simulation_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
-	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
-	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
@@ -71,47 +68,4 @@ func TestRefillAfterAnOldLook(t *testing.T) {
 		}
 		s.Is("tokens in the end", s.Record(0).Balance, unit(1_300))
 	})
-}
-
-// No refill goes beyond the limit of a day, to a wallet that is paused, or by the word of
-// one node of two; and merchants are not paid by the funding wallet.
-func TestRefillsThatAreNotMade(t *testing.T) {
-	for name, test := range map[string]struct {
-		prevent func(*simulation.Scenario)
-		want    uint64
-	}{
-		"paused":   {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
-		"one node": {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
-		"a poor funding wallet": {func(s *simulation.Scenario) {
-			rules := s.Refills
-			s.Refills = settings.Refills{}
-			s.Chain.TakeGas(fakechain.Wallet(1))
-			s.Elapse(2 * time.Minute) // a run sees that it is poor
-			s.Refills = rules
-		}, 500},
-		"the day's last": {func(s *simulation.Scenario) {
-			s.Elapse(4 * time.Minute)
-			s.Is("refilled", s.Record(0).Balance, unit(1_300))
-			s.Pay("client", order(1))
-		}, 300},
-	} {
-		perform(t, name, refilled, func(s *simulation.Scenario) {
-			s.Pay("client", order(0))
-			test.prevent(s)
-			s.Elapse(6 * time.Minute)
-			s.Is("tokens", s.Chain.Account(fakechain.Wallet(0), 0).Coins, unit(test.want))
-			s.Chain.Each((*fakechain.Node).Heal)
-			if name == "paused" {
-				s.Resume(0)
-			}
-			second := order(2)
-			second.Amount = 2_000
-			s.Is("by the funding wallet", errors.Is(s.Ask("client", second).Err, dispatch.ErrInsufficient), true)
-			refused := 0
-			for _, r := range s.Reports() {
-				refused += r.Unfilled
-			}
-			s.Is("told", refused > 0, name == "a poor funding wallet" || name == "the day's last")
-		})
-	}
 }
