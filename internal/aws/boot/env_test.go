@@ -10,11 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -77,35 +74,6 @@ func TestAWSConfiguration(t *testing.T) {
 	}
 	if _, err := env(t, map[string]string{"AWS_ACCESS_KEY_ID": ""}).AWS.Credentials.Retrieve(t.Context()); err == nil {
 		t.Error("credentials without an access key")
-	}
-}
-
-// TestEndpoints shows that the SDK's own variables lead its clients, the one
-// for a service before the one for all.
-func TestEndpoints(t *testing.T) {
-	for _, test := range []struct {
-		why                string
-		vars               map[string]string
-		db, queue, secrets string
-	}{
-		{"none", nil, "", "", ""},
-		{"left empty", map[string]string{"AWS_ENDPOINT_URL": ""}, "", "", ""},
-		{"one for all", map[string]string{"AWS_ENDPOINT_URL": "http://all"}, "http://all", "http://all", "http://all"},
-		{
-			"one for a service", map[string]string{"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_DYNAMODB": "http://db",
-				"AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://secrets"},
-			"http://db", "http://all", "http://secrets",
-		},
-	} {
-		cfg := env(t, test.vars).AWS
-		got := []string{
-			aws.ToString(dynamodb.NewFromConfig(cfg).Options().BaseEndpoint),
-			aws.ToString(sqs.NewFromConfig(cfg).Options().BaseEndpoint),
-			aws.ToString(secretsmanager.NewFromConfig(cfg).Options().BaseEndpoint),
-		}
-		if diff := cmp.Diff([]string{test.db, test.queue, test.secrets}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.why, diff)
-		}
 	}
 }
 

@@ -1,80 +1,14 @@
 package devnet_test
 
 import (
-	"math/big"
-	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
-
-func TestBurstLeavesNoHole(t *testing.T) {
-	p := open(t, devnet.Config{})
-	const burst = 500
-	var txs []chain.Signed
-	for i := range uint64(burst) {
-		txs = append(txs, p.signed(0, friend, i+1))
-	}
-	// Last nonce first: the pool must keep transactions after a gap.
-	for _, tx := range slices.Backward(txs) {
-		p.send(tx)
-	}
-	p.mine()
-	transfers := must.Get(p.TransferLogs(t.Context()))(p.t)
-	seen := make(map[chain.Hash]token.Amount)
-	for _, transfer := range transfers {
-		seen[transfer.Tx] = transfer.Amount
-	}
-	for i, tx := range txs {
-		if r := p.receipt(tx.Hash); r == nil || r.Status != types.ReceiptStatusSuccessful || chain.Hash(r.TxHash) != tx.Hash {
-			t.Fatalf("payment %d: %+v; want mined in the next block", i, r)
-		}
-		if got := seen[tx.Hash]; got != token.Units(uint64(i)+1) {
-			t.Errorf("payment %d logged %s units; want %d", i, got, i+1)
-		}
-	}
-	if len(transfers) != burst {
-		t.Errorf("%d transfers; want %d", len(transfers), burst)
-	}
-}
-
-func TestPaymentsSentWhileBlocksAreMade(t *testing.T) {
-	p := open(t, devnet.Config{BlockTime: 10 * time.Millisecond, Now: time.Now})
-	const wallets, each = 4, 100
-	var txs [wallets][]chain.Signed
-	for n := range wallets {
-		for range each {
-			txs[n] = append(txs[n], p.signed(n, friend, 1))
-		}
-	}
-	var sending sync.WaitGroup
-	for _, queue := range txs {
-		sending.Go(func() {
-			for _, tx := range queue {
-				if err := p.client.Client().CallContext(t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(tx.Raw)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	sending.Wait()
-	// Two more blocks hold every payment that is not mined yet.
-	p.mine()
-	p.mine()
-	if got := p.tokens(friend); got != wallets*each {
-		t.Errorf("%d units arrived; want %d", got, wallets*each)
-	}
-}
 
 func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	p := open(t, devnet.Config{})
@@ -105,36 +39,6 @@ func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	}
 	if err := p.Reorg(int(p.Head().Number)); err == nil {
 		t.Error("a reorg took the token away")
-	}
-}
-
-func TestTagsLieBehindTheHead(t *testing.T) {
-	p := open(t, devnet.Config{})
-	for range 9 {
-		p.mine()
-	}
-	for tag, want := range map[rpc.BlockNumber]uint64{rpc.LatestBlockNumber: 10, rpc.SafeBlockNumber: 8, rpc.FinalizedBlockNumber: 6} {
-		if h, err := p.client.HeaderByNumber(t.Context(), big.NewInt(tag.Int64())); err != nil || h.Number.Uint64() != want {
-			t.Errorf("%s is %v, %v; want block %d", tag, h, err, want)
-		}
-	}
-}
-
-func TestBaseFeeRises(t *testing.T) {
-	p := open(t, devnet.Config{})
-	before := must.Get(p.BaseFee())(p.t)
-	target := before.ScaleUp(8, 1)
-	tx := p.pay(friend, 5)
-	start := p.Head()
-	must.OK(p.t, p.RaiseBaseFee(target))
-	if after, err := p.BaseFee(); err != nil || after.Less(target) {
-		t.Errorf("the base fee is %s, %v; want at least %s", after, err, target)
-	}
-	if blocks := p.Head().Number - start.Number; blocks > 20 {
-		t.Errorf("eightfold took %d blocks; want 18", blocks)
-	}
-	if got := p.status(tx); got != "pending" {
-		t.Errorf("the pending payment has %s", got)
 	}
 }
 

@@ -2,9 +2,6 @@ package devnet_test
 
 import (
 	"context"
-	"errors"
-	"net"
-	"syscall"
 	"testing"
 	"time"
 
@@ -135,25 +132,6 @@ func TestStartFindsEverythingInPlace(t *testing.T) {
 	}
 	if q := open(t, devnet.Config{Seed: "another"}); p.Wallets()[0] == q.Wallets()[0] {
 		t.Error("two seeds give the same key")
-	}
-}
-
-func TestStartRefuses(t *testing.T) {
-	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
-	_, err := devnet.Start(t.Context(), devnet.Config{Listen: taken.Addr().String(), Now: fixed})
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("Start on a taken port: %v; want EADDRINUSE", err)
-	}
-	for name, cfg := range map[string]devnet.Config{
-		"no clock":                    {},
-		"blocks faster than the node": {Now: fixed, BlockTime: time.Millisecond},
-		"minus one wallet":            {Now: fixed, Wallets: -1},
-	} {
-		cfg.Listen = "127.0.0.1:0"
-		if _, err := devnet.Start(t.Context(), cfg); err == nil {
-			t.Errorf("%s: started", name)
-		}
 	}
 }
 

@@ -1,15 +1,11 @@
 package devnet_test
 
 import (
-	"math/big"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -100,20 +96,5 @@ func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 	}
 	if got := p.tokens(devnet.ReorgRecipient); got != 5 {
 		t.Errorf("%d units arrived; want 5", got)
-	}
-}
-
-// TestReorgPaymentBeforeTheBaseFeeRises: a magic re-organisation is one block deep also
-// when many blocks are made at once.
-func TestReorgPaymentBeforeTheBaseFeeRises(t *testing.T) {
-	p := open(t, devnet.Config{})
-	p.pay(devnet.ReorgRecipient, 5)
-	p.mine()
-	must.OK(p.t, p.RaiseBaseFee(token.Units(2_000_000_000)))
-	top := p.Head()
-	p.mine()
-	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil ||
-		chain.Hash(still.Hash()) != top.Hash {
-		t.Errorf("block %d, which raised the base fee, was replaced: %v", top.Number, err)
 	}
 }

@@ -3,48 +3,15 @@ package devnet_test
 import (
 	"encoding/json"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
-
-// TestServiceAnswers calls methods that other tools use; package ethrpc's tests call
-// those of Remit.
-func TestServiceAnswers(t *testing.T) {
-	p := open(t, devnet.Config{})
-	for _, row := range []struct {
-		method string
-		args   []any
-		want   string // empty: anything but an error or null
-	}{
-		{"net_version", nil, `"1337"`},
-		{"web3_clientVersion", nil, `"remit-devnet/1"`},
-		{"eth_getTransactionCount", []any{p.Wallets()[0].Address.String(), "finalized"}, `"0x0"`},
-		{"eth_getTransactionReceipt", []any{common.Hash{1}}, `null`},
-		{"eth_gasPrice", nil, ""},
-		{"eth_getBlockByHash", []any{p.Head().Hash.String(), false}, ""},
-	} {
-		var got json.RawMessage
-		if err := p.client.Client().CallContext(t.Context(), &got, row.method, row.args...); err != nil {
-			t.Errorf("%s%v: %v", row.method, row.args, err)
-		} else if row.want != "" && string(got) != row.want || row.want == "" && string(got) == "null" {
-			t.Errorf("%s%v = %s; want %s", row.method, row.args, got, row.want)
-		}
-	}
-	for _, method := range []string{"admin_startHTTP", "debug_setHead", "miner_setExtra", "engine_newPayloadV3"} {
-		if err := p.client.Client().CallContext(t.Context(), nil, method); err == nil || !strings.Contains(err.Error(), "does not exist") {
-			t.Errorf("%s: %v; want no such method", method, err)
-		}
-	}
-}
 
 func TestServiceRefusesForeignHostNames(t *testing.T) {
 	p := open(t, devnet.Config{})
@@ -109,32 +76,4 @@ func marshal(t *testing.T, v any) string {
 	t.Helper()
 	b := must.Get(json.Marshal(v))(t)
 	return string(b)
-}
-
-func TestCloseLeavesNoGoroutine(t *testing.T) {
-	open(t, devnet.Config{}) // starts the goroutines that go-ethereum keeps for the life of the process
-	before := goroutines()
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 10 * time.Millisecond, Now: time.Now})
-	must.OK(t, err)
-	must.OK(t, c.Close())
-	// One that has done its last statement may still be counted.
-	for tries := 0; len(goroutines()) > len(before); tries++ {
-		if tries == 20_000 {
-			t.Fatalf("%d goroutines before, %d after:\n%s", len(before), len(goroutines()), strings.Join(goroutines(), "\n\n"))
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// goroutines returns the stacks of all goroutines, except the ones that go-ethereum's node database
-// leaves behind for a second.
-func goroutines() []string {
-	buf := make([]byte, 4<<20)
-	var stacks []string
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if !strings.Contains(stack, "mpoolDrain") {
-			stacks = append(stacks, stack)
-		}
-	}
-	return stacks
 }

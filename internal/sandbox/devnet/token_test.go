@@ -73,19 +73,6 @@ func TestWalletsPayABatchFromTheStart(t *testing.T) {
 	}
 }
 
-func TestTheOwnersCallsOutliveAReorg(t *testing.T) {
-	p := open(t, devnet.Config{})
-	must.OK(p.t, p.Blacklist(friend))
-	must.OK(p.t, p.Reorg(1))
-	if _, err := p.estimate(friend, 5); err != nil {
-		t.Errorf("the blacklisting was re-organised away, yet: %v", err)
-	}
-	must.OK(p.t, p.Blacklist(token.Address{1}))
-	if _, err := p.estimate(friend, 5); err == nil {
-		t.Error("the owner's next call replaced the pending blacklisting")
-	}
-}
-
 func TestATransferThatReturnsFalseMovesAndLogsNothing(t *testing.T) {
 	p := open(t, devnet.Config{})
 	must.OK(p.t, p.Behave(friend, devnet.ReturnFalse))
