@@ -2,15 +2,11 @@ package httpapi_test
 
 import (
 	"fmt"
-	"io"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -78,27 +74,6 @@ func TestSingleEndpoint(t *testing.T) {
 				t.Errorf("%d, Allow %q: %s", got.status, got.header.Get("Allow"), got.body)
 			}
 		})
-	}
-}
-
-// TestServerKeepsPaths sends paths over a real connection, as they are.
-func TestServerKeepsPaths(t *testing.T) {
-	a := newAPI(t)
-	server := httptest.NewServer(a.router)
-	defer server.Close()
-	for path, want := range map[string]int{
-		"/webhooks": 200, "//webhooks": 404, "/./webhooks": 404, "/a/../webhooks": 404, "/webhooks/": 404, "/webhooks?x=%zz": 200,
-		"/webhook%73": 404,
-	} {
-		r := newRequest(t, "GET", server.URL, "")
-		r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: strings.TrimPrefix(server.URL, "http://"), Opaque: path}
-		r.Header.Set("X-Api-Key", a.key)
-		answer := must.Get(server.Client().Do(r))(t)
-		body, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != want {
-			t.Errorf("%s: %d %s (%v), want %d", path, answer.StatusCode, body, err, want)
-		}
-		_ = answer.Body.Close()
 	}
 }
 

@@ -1,10 +1,7 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,22 +37,6 @@ func enum(t *testing.T, schema, property string) []string {
 		words = append(words, fmt.Sprint(w))
 	}
 	return words
-}
-
-// TestEveryTypeCanBeTold: each type of a 422 in openapi.yaml is in an answer that
-// a table wants.
-func TestEveryTypeCanBeTold(t *testing.T) {
-	var told []byte
-	files := must.Get(filepath.Glob("testdata/*.txt"))(t)
-	for _, file := range files {
-		text := must.Get(os.ReadFile(file))(t)
-		told = append(told, text...)
-	}
-	for _, kind := range enum(t, "InvalidItem", "type") {
-		if !bytes.Contains(told, []byte(`"type":"`+kind+`"`)) {
-			t.Errorf("no case tells %s", kind)
-		}
-	}
 }
 
 // TestEventsAreDescribed: the body posted to webhooks is as openapi.yaml says,
