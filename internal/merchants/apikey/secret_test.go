@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
@@ -163,4 +164,16 @@ func TestTermsText(t *testing.T) {
 	if _, err := apikey.ParseTerms("{"); err == nil {
 		t.Error("half an object is read")
 	}
+}
+
+func TestCheckName(t *testing.T) {
+	outcomes := map[string]error{
+		"taken": nil, "blank": apikey.ErrNameBlank, "too long": apikey.ErrNameTooLong,
+		"control": apikey.ErrNameControl, "encoding": apikey.ErrNameEncoding,
+	}
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		if err := apikey.CheckName(c.In[0]); !errors.Is(err, outcomes[c.Want]) {
+			t.Errorf("CheckName(%q) = %v, want %v", c.In[0], err, outcomes[c.Want])
+		}
+	})
 }
