@@ -3,14 +3,21 @@
 package e2e_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -73,4 +80,61 @@ func start(t *testing.T) *stack {
 		t.Fatalf("deploying: %v", err)
 	}
 	return s
+}
+
+// TestStage types the lines that `make stage` prints.
+func TestStage(t *testing.T) {
+	o := newOperator(t)
+	o.retireEmpty()
+	o.s.calm(t)
+	var screen strings.Builder
+	leave := must.Get(o.s.Invite(t.Context(), &screen, scratch))(t)
+	_, invitation, _ := strings.Cut(screen.String(), "\n  . ")
+	variables, rest, _ := strings.Cut(invitation, "\n")
+	want := []string{"ok   nodes agree", "active", "remit_test_", "was given 1000 tokens and 1 ether", `"tx_hash":"0x`, "the webhook arrives"}
+	for line := range strings.Lines(rest) {
+		if !strings.HasPrefix(line, "  ") {
+			continue
+		}
+		shell := exec.CommandContext(t.Context(), "bash", "-c", ". "+variables+"\n"+guidetest.Curl+line)
+		shell.Dir = root
+		out, err := shell.CombinedOutput()
+		if err != nil || len(want) == 0 || !strings.Contains(string(out), want[0]) {
+			t.Fatalf("%s: its answer lacks %v: %v\n%s", line, want, err, out)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("no line is answered with %v", want)
+	}
+	if err := leave(); err != nil {
+		t.Errorf("%s is left: %v", variables, err)
+	}
+}
+
+// TestSizes holds the functions to a size that starts and ships quickly.
+func TestSizes(t *testing.T) {
+	const most = 12_500_000
+	found, err := filepath.Glob(filepath.Join(start(t).Build(), "*Function", "bootstrap"))
+	if err != nil || len(found) != 25 {
+		t.Fatalf("%d functions are built: %v", len(found), err)
+	}
+	for _, bootstrap := range found {
+		if info, err := os.Stat(bootstrap); err != nil || info.Size() > most {
+			t.Errorf("%s has more than %d bytes: %+v, %v", bootstrap, most, info, err)
+		}
+	}
+}
+
+// archive returns a zip file with the bootstrap, which may be executed.
+func archive(t *testing.T, bootstrap []byte) []byte {
+	t.Helper()
+	var zipped bytes.Buffer
+	w := zip.NewWriter(&zipped)
+	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Store}
+	header.SetMode(0o755)
+	f := must.Get(w.CreateHeader(header))(t)
+	must.Get(f.Write(bootstrap))(t)
+	must.OK(t, w.Close())
+	return zipped.Bytes()
 }

@@ -2,6 +2,7 @@ package house_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -110,4 +111,13 @@ func files(t *testing.T) map[string][]byte {
 		return err
 	}))
 	return texts
+}
+
+// TestMain runs the tests at the root of the repository, whose files they read.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
 }

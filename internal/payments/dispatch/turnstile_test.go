@@ -63,3 +63,13 @@ func TestTurnstile(t *testing.T) {
 	turns.Most, turns.Places = 0, nil
 	busy(false, "mer_1") // there is no limit
 }
+
+// TestCrowd: a process remembers a thousand merchants that had too many payments pending,
+// however many there are.
+func TestCrowd(t *testing.T) {
+	for added, want := range map[int]int{1: 1, 1000: 1000, 1001: 1, 2500: 500} {
+		if got := dispatch.Crowded(added); got != want {
+			t.Errorf("of %d merchants %d are held, want %d", added, got, want)
+		}
+	}
+}

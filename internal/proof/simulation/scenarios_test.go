@@ -5,11 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // tight has the coins for one order and not for two.
@@ -53,5 +56,91 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 		s.StartRun()
 		s.Elapse(5 * time.Second)
 		refusedFor(s, answers)
+	})
+}
+
+// batch is the n-th order as a batch, which pays its recipient the same amount twice, and
+// another one.
+func batch(n int) oracle.Order {
+	o := order(n)
+	return o.Batched(payment.Entry{To: o.To, Amount: unit(o.Amount)}, payment.Entry{To: other(n), Amount: unit(7)})
+}
+
+func other(n int) token.Address { return fakechain.Payee(50 + n) }
+
+// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as
+// it was asked for.
+func TestBatchUnderFaults(t *testing.T) {
+	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(),
+		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
+			s.On("client", effect, 1, o)
+			s.StartClient("client", batch(0), 6, true)
+			s.After(6*time.Minute, batch(0), payment.Confirmed)
+			s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(2000))
+			s.Is("the other has", s.Chain.Account(other(0), 0).Coins, unit(7))
+		})
+}
+
+// A recipient is blacklisted between the simulation and the block: nobody is paid, and the
+// others are under another key.
+func TestBatchIsAllOrNothing(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Pay("client", batch(0))
+		s.Chain.Recipients[other(0)] = fakechain.Reverts
+		s.Halted = false
+		s.After(4*time.Minute, batch(0), payment.Failed)
+		s.Is("why", codeOf(s.Payment(batch(0))), payment.ExecutionReverted)
+		s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(0))
+		again := batch(0)
+		again.Key = "again"
+		refused := s.Ask("client", again)
+		s.Is("the same again", errors.Is(refused.Err, dispatch.ErrRecipient), true)
+		others := order(0).Batched(again.Entries[1])
+		others.Key = "others"
+		s.Pay("client", others)
+		s.After(4*time.Minute, others, payment.Confirmed)
+	})
+}
+
+// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all
+// else.
+func TestBatchOfAnUnapprovedWallet(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Chain.Approved = map[token.Address]bool{fakechain.Wallet(1): true}
+		for n := range 4 {
+			s.Is("paid by", s.Pay("client", batch(n)).Wallet, fakechain.Wallet(1))
+			s.Elapse(2 * time.Minute)
+		}
+		s.Chain.Approved = map[token.Address]bool{}
+		for range 8 {
+			s.Is("refused", errors.Is(s.Ask("client", batch(4)).Err, dispatch.ErrUnavailable), true)
+			s.Elapse(time.Minute)
+		}
+		by := map[token.Address]bool{}
+		for n := 5; n < 15; n++ {
+			by[s.Pay("client", order(n)).Wallet] = true
+			s.Elapse(time.Minute)
+		}
+		s.Is("wallets that pay", len(by), 2)
+	})
+}
+
+// The tables are lost with batches that are mined. The chain tells their entries, and a
+// retry is answered with the batch that was made.
+func TestLostBatches(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("mined", batch(0))
+		s.Pay("mined", order(1))
+		s.Elapse(4 * time.Minute)
+		s.Lose(memory.NewPayments())
+		s.Is("recovered", s.Recover(), true)
+		turned := batch(0)
+		turned.Entries = []payment.Entry{turned.Entries[2], turned.Entries[0], turned.Entries[1]}
+		s.Is("in another order", errors.Is(s.Ask("other", turned).Err, dispatch.ErrKeyReused), true)
+		p := s.Pay("again", batch(0))
+		s.Is("state", p.State, payment.Confirmed)
+		s.Is("entries", len(p.Entries), 3)
+		s.Is("the single one", s.Pay("again", order(1)).State, payment.Confirmed)
 	})
 }
