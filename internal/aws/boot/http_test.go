@@ -30,7 +30,7 @@ func event(change func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyRe
 		MultiValueHeaders: map[string][]string{"x-api-key": {"k"}},
 		RequestContext: events.APIGatewayProxyRequestContext{
 			APIID: "api", Stage: "v1", RequestID: "request-1", DomainName: "api.example.com",
-			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test"},
+			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "grant": `{"scopes":[]}`},
 		},
 	}
 	if change != nil {
