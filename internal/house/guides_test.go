@@ -42,7 +42,7 @@ func TestGuides(t *testing.T) {
 		text := read(file)
 		found := 0
 		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) "+
-			"[a-z-]+|smoke|doctor|audit|console|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
+			"[a-z-]+|smoke|doctor|audit|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
 			found++
 			help, err := exec.Command(remit, append(strings.Fields(m[1]), "--help")...).CombinedOutput()
 			if err != nil {

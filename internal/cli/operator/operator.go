@@ -22,7 +22,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/audit"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
-	"github.com/remit-payouts/remit/internal/cli/operator/console"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
 	"github.com/remit-payouts/remit/internal/cli/operator/policy"
@@ -43,7 +42,6 @@ type Commands struct {
 	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain." example:"remit audit"`
 	AuditLog  change.Log       `cmd:"" help:"List operators' changes." example:"remit audit-log"`
 	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV." example:"remit export"`
-	Console   console.Command  `cmd:"" help:"Watch a stack in the browser." example:"remit console"`
 	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of operators." example:"remit policies RemitReader"`
 	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment." example:"remit rollback"`
 	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"remit doctor --stack remit"`
