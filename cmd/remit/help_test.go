@@ -69,7 +69,7 @@ func TestExamples(t *testing.T) {
 // TestComplete: bash gets the words that fit what is typed.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{
-		"remit wallet r":        "resume retire rotate",
+		"remit wallet r":        "resume retire",
 		"remit aud":             "audit audit-log",
 		"remit deny add --rea":  "--reason",
 		"remit deny add x --ye": "--yes",
