@@ -352,7 +352,7 @@ func TestOperatorsRights(t *testing.T) {
 		may, not []string
 	}{
 		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
-			"audit --no-ether", "export", "deny list", "settings show", "audit-log"},
+			"audit", "export", "deny list", "settings show", "audit-log"},
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet,
 				"settings set MerchantShare=40 --yes --reason x"}},
 		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,

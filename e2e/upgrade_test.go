@@ -100,7 +100,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	stop()
 	trade.audit(t, s)
-	t.Logf("remit audit: %s", o.ok(nil, "audit", "--no-ether").stdout)
+	t.Logf("remit audit: %s", o.ok(nil, "audit").stdout)
 }
 
 // parameters returns those of the template of a repository.
