@@ -89,13 +89,12 @@ var mayImport = map[string]string{
 
 	// Rooms of the operator: what is deployed, the one way to change it, and what is
 	// large enough to stand alone.
-	"operator/auditcopy": "store",
-	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms operator/auditcopy queue secrets settings stack store token wallet " +
+	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms queue secrets settings stack store token wallet " +
 		"webhook",
-	"operator/change":   "apikey operator/auditcopy operator/deployed store wallet",
+	"operator/change":   "apikey operator/deployed store wallet",
 	"operator/dossier":  "chain operator/deployed payment token wallet webhook",
 	"operator/setting":  "chains operator/change operator/deployed settings store",
-	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
+	"operator/policy":   "dynamo kms operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
@@ -136,7 +135,7 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/deployed operator/doctor " +
+	"github.com/aws/": "boot dispatchenv dynamo kms local operator/deployed operator/doctor " +
 		"operator/rollback preflight queue secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
