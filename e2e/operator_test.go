@@ -252,8 +252,7 @@ func TestFreshDeployment(t *testing.T) {
 	o.unseen()
 }
 
-// assume gives the operator a role with policies that remit policies prints, and returns the
-// configuration of the role.
+// assume gives the operator a role with policies of the stack, and returns the configuration of the role.
 func (o *operator) assume(name string, policies ...string) aws.Config {
 	o.t.Helper()
 	roles := iam.NewFromConfig(o.s.Administrator())
@@ -261,9 +260,8 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)}))(o.t)
 	o.rights = nil
 	for _, id := range policies {
-		policy := o.ok(nil, "policies", id).stdout
-		must.Get(roles.PutRolePolicy(o.t.Context(),
-			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}))(o.t)
+		must.Get(roles.AttachRolePolicy(o.t.Context(),
+			&iam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String(o.s.Resources[id])}))(o.t)
 	}
 	cfg := o.s.as(o.t, name)
 	c := must.Get(cfg.Credentials.Retrieve(o.t.Context()))(o.t)
@@ -324,8 +322,7 @@ func (o *operator) operatorsAttempts() []attempt {
 	}
 }
 
-// TestOperatorsRights gives people the rights that remit policies prints: each role does its
-// own work and nobody else's. None reads a key: the calls of the whole run show the functions
+// TestOperatorsRights gives people the stack's policies: each role does its own work and nobody else's. None reads a key: the calls of the whole run show the functions
 // that sign alone.
 func TestOperatorsRights(t *testing.T) {
 	o := newOperator(t)

@@ -83,7 +83,7 @@ var mayImport = map[string]string{
 	"merchant":  "sdk/go token",
 	"preflight": "chains dynamo kms operator/deployed settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/deployed " +
-		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
+		"operator/doctor operator/dossier operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
 		"wallet webhook",
 
@@ -94,7 +94,6 @@ var mayImport = map[string]string{
 	"operator/change":   "apikey operator/deployed store wallet",
 	"operator/dossier":  "chain operator/deployed payment token wallet webhook",
 	"operator/setting":  "chains operator/change operator/deployed settings store",
-	"operator/policy":   "dynamo kms operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +

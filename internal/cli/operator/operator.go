@@ -24,7 +24,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
-	"github.com/remit-payouts/remit/internal/cli/operator/policy"
 	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 )
@@ -42,7 +41,6 @@ type Commands struct {
 	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain." example:"remit audit"`
 	AuditLog  change.Log       `cmd:"" help:"List operators' changes." example:"remit audit-log"`
 	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV." example:"remit export"`
-	Policies  policy.Command   `cmd:"" help:"Print the IAM policies of operators." example:"remit policies RemitReader"`
 	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment." example:"remit rollback"`
 	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"remit doctor --stack remit"`
 
