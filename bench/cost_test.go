@@ -76,14 +76,11 @@ type lever struct {
 }
 
 var levers = []lever{
-	{"no traces", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
-	{"one request per second traced and a twentieth of the rest, X-Ray's default",
-		func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
+	{"no traces", func(s *plan.Deployment) { s.TraceShare = 0 }, true},
 	{"check-receipts with 256 MB", func(s *plan.Deployment) { s.SettleGB = 0.25 }, false},
 	{"send-payment with 256 MB", func(s *plan.Deployment) { s.PostGB = 0.25 }, false},
 	{"send-payment with 1,024 MB, the small functions with 512 MB",
 		func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
-	{"webhooks gathered for a second, which breaks the contract's delay", func(s *plan.Deployment) { s.Gather = 1 }, false},
 	{"half as many rounds", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
 	{"log level WARN, which loses the metrics", func(s *plan.Deployment) { s.LogBytes = 700 }, false},
 	{"authorizer cache of 300 s", func(s *plan.Deployment) { s.CacheSeconds = 300 }, true},
@@ -233,10 +230,6 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		"Parameters/PaymentsCapacityMinimum/Default": fmt.Sprint(d.FloorUnits),
 		"Parameters/PaymentsCapacity/Default":        map[bool]string{true: "provisioned", false: "on-demand"}[d.Provisioned],
 		"Parameters/TraceShare/Default":              fmt.Sprint(d.TraceShare),
-		"Resources/DeliverWebhookFunction/Properties/Tracing": map[bool]string{true: "Active",
-			false: "PassThrough"}[d.QueueTraced],
-		"Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds": map[bool]string{
-			true: fmt.Sprint(d.Gather)}[d.Gather > 0],
 	}
 	for path, want := range want {
 		if got := at(path); got != want {
