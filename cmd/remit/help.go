@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// help prints every command, or one command's flags with the example in its tag.
+// help prints every command, or one command's flags and its example, of which a tag has the arguments.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
 	if node == nil {
@@ -22,8 +22,8 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
-	if example := node.Tag.Get("example"); example != "" {
-		fmt.Fprintf(ctx.Stdout, "\nExample:\n  %s\n", example)
+	if node.Leaf() {
+		fmt.Fprintf(ctx.Stdout, "\nExample:\n  remit %s %s\n", node.Path(), node.Tag.Get("example"))
 	}
 	return nil
 }

@@ -38,26 +38,22 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestExamples: every command has an example, and each is a command line of its own command.
+// TestExamples: the example of each command is a command line of its own.
 func TestExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, file := range []string{"salaries.csv", "settings.yaml"} {
 		must.OK(t, os.WriteFile(file, nil, 0o600))
 	}
+	addresses := strings.NewReplacer("0x1…", "0x"+strings.Repeat("1", 40), "0x2…", "0x"+strings.Repeat("2", 40))
 	for _, leaf := range newParser(&commands{}).Model.Leaves(true) {
-		path, example := leaf.Path(), leaf.Tag.Get("example")
-		line, ok := strings.CutPrefix(example, "remit "+path)
-		if !ok {
-			t.Errorf("%s has no example", path)
-			continue
-		}
+		path, example := leaf.Path(), addresses.Replace(leaf.Tag.Get("example"))
 		words := strings.Fields(path)
-		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(line, -1) {
+		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(example, -1) {
 			words = append(words, strings.Trim(word, "'"))
 		}
 		parsed, err := newParser(&commands{}).Parse(words)
 		if err != nil {
-			t.Errorf("%s: %v", example, err)
+			t.Errorf("%s %s: %v", path, example, err)
 			continue
 		}
 		if diff := cmp.Diff(path, parsed.Selected().Path()); diff != "" {

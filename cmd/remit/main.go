@@ -23,15 +23,15 @@ import (
 
 // commands is the command line. remit --help lists the commands in this order.
 type commands struct {
-	Local  local.Command   `cmd:"" help:"Run the whole stack on this machine." example:"remit local --wallets 3"`
+	Local  local.Command   `cmd:"" help:"Run the whole stack on this machine." example:"--wallets 3"`
 	Chain  local.Chain     `cmd:"" help:"Run the embedded chain alone, or get test money from it."`
-	Listen merchant.Listen `cmd:"" help:"Receive, verify and print webhooks." example:"remit listen --key $KEY --body"`
-	Pay    merchant.Pay    `cmd:"" help:"Pay each row of a CSV file once." example:"remit pay salaries.csv --key $KEY --run 5"`
-	MCP    merchant.MCP    `cmd:"" name:"mcp" help:"Pay from an agent (MCP)." example:"remit mcp --url https://api.example"`
-	Smoke  merchant.Smoke  `cmd:"" help:"Pay once through a running stack." example:"remit smoke https://api.example"`
-	Plan   plan.Command    `cmd:"" help:"Wallets and dollars for a rate." example:"remit plan --rate 5 --chain base"`
+	Listen merchant.Listen `cmd:"" help:"Receive, verify and print webhooks." example:"--key $KEY --body"`
+	Pay    merchant.Pay    `cmd:"" help:"Pay each row of a CSV file once." example:"salaries.csv --key $KEY --run 5"`
+	MCP    merchant.MCP    `cmd:"" name:"mcp" help:"Pay from an agent (MCP)." example:"--url https://api.example"`
+	Smoke  merchant.Smoke  `cmd:"" help:"Pay once through a running stack." example:"https://api.example"`
+	Plan   plan.Command    `cmd:"" help:"Wallets and dollars for a rate." example:"--rate 5 --chain base"`
 
-	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"remit preflight Mode=live"`
+	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
 
 	operator.Commands
 }

@@ -38,13 +38,13 @@ type Commands struct {
 	Deny      Deny             `cmd:"" help:"Block recipients."`
 	Settings  setting.Commands `cmd:"" help:"Show and change limits, fees and windows."`
 	Webhooks  Webhooks         `cmd:"" help:"List and resend webhooks that failed."`
-	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain." example:"remit audit"`
-	AuditLog  change.Log       `cmd:"" help:"List operators' changes." example:"remit audit-log"`
-	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV." example:"remit export"`
-	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment." example:"remit rollback"`
-	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"remit doctor --stack remit"`
+	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain."`
+	AuditLog  change.Log       `cmd:"" help:"List operators' changes."`
+	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment."`
+	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
 
-	Recover change.Command[recovering] `cmd:"" help:"Restore lost payments from the chain." example:"remit recover"`
+	Recover change.Command[recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an

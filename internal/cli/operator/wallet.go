@@ -22,17 +22,17 @@ import (
 
 // Wallet is `remit wallet`.
 type Wallet struct {
-	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown." example:"remit wallet create --stack remit --kms"`
-	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt." example:"remit wallet import --stack remit --kms alias/payouts-1"`
-	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, payments in flight, pauses." example:"remit wallet list --stack remit"`
-	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain." example:"remit wallet balance --stack remit"`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent." example:"remit wallet pause 0x1111111111111111111111111111111111111111 --reason 'key rotation'"`
-	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again." example:"remit wallet resume --all"`
-	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack." example:"remit wallet move 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --token 500 --key move-1"`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move everything out of a drained wallet." example:"remit wallet sweep 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --key sweep-1"`
-	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet: it refills the others and makes no payments." example:"remit wallet funding 0x1111111111111111111111111111111111111111"`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished." example:"remit wallet drain 0x1111111111111111111111111111111111111111"`
-	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet for good; its key can be public afterwards." example:"remit wallet retire 0x1111111111111111111111111111111111111111"`
+	Create  change.Command[walletCreate]  `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
+	Import  change.Command[walletImport]  `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
+	List    walletList                    `cmd:"" help:"Show balances, nonces and pauses."`
+	Balance walletBalance                 `cmd:"" help:"Show balances on the chain."`
+	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
+	Resume  change.Command[walletResume]  `cmd:"" help:"Let wallets pay again." example:"--all"`
+	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Sweep   change.Command[walletSweep]   `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
+	Funding change.Command[walletFunding] `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
+	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments for good." example:"0x1…"`
+	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
 }
 
 type walletCreate struct {
@@ -66,8 +66,8 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 type walletImport struct {
-	File string `placeholder:"FILE" xor:"key" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
-	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
+	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in AWS KMS, ECC_SECG_P256K1 with the tag remit-stack."`
 }
 
 // Change reads a key and stores it.
