@@ -178,10 +178,6 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		"Parameters/PaymentsCapacityMinimum/Default": fmt.Sprint(d.FloorUnits),
 		"Parameters/PaymentsCapacity/Default":        map[bool]string{true: "provisioned", false: "on-demand"}[d.Provisioned],
 		"Parameters/TraceShare/Default":              fmt.Sprint(d.TraceShare),
-		"Resources/DeliverWebhookFunction/Properties/Tracing": map[bool]string{true: "Active",
-			false: "PassThrough"}[d.QueueTraced],
-		"Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds": map[bool]string{
-			true: fmt.Sprint(d.Gather)}[d.Gather > 0],
 	}
 	for path, want := range want {
 		if got := at(path); got != want {

@@ -31,8 +31,8 @@ import (
 )
 
 // TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the
-// signature that is mined, and rotates it. Its key's grants let the functions sign, which no
-// policy does; the rights that remit policies prints are not enough to sign, to grant others
+// signature that is mined, and replaces it. Its key's grants let the functions sign, which no
+// policy does; the rights of RemitKeys are not enough to sign, to grant others
 // that, or to make keys of another stack.
 func TestKMSWallet(t *testing.T) {
 	o := newOperator(t)
@@ -42,7 +42,7 @@ func TestKMSWallet(t *testing.T) {
 	o.assume("kms-operator", "RemitReader", "RemitOperator")
 	o.fails("AccessDenied", "wallet", "create", "--kms", "--yes")
 	keys := kms.NewFromConfig(o.assume("kms", "RemitReader", "RemitOperator", "RemitKeys"))
-	var made, successor struct{ Address, Signer, Successor string }
+	var made, successor struct{ Address, Signer string }
 	o.ok(nil, "wallet", "pause", "--all", "--yes", "--reason", "kms") // the others, so that the new one pays
 	defer o.ok(nil, "wallet", "resume", "--all", "--yes")
 	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout,
@@ -135,23 +135,25 @@ func TestKMSWallet(t *testing.T) {
 			ExpressionAttributeValues: map[string]dbtypes.AttributeValue{
 				":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
 		}))(t)
-	rotate := strings.Fields(strings.NewReplacer("remit ", "", "0x…", made.Address+" --yes").Replace(
-		guidetest.Read(t, root, "docs/operate.md", "remit wallet rotate")))
-	until(t, "rotating", time.Minute, func() bool {
-		s.invoke(t, "CheckReceipts", sample(t, "check-receipts")) // before the schedule does
-		return o.run(append(rotate, "--wait", "2s")...).code == 0
-	})
-	o.ok(&successor, rotate...)
+	o.ok(&successor, "wallet", "create", "--kms", "--yes")
+	page := strings.NewReplacer("remit ", "", "wallet list\n", "", "0x…", made.Address, "0xfrom…", made.Address, "0xto…",
+		successor.Address).Replace(guidetest.Read(t, root, "docs/operate.md", "remit wallet drain"))
+	for line := range strings.Lines(page) {
+		until(t, line, time.Minute, func() bool {
+			s.invoke(t, "CheckReceipts", sample(t, "check-receipts")) // before the schedule does
+			return o.run(append(strings.Fields(line), "--yes")...).code == 0
+		})
+	}
 	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") ||
-		!strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
-		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Successor, r.stdout)
+		!strings.Contains(r.stdout, successor.Address+"  4.999939 ") {
+		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Address, r.stdout)
 	}
 	grants(made.Signer, 0)
 	if !s.usedRights()[right{"CheckReceiptsFunction", "kms:Sign", "key/*"}] {
 		t.Error("check-receipts did not sign for an operator")
 	}
-	o.ok(nil, "wallet", "drain", "--yes", successor.Successor)
-	o.ok(nil, "wallet", "retire", "--yes", "--unswept", successor.Successor)
+	o.ok(nil, "wallet", "drain", "--yes", successor.Address)
+	o.ok(nil, "wallet", "retire", "--yes", "--unswept", successor.Address)
 	o.unseen()
 }
 

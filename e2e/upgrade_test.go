@@ -84,7 +84,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	stop()
 	trade.audit(t, s)
-	t.Logf("remit audit: %s", o.ok(nil, "audit", "--no-ether").stdout)
+	t.Logf("remit audit: %s", o.ok(nil, "audit").stdout)
 }
 
 // merchant makes one by the command line, which alone makes keys of a live stack.

@@ -21,23 +21,17 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
-// commands is the command line. The help of a flag names its environment
-// variable.
+// commands is the command line. remit --help lists the commands in this order.
 type commands struct {
-	Local local.Command `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node." example:"remit local --wallets 3 --block-time 2s"`
-	Chain local.Chain   `cmd:"" help:"Run the embedded chain alone, or get test money from it."`
+	Local  local.Command   `cmd:"" help:"Run the whole stack on this machine." example:"--wallets 3"`
+	Chain  local.Chain     `cmd:"" help:"Run the embedded chain alone, or get test money from it."`
+	Listen merchant.Listen `cmd:"" help:"Receive, verify and print webhooks." example:"--key $KEY --body"`
+	Pay    merchant.Pay    `cmd:"" help:"Pay each row of a CSV file once." example:"salaries.csv --key $KEY --run 5"`
+	MCP    merchant.MCP    `cmd:"" name:"mcp" help:"Pay from an agent (MCP)." example:"--url https://api.example"`
+	Smoke  merchant.Smoke  `cmd:"" help:"Pay once through a running stack." example:"https://api.example"`
+	Plan   plan.Command    `cmd:"" help:"Wallets and dollars for a rate." example:"--rate 5 --chain base"`
 
-	Listen merchant.Listen `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine." example:"remit listen --key $KEY --body"`
-
-	Pay merchant.Pay `cmd:"" help:"Pay each row of a CSV file once, no matter how often you run it." example:"remit pay salaries.csv --key $KEY --run 2026-11 --wait"`
-
-	MCP merchant.MCP `cmd:"" name:"mcp" help:"Serve an agent on standard input and output (Model Context Protocol): pay, find, wait, limits, address book." example:"remit mcp --url https://abc.execute-api.eu-west-1.amazonaws.com/prod"`
-
-	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step." example:"remit smoke https://abc.execute-api.eu-west-1.amazonaws.com/prod"`
-
-	Plan plan.Command `cmd:"" help:"Compute the wallets, quotas, node calls and dollars that a rate of payments needs." example:"remit plan --rate 5 --chain base"`
-
-	Preflight preflight.Command `cmd:"" help:"Check an account before a deployment, and print the commands that fix each problem." example:"remit preflight --stack remit ChainId=8453 Mode=live"`
+	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
 
 	operator.Commands
 }

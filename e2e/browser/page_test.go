@@ -25,7 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
-	pages "github.com/remit-payouts/remit/internal/cli/page"
+	pages "github.com/remit-payouts/remit/internal/cli/local/sandbox"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
@@ -54,11 +54,10 @@ func openPage(t *testing.T, width int64, script string) sandbox {
 // openAt opens the page that is served at a URL.
 func openAt(t *testing.T, url string, width int64, script string) sandbox {
 	t.Helper()
-	url, token, _ := strings.Cut(strings.TrimSpace(url), "/?")
 	s := sandbox{browser(t, url), url}
 	s.sized(width, false)
 	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-	s.do("opening the page", chromedp.Navigate(url+"/?"+token), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
+	s.do("opening the page", chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
 	t.Cleanup(func() {
 		for len(s.errors) > 0 { // the tab may still write to it
 			t.Errorf("the console has: %s", <-s.errors)
@@ -241,7 +240,7 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 type many struct{ seen atomic.Int64 }
 
 func (*many) Facts() any {
-	return map[string]any{"name": "test", "parts": []string{"log"}, "symbol": "USDC", "decimals": 6, "listed": pages.Listed}
+	return map[string]any{"name": "test", "breakages": []any{}, "recipients": []any{}, "symbol": "USDC", "decimals": 6, "listed": pages.Listed}
 }
 
 func (m *many) Update() any {
@@ -249,13 +248,13 @@ func (m *many) Update() any {
 	var rows []pages.Row
 	var lines []pages.Line
 	for n := to - pages.Listed + 1; n <= to; n++ {
-		rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: n, Amount: "1", Paid: pages.NotCounted})
+		rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: n, Amount: "1"})
 		lines = append(lines, pages.Line{N: int(n), Text: fmt.Sprint("payment ", n)})
 	}
 	return map[string]any{"payments": rows, "lines": lines}
 }
 
-func (*many) Timeline(context.Context, string, string) (pages.Timeline, error) {
+func (*many) Timeline(context.Context, string) (pages.Timeline, error) {
 	return pages.Timeline{}, errors.ErrUnsupported
 }
 

@@ -79,35 +79,29 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other, but local and
 	// preflight how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
-		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
+		"operator/deployed recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "sdk/go token",
 	"preflight": "chains dynamo kms operator/deployed settings store",
-	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
-		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
+	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/deployed " +
+		"operator/doctor operator/dossier operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
 		"wallet webhook",
 
 	// Rooms of the operator: what is deployed, the one way to change it, and what is
 	// large enough to stand alone.
-	"operator/auditcopy": "store",
-	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms operator/auditcopy queue secrets settings stack store token wallet " +
+	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms queue secrets settings stack store token wallet " +
 		"webhook",
-	"operator/change":   "apikey operator/auditcopy operator/deployed store wallet",
+	"operator/change":   "apikey operator/deployed store wallet",
 	"operator/dossier":  "chain operator/deployed payment token wallet webhook",
 	"operator/setting":  "chains operator/change operator/deployed settings store",
-	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
-	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
 	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
 		"wallet",
 
-	// The page that shows a stack, for any room. It knows none.
-	"page": "chain payment token wallet",
-
 	// The page's view of the stack on one machine, and the faults around it.
 	"fault":         "interpose",
-	"local/sandbox": "disburser chain sdk/go devnet ethrpc interpose fault page payment store token wallet webhook",
+	"local/sandbox": "disburser chain sdk/go devnet ethrpc interpose fault payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -140,12 +134,11 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/console operator/deployed operator/doctor " +
+	"github.com/aws/": "boot dispatchenv dynamo kms local operator/deployed operator/doctor " +
 		"operator/rollback preflight queue secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
-	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
-		"operator/deployed page sdk/go " +
-		"webhook webhook/guard",
+	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
+		"operator/deployed sdk/go webhook webhook/guard",
 	"os/exec":                "tools/mutate tools/words",
 	"github.com/alecthomas/": "operator",
 }

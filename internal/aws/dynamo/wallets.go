@@ -25,9 +25,6 @@ import (
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ID)
 	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
-	if !r.Replaces.IsZero() {
-		item["replaces"] = text(r.Replaces.String())
-	}
 	return outcome(s.insert(ctx, item), nil, "registering "+r.Address.String())
 }
 
@@ -113,14 +110,11 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 			Signer string `dynamodbav:"signer"`
 			Since  string `dynamodbav:"since"`
 			Opened bool   `dynamodbav:"opened"`
-
-			Replaces string `dynamodbav:"replaces"`
 		}
 		r := read(item, &it)
 		w := wallet.Registration{
 			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
 			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
-			Replaces: optional(r, "replaces", it.Replaces, token.ParseAddress),
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State))
 		r.require("signer", w.Key != "")

@@ -46,8 +46,8 @@ func listenError(flag string, err error) error {
 
 // Chain is `remit chain`.
 type Chain struct {
-	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON." example:"remit chain serve"`
-	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain." example:"remit chain fund 0x2222222222222222222222222222222222222222 --ether 5"`
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print its addresses as JSON."`
+	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain." example:"0x2222222222222222222222222222222222222222 --ether 5"`
 }
 
 type chainServe struct {

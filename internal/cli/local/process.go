@@ -15,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/cli/local/sandbox"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/stack"
@@ -180,14 +179,14 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 // loopback: a web page could reach it through its own name that resolves to loopback, and
 // read the answers.
 func (s *process) ownHost(next http.HandlerFunc) http.Handler {
-	if at, err := url.Parse(s.url); err != nil || !page.Loopback(at.Hostname()) {
+	if at, err := url.Parse(s.url); err != nil || !sandbox.Loopback(at.Hostname()) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := (&url.URL{Host: r.Host}).Hostname(); !page.Loopback(host) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) {
 			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
-			page.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
+			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
 			return
 		}
 		next(w, r)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/page"
+	"github.com/remit-payouts/remit/internal/cli/local/sandbox"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -77,7 +77,7 @@ const registryAge = 5 * time.Second
 // each transfer.
 func (s *Settings) servesPage() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
-	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
+	return s.Page && err == nil && sandbox.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
 }
 
 // profile returns the values of a chain that pays a token. The embedded chain, in this process or another, has fast

@@ -17,14 +17,14 @@ import (
 
 // Batch is `remit batch`.
 type Batch struct {
-	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches. Its address is the same on every chain." example:"remit batch deploy 0x1111111111111111111111111111111111111111 --key deploy-1"`
-	Approve change.Command[batchApprove] `cmd:"" help:"Give the contract an allowance of a wallet's tokens." example:"remit batch approve 0x1111111111111111111111111111111111111111 --amount 5000 --key approve-1"`
+	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches." example:"0x1… --key a"`
+	Approve change.Command[batchApprove] `cmd:"" help:"Give it an allowance." example:"0x1… --amount 5 --key b"`
 }
 
 // A calling is the command line of a command that calls a contract from a wallet.
 type calling struct {
 	Address token.Address `arg:"" help:"The wallet that calls, and pays for the gas."`
-	Key     string        `required:"" placeholder:"KEY" help:"Name of this call. With the same name, the command does nothing twice and reports the progress."`
+	Key     string        `required:"" placeholder:"KEY" help:"Name of this call; nothing happens twice under it."`
 }
 
 type batchDeploy struct{ calling }

@@ -15,9 +15,9 @@ import (
 
 // Deny is `remit deny`.
 type Deny struct {
-	Add    change.Command[denyAdd]    `cmd:"" help:"Refuse payments to a recipient." example:"remit deny add 0x2222222222222222222222222222222222222222 --reason 'reported stolen'"`
-	Remove change.Command[denyRemove] `cmd:"" help:"Allow payments to a recipient again." example:"remit deny remove 0x2222222222222222222222222222222222222222"`
-	List   denyList                   `cmd:"" help:"List the blocked recipients." example:"remit deny list"`
+	Add    change.Command[denyAdd]    `cmd:"" help:"Refuse payments to a recipient." example:"0x2… --reason stolen"`
+	Remove change.Command[denyRemove] `cmd:"" help:"Allow payments again." example:"0x2…"`
+	List   denyList                   `cmd:"" help:"List the blocked recipients."`
 }
 
 type denyAdd struct {

@@ -18,7 +18,7 @@ import (
 // Export is `remit export`.
 type Export struct {
 	deployed.Target
-	Merchant string    `help:"Only the payments of this merchant, mer_…, newest first. Without it, all payments, unordered."`
+	Merchant string    `help:"Only this merchant's, mer_…, newest first. Without it all, unordered."`
 	Since    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or later."`
 	Until    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or earlier."`
 	CSV      bool      `name:"csv" help:"Write CSV in place of a line of JSON for each payment."`

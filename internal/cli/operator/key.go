@@ -19,11 +19,11 @@ import (
 
 // Keys is `remit keys`.
 type Keys struct {
-	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once." example:"remit keys create 'Acme Ltd' --scopes payments:write,payments:read --daily-amount 5000000000"`
-	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, even if its only key is lost: its history and Idempotency-Keys stay." example:"remit keys issue mer_1 --label billing --expires-in 720h"`
-	List      keyList                      `cmd:"" help:"List a merchant's keys and their rights." example:"remit keys list mer_1"`
-	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once." example:"remit keys revoke mer_1 key_1"`
-	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or the keys that another table lists as ended." example:"remit keys revoke-all --merchant mer_1"`
+	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key." example:"'Acme Ltd'"`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant another API key." example:"mer_1 --label x"`
+	List      keyList                      `cmd:"" help:"List a merchant's keys." example:"mer_1"`
+	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once." example:"mer_1 key_1"`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key, or each key of a merchant."`
 }
 
 type keyCreate struct {
@@ -69,7 +69,7 @@ type restrictions struct {
 	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
-	Recipients  string         `enum:"any,book" default:"any" help:"Recipients it may pay: any, or active entries of the merchant's address book."`
+	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
 	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
@@ -202,8 +202,8 @@ func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 }
 
 type keyRevokeAll struct {
-	Merchant string `placeholder:"MER" xor:"which" help:"End only the keys of this merchant, mer_…, for instance after a theft: the thief may have made more."`
-	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there."`
+	Merchant string `placeholder:"MER" xor:"which" help:"Only the keys of this merchant, mer_…."`
+	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table before a restore: only keys that end there."`
 }
 
 // Change ends restored keys, or a merchant's keys. After a crash some keys still work: run the

@@ -16,11 +16,11 @@ import (
 
 // Merchants is `remit merchants`.
 type Merchants struct {
-	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys." example:"remit merchants list"`
-	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"remit merchants show mer_1"`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. Committed payments still settle and are published." example:"remit merchants suspend mer_1 --reason 'lost laptop'"`
-	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"remit merchants resume mer_1"`
-	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant its own limits instead of the stack's. Without flags the stack's apply again." example:"remit merchants limit mer_1 --daily-amount 5000000000"`
+	List    merchantList                    `cmd:"" help:"List the merchants."`
+	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"mer_1"`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse all requests of a merchant." example:"mer_1 --reason x"`
+	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"mer_1"`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set a merchant's own limits, or end them." example:"mer_1"`
 }
 
 // A merchantRow is a merchant as commands show it.
@@ -184,7 +184,7 @@ func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (cha
 type merchantLimit struct {
 	merchantArg
 	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
-	DailyAmount token.Amount `help:"Most that it may pay in a UTC day; 0 for the stack's. Counting starts with the first limit of the day."`
+	DailyAmount token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }
 
 // Change replaces both limits.

@@ -22,32 +22,29 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/audit"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
-	"github.com/remit-payouts/remit/internal/cli/operator/console"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
-	"github.com/remit-payouts/remit/internal/cli/operator/policy"
 	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 )
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet    Wallet                     `cmd:"" help:"The wallets that pay."`
-	Keys      Keys                       `cmd:"" help:"Merchants' API keys."`
-	Merchants Merchants                  `cmd:"" help:"Merchants, suspensions and limits."`
-	Payment   Payment                    `cmd:"" help:"Show or redact a payment."`
-	Batch     Batch                      `cmd:"" help:"The contract that pays batches."`
-	Deny      Deny                       `cmd:"" help:"Blocked recipients."`
-	Settings  setting.Commands           `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
-	Webhooks  Webhooks                   `cmd:"" help:"Failed deliveries of webhooks."`
-	Recover   change.Command[recovering] `cmd:"" help:"Recover payments that the tables have lost, from the chain." example:"remit recover"`
-	Audit     audit.Command              `cmd:"" help:"Compare the tables with the chain, including the wallets' ether. Fails on any difference." example:"remit audit"`
-	AuditLog  change.Log                 `cmd:"" help:"List every command of operators that changed anything." example:"remit audit-log"`
-	Export    Export                     `cmd:"" help:"Write payments as lines of JSON, or as CSV." example:"remit export"`
-	Console   console.Command            `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks." example:"remit console"`
-	Policies  policy.Command             `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources." example:"remit policies RemitReader"`
-	Rollback  rollback.Command           `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way." example:"remit rollback"`
-	Doctor    doctor.Command             `cmd:"" help:"Check a stack and print the fix for each problem." example:"remit doctor --stack remit"`
+	Wallet    Wallet           `cmd:"" help:"Create, fund and retire the wallets that pay."`
+	Keys      Keys             `cmd:"" help:"Issue and revoke merchants' API keys."`
+	Merchants Merchants        `cmd:"" help:"List, suspend and limit merchants."`
+	Payment   Payment          `cmd:"" help:"Show or redact a payment."`
+	Batch     Batch            `cmd:"" help:"Set up the contract that pays batches."`
+	Deny      Deny             `cmd:"" help:"Block recipients."`
+	Settings  setting.Commands `cmd:"" help:"Show and change limits, fees and windows."`
+	Webhooks  Webhooks         `cmd:"" help:"List and resend webhooks that failed."`
+	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain."`
+	AuditLog  change.Log       `cmd:"" help:"List operators' changes."`
+	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment."`
+	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
+
+	Recover change.Command[recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an

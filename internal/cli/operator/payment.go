@@ -11,8 +11,8 @@ import (
 
 // Payment is `remit payment`.
 type Payment struct {
-	Show   paymentShow                   `cmd:"" help:"Show a payment in full: attempts, nonce, pending transaction, deliveries, receipts." example:"remit payment show inv-2041 --merchant mer_1"`
-	Redact change.Command[paymentRedact] `cmd:"" help:"Erase the reference and metadata of a final payment." example:"remit payment redact inv-2041 --merchant mer_1"`
+	Show   paymentShow                   `cmd:"" help:"Show a payment in full." example:"pay_1"`
+	Redact change.Command[paymentRedact] `cmd:"" help:"Erase a payment's reference and metadata." example:"pay_1"`
 }
 
 // A paymentName is how a person names a payment.

@@ -28,8 +28,8 @@ import (
 
 // recovering is the command line of `remit recover`.
 type recovering struct {
-	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time from which payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
-	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed: at least 128, twice the largest NonceWindow."`
+	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
+	Window uint64          `help:"Nonces that may be signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Show the necessary steps, and change nothing."`
 	Resume bool            `help:"Resume the wallets, if every transfer belongs to a payment."`

@@ -23,8 +23,8 @@ import (
 // A moving is the command line of a command that moves coins out of a wallet.
 type moving struct {
 	Address token.Address `arg:"" help:"The wallet that pays."`
-	To      token.Address `required:"" placeholder:"ADDRESS" help:"The receiver: another wallet, or an address outside the stack."`
-	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer. With the same name, the command moves nothing twice and reports the progress."`
+	To      token.Address `required:"" placeholder:"ADDRESS" help:"Another wallet, or an address outside the stack."`
+	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
 }
 
 type walletMove struct {

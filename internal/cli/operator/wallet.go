@@ -22,24 +22,21 @@ import (
 
 // Wallet is `remit wallet`.
 type Wallet struct {
-	Create  change.Command[walletCreate]  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown." example:"remit wallet create --stack remit --kms"`
-	Import  change.Command[walletImport]  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt." example:"remit wallet import --stack remit --kms alias/payouts-1"`
-	List    walletList                    `cmd:"" help:"Show every wallet: balances, nonces, payments in flight, pauses." example:"remit wallet list --stack remit"`
-	Balance walletBalance                 `cmd:"" help:"Show each wallet's balances on the chain." example:"remit wallet balance --stack remit"`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments from a wallet. Signed transactions are still sent." example:"remit wallet pause 0x1111111111111111111111111111111111111111 --reason 'key rotation'"`
-	Resume  change.Command[walletResume]  `cmd:"" help:"Let a paused wallet pay again." example:"remit wallet resume --all"`
-	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack." example:"remit wallet move 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --token 500 --key move-1"`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Move everything out of a drained wallet." example:"remit wallet sweep 0x1111111111111111111111111111111111111111 --to 0x2222222222222222222222222222222222222222 --key sweep-1"`
-	Funding change.Command[walletFunding] `cmd:"" help:"Make a wallet the funding wallet: it refills the others and makes no payments." example:"remit wallet funding 0x1111111111111111111111111111111111111111"`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments from a wallet for good; payments under way are finished." example:"remit wallet drain 0x1111111111111111111111111111111111111111"`
-	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet for good; its key can be public afterwards." example:"remit wallet retire 0x1111111111111111111111111111111111111111"`
-	Rotate  change.Command[walletRotate]  `cmd:"" help:"Replace a wallet: make a new one, move everything there, retire the old one." example:"remit wallet rotate 0x1111111111111111111111111111111111111111 --kms"`
+	Create  change.Command[walletCreate]  `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
+	Import  change.Command[walletImport]  `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
+	List    walletList                    `cmd:"" help:"Show balances, nonces and pauses."`
+	Balance walletBalance                 `cmd:"" help:"Show balances on the chain."`
+	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
+	Resume  change.Command[walletResume]  `cmd:"" help:"Let wallets pay again." example:"--all"`
+	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Sweep   change.Command[walletSweep]   `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
+	Funding change.Command[walletFunding] `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
+	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments for good." example:"0x1…"`
+	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
 }
 
 type walletCreate struct {
 	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
-
-	replaces token.Address // the wallet whose place the new one takes; zero: none
 }
 
 // Change makes a key, stores it and registers the wallet, in this order. If it stops
@@ -48,7 +45,7 @@ type walletCreate struct {
 // another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.KMS {
-		return addKMS(d, "", c.replaces)
+		return addKMS(d, "")
 	}
 	left, old, err := d.Unregistered(ctx)
 	if err != nil {
@@ -60,27 +57,24 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	switch {
 	case old:
-		return add(ctx, d, left, nil, c.replaces, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
-	case len(left) > 0 && !c.replaces.IsZero():
-		return none, fmt.Errorf("the keys of %s were stored a moment ago: run this again in five minutes, and it takes what an interrupted "+
-			"command has left", left)
+		return add(ctx, d, left, nil, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
 	case len(left) > 0:
-		return add(ctx, d, left, &key, c.replaces,
+		return add(ctx, d, left, &key,
 			fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
 	}
-	return add(ctx, d, nil, &key, c.replaces, "a new key")
+	return add(ctx, d, nil, &key, "a new key")
 }
 
 type walletImport struct {
-	File string `placeholder:"FILE" xor:"key" help:"File that holds the key, and nothing else, in hex. Without it, the command asks for the key and does not show it."`
-	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
+	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in AWS KMS, ECC_SECG_P256K1 with the tag remit-stack."`
 }
 
 // Change reads a key and stores it.
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "":
-		return addKMS(d, c.KMS, token.Address{})
+		return addKMS(d, c.KMS)
 	case d.Account == nil && c.File == "":
 		return none, errors.New("a stack on this machine cannot ask for the key; add --file FILE")
 	}
@@ -96,7 +90,7 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	return add(ctx, d, nil, &key, token.Address{}, "the key of "+key.Address().String())
+	return add(ctx, d, nil, &key, "the key of "+key.Address().String())
 }
 
 // askSecret reads a line from a terminal without showing it, or from a pipe.
@@ -121,8 +115,8 @@ func adds(d *deployed.Deployment, kind string) string {
 
 // add stores a key, if there is one, and registers its wallet and all others with stored keys.
 // It registers no key that may not be stored; the next command repeats a registration with an
-// unknown outcome. The last of the wallets replaces the wallet replaces.
-func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key, replaces token.Address,
+// unknown outcome.
+func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
 	kind string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -140,11 +134,8 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 				return none, fmt.Errorf("storing the key (it may be stored; run remit wallet create in five minutes, which registers it then): %w", err)
 			}
 		}
-		for i, a := range addresses {
+		for _, a := range addresses {
 			r := wallet.Registration{ID: d.WalletID(a), State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
-			if i == len(addresses)-1 {
-				r.Replaces = replaces
-			}
 			if err := d.Payments.Register(ctx, r); err != nil {
 				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in five minutes, which registers it): %w", a, err)
 			}
@@ -159,7 +150,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 // and lets the functions sign with it. If it stops after the first, remit wallet import
 // --kms does the rest, also for a wallet that is registered. If a call to make a
 // key has no answer, the error describes how to find the key.
-func addKMS(d *deployed.Deployment, name string, replaces token.Address) (change.Change, error) {
+func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
 	}
@@ -175,7 +166,7 @@ func addKMS(d *deployed.Deployment, name string, replaces token.Address) (change
 					"it with remit wallet import --kms, or schedule its deletion", err, kms.Tag, d.Stack)
 			}
 		}
-		r := wallet.Registration{ID: d.WalletID(token.Address{}), State: wallet.Active, Since: time.Now(), Replaces: replaces}
+		r := wallet.Registration{ID: d.WalletID(token.Address{}), State: wallet.Active, Since: time.Now()}
 		arn, public, err := keys.Public(ctx, name)
 		if err == nil {
 			r.Key = wallet.KeyRef(arn)

@@ -14,8 +14,8 @@ import (
 
 // Webhooks is `remit webhooks`.
 type Webhooks struct {
-	Failed webhookFailed                 `cmd:"" help:"List the events of a period that an endpoint never received." example:"remit webhooks failed mer_1 we_1 --since 6h"`
-	Resend change.Command[webhookResend] `cmd:"" help:"Resend the events that failed lists." example:"remit webhooks resend mer_1 we_1 --since 6h"`
+	Failed webhookFailed                 `cmd:"" help:"List the events that never arrived." example:"mer_1 we_1"`
+	Resend change.Command[webhookResend] `cmd:"" help:"Send the events again that failed lists." example:"mer_1 we_1"`
 }
 
 // A window is a span of time of one endpoint's deliveries.

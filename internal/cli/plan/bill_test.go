@@ -8,7 +8,7 @@ import (
 // bare is a deployment without anything that a test does not ask for.
 func bare(changes ...func(*Deployment)) Deployment {
 	s := Deployment{PostGB: 1, GetGB: 0.5, AuthGB: 0.5, HookGB: 0.5, SettleGB: 1, Keys: 1, Wallets: 4, BlockSeconds: 2, FinalSeconds: 60,
-		Webhooks: true}
+		Webhooks: true, Months: 1}
 	for _, change := range changes {
 		change(&s)
 	}
@@ -52,9 +52,7 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 			(30 + scheduled + 1) * perWriteUnit},
 		{"a minute's cache and a request a second: one in 61 asks", "DynamoDB, reads", SecondsPerMonth / 2, Consumption{AuthorizerReads: 1},
 			bare(still, func(s *Deployment) { s.CacheSeconds = 60 }), SecondsPerMonth / 61.0 * perReadUnit},
-		{"a queue's batches are traced at Lambda's own rate", "X-Ray", 1e6, Consumption{}, bare(func(s *Deployment) { s.QueueTraced = true }), 5},
-		{"beyond one a second, a share is traced", "X-Ray", SecondsPerMonth * 1.5, Consumption{},
-			bare(func(s *Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }), SecondsPerMonth * 1.1 * perTrace},
+		{"a share is traced", "X-Ray", 1e6, Consumption{}, bare(func(s *Deployment) { s.TraceShare = 0.05 }), 2e6 * 0.05 * perTrace},
 		{"a daily limit is one write", "DynamoDB, writes", 1e6, Consumption{Writes: 10},
 			bare(still, func(s *Deployment) { s.DailyLimit = true }), 12*0.625 + scheduled*perWriteUnit},
 		{"provisioned writes", "DynamoDB, writes", 1e7, Consumption{Writes: 10}, bare(func(s *Deployment) { s.Provisioned = true }),
@@ -69,12 +67,8 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 		}
 	}
 	p := Consumption{Writes: 10, Reads: 10, HookWrites: 3, HookReads: 2, Sends: 1, Hook: 0.1}
-	quiet, gathered := bare(func(s *Deployment) { s.Webhooks = false }), bare(func(s *Deployment) { s.Gather = 5 })
-	batch := 1 + 1e7/SecondsPerMonth // five pollers share five seconds' messages
+	quiet := bare(func(s *Deployment) { s.Webhooks = false })
 	if got, want := bare().PerMillion(1e7, p)-quiet.PerMillion(1e7, p), 3*0.625+2*0.125+0.2+3*0.5+0.1*0.5*13.3334; math.Abs(got-want) > 1e-6 {
 		t.Errorf("no webhooks save %v; want %v for their units, invocations, messages and seconds", got, want)
-	}
-	if got, want := bare().PerMillion(1e7, p)-gathered.PerMillion(1e7, p), (1-1/batch)*(0.2+2*0.5+0.1*0.5*13.3334); math.Abs(got-want) > 1e-6 {
-		t.Errorf("gathered webhooks save %v; want %v for invocations, polls and seconds", got, want)
 	}
 }

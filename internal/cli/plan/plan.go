@@ -3,8 +3,10 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/stack"
@@ -12,187 +14,182 @@ import (
 
 // A Load is a rate of payments by some merchants and wallets on a chain.
 type Load struct {
-	Rate      float64 // payments a second
-	Merchants float64 // that share them evenly; zero: one
-	Chain     Chain
-	Wallets   float64 // that pay
-	KMS       bool    // every wallet's key is in KMS
-	Stack     Deployment
+	Rate, Wallets float64 // payments a second, of so many wallets
+	Merchants     float64 // that share them evenly; zero: one
+	KMS           bool    // every wallet's key is in KMS
+	Chain         Chain
+	Stack         Deployment
 }
 
 // A Wall is a limit, and how much of it one payment per second uses.
 type Wall struct {
-	Name  string
-	Limit float64
-	Each  float64 // of the limit, taken by one payment a second
-	Raise string  // the quota, parameter or number that moves it; "" if nothing does
-	Most  float64 // to which it can be raised; zero: any
+	Name, Raise string  // Raise is the quota, parameter or number that moves it; "" if nothing does
+	Limit, Each float64 // Each is the part of the limit that one payment a second takes
 }
 
 // At returns the payments per second that reach the limit.
 func (w Wall) At() float64 { return w.Limit / w.Each }
 
-// Holds reports whether a rate stays below the limit, with room for a burst. A limit that
-// cannot be raised further needs no room.
-func (w Wall) Holds(rate float64) bool {
-	if w.Raise == "" {
-		return rate <= w.At()
-	}
-	return w.Needed(rate) <= w.Limit
-}
-
 // Needed returns the limit for a rate, with room for a burst, and at least the present one.
 func (w Wall) Needed(rate float64) float64 {
-	if rate*w.Each/usable <= w.Limit {
-		return w.Limit
-	}
-	return min(math.Ceil(rate*w.Each/usable), cmp.Or(w.Most, math.Inf(1)))
+	return max(w.Limit, math.Ceil(rate*w.Each/usable))
 }
 
-// times returns the seconds between two rounds of settling, and between two blocks.
-func (l Load) times() (pause, block float64) {
-	p, _ := chains.Of(l.Chain.ID)
-	return p.Complete(stack.Config{}).BlockTime.Seconds(), p.BlockTime.Seconds()
-}
-
-// Window returns the payments that a wallet should have in flight: the chain's own window, and no
-// more than a node holds of one sender. Beyond that, later nonces take the places of earlier ones,
-// and under load a wallet makes a fourth of its payments.
-func (c Chain) Window() uint64 {
+// profile returns the window, the seconds between two rounds, how many of these read a payment at a low rate, and the
+// seconds between two blocks. A node holds only so many payments of a sender: in a larger window later nonces take
+// the places of earlier ones, and a busy wallet makes a fourth of its payments.
+func (c Chain) profile() (window, apart, looks, block float64) {
 	p, _ := chains.Of(c.ID)
-	return min(p.Window, c.Pool)
+	apart = p.Complete(stack.Config{}).BlockTime.Seconds() + roundSeconds
+	return float64(min(p.Window, c.Pool)), apart, Looks(c.FinalSeconds, c.EpochSeconds, apart), p.BlockTime.Seconds()
 }
 
-// Round returns the seconds from one round of settling to the next: the pause, the answers,
-// and the reading of payments that are not final yet.
+// Round returns the seconds from one round to the next: pause, answers, and reading payments that are not final.
 func (l Load) Round() float64 {
-	pause, _ := l.times()
-	apart := pause + roundSeconds
-	return apart + l.Rate*apart*l.looks()*PendingSeconds/(l.Stack.SettleGB/CoreGB)
+	_, apart, looks, _ := l.Chain.profile()
+	return apart + l.Rate*apart*looks*pendingSeconds/(l.Stack.SettleGB/coreGB)
 }
 
-// looks returns how many rounds read a payment, at a low rate.
-func (l Load) looks() float64 {
-	pause, _ := l.times()
-	return Looks(l.Chain.FinalSeconds, l.Chain.EpochSeconds, pause+roundSeconds)
-}
-
-// PerWallet returns the payments a second of one wallet: its window, once in the time
-// that a round takes to see a block.
+// PerWallet returns the payments a second of one wallet: a window in the time that a round takes to see a block.
 func (l Load) PerWallet() float64 {
-	_, block := l.times()
-	return float64(l.Chain.Window()) / max(l.Round(), block+roundSeconds)
+	window, _, _, block := l.Chain.profile()
+	return window / max(l.Round(), block+roundSeconds)
 }
 
-// Planned returns the load with the memory of check-receipts and the wallets that it
-// takes, with room for a burst.
+// Planned returns the load with the memory and the wallets that it takes, with room for a burst.
 func (l Load) Planned() Load {
-	for _, w := range l.Walls() {
-		if w.Raise == settling {
-			l.Stack.SettleGB = w.Needed(l.Rate) / 1024
-		}
-	}
+	walls := l.Walls()
+	memory := slices.IndexFunc(walls, func(w Wall) bool { return w.Raise == settling })
+	l.Stack.SettleGB = min(walls[memory].Needed(l.Rate)/1024, mostGB)
 	l.Wallets = max(4, math.Ceil(l.Rate/l.PerWallet()/usable))
 	return l
 }
 
-// Calls returns the calls a second to each node: of a payment an estimate, a broadcast, a
-// receipt and its block's hash, and of each wallet the calls of a round.
+// Calls returns the calls a second to each node: of a payment an estimate, a broadcast, a receipt and its block's hash,
+// and of each wallet with a pending payment the calls of a round.
 func (l Load) Calls() float64 {
-	busy := min(l.Wallets, l.Rate*l.Chain.FinalSeconds) // wallets with a pending payment
-	waiting := min(l.Rate*l.Chain.FinalSeconds/max(busy, 1), ReceiptsAnyway)
-	return 4*l.Rate + (2+busy*(CallsOfARound+waiting))/l.Round()
+	return 4*l.Rate + (2+min(l.Wallets, l.Rate*l.Chain.FinalSeconds)*callsOfARound)/l.Round()
 }
 
-const (
-	settling = "parameter CheckReceiptsMemory"
-	creating = "wallets: remit wallet create"
-	windows  = "the wallets' window"
-)
+const settling, creating = "parameter CheckReceiptsMemory", "wallets: remit wallet create"
 
 // Walls returns every limit of the load, the nearest first.
 func (l Load) Walls() []Wall {
-	m, merchants, memory := Measured, cmp.Or(l.Merchants, 1), l.Stack.SettleGB*1024
-	pause, block := l.times()
-	own, reads := m.Writes-m.HookWrites, m.Reads-m.HookReads+l.looks()*m.PendingReads
-	holds := l.Chain.FinalSeconds*PendingMB + max(l.Chain.EpochSeconds, pause+roundSeconds)*FinalMB // in check-receipts, of a payment a second
+	m, merchants := Measured, cmp.Or(l.Merchants, 1)
+	_, apart, looks, block := l.Chain.profile()
+	own := m.Writes - m.HookWrites
+	// Megabytes of check-receipts for a payment a second: for its processor, and for its memory.
+	memory := max((settleSeconds+looks*pendingSeconds)*coreGB*1024,
+		l.Chain.FinalSeconds*pendingMB+max(l.Chain.EpochSeconds, apart)*finalMB)
 	all := []Wall{
-		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
-		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
-		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "setting MerchantShare", 100},
-		{"the API's own rate", Small["Api"], requests, "parameter Size (Api)", 0},
-		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
-		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch,
-			`quota "Concurrent executions" of Lambda`, 0},
-		{"the concurrency reserved for send-payment", Small["SendPayment"], m.Post, "parameter Size (SendPayment)", 0},
-		{"the concurrency reserved for the authorizer", Small["Authorizer"], requests * m.Auth, "parameter Size (Authorizer)", 0},
-		{"the processor and the memory of check-receipts, in MB", memory, max((SettleSeconds+l.looks()*PendingSeconds)*CoreGB*1024, holds),
-			settling, mostGB * 1024},
-		{"batches of webhooks at once", Small["WebhookBatches"], m.Hook / WebhookBatch, "parameter Size (WebhookBatches)", 0},
-		{"write units of a table that is new", NewTableWrites, own, "the table's warm throughput; it doubles by itself each half hour", 0},
-		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
-		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
-		{"one merchant's list", ListBuckets * PartitionWrites * merchants, ListWrites, "", 0},
-		{"the log of one endpoint's webhooks", PartitionWrites * merchants, EndpointWrites, "", 0},
-		{"the gas of the chain's blocks", l.Chain.BlockGas / block, cmp.Or(l.Chain.Gas, PaymentGas), "", 0},
+		{"the wallets' window", creating, l.Wallets, 1 / l.PerWallet()},
+		{"the merchant cap, in percent of the windows", "setting MerchantShare",
+			50, 100 / (l.Wallets * l.PerWallet() * merchants)},
+		{"the API's own rate", "parameter Size (Api)", Small["Api"], requests},
+		{"the account's rate at API Gateway", `quota "Throttle rate" of API Gateway`, gatewayRate, requests},
+		{"the account's concurrency", `quota "Concurrent executions" of Lambda`,
+			environments, m.Post + m.Get + m.Hook/webhookBatch},
+		{"the concurrency reserved for send-payment", "parameter Size (SendPayment)", Small["SendPayment"], m.Post},
+		{"the concurrency reserved for the authorizer", "parameter Size (Authorizer)",
+			Small["Authorizer"], requests * m.Auth},
+		{"the processor and the memory of check-receipts, in MB", settling, l.Stack.SettleGB * 1024, memory},
+		{"batches of webhooks at once", "parameter Size (WebhookBatches)",
+			Small["WebhookBatches"], m.Hook / webhookBatch},
+		{"write units of a table that is new", "the table's warm throughput; it doubles by itself each half hour",
+			newTableWrites, own},
+		{"write units of a table", `quota "Table-level write throughput limit" of DynamoDB`, tableUnits, own},
+		{"read units of a table", `quota "Table-level read throughput limit" of DynamoDB`,
+			tableUnits, m.Reads - m.HookReads + looks*m.PendingReads},
+		{"one merchant's list", "", ListBuckets * partitionWrites * merchants, listWrites},
+		{"the log of one endpoint's webhooks", "", partitionWrites * merchants, endpointWrites},
+		{"the gas of the chain's blocks", "", l.Chain.BlockGas / block, l.Chain.Gas},
 	}
 	if l.KMS {
-		all = append(all, Wall{"signatures of keys in KMS", Signatures, 1, `quota "Cryptographic operations (ECC) request rate" of KMS`, 0})
+		all = append(all, Wall{"signatures of keys in KMS",
+			`quota "Cryptographic operations (ECC) request rate" of KMS`, signatures, 1})
 	}
 	slices.SortStableFunc(all, func(a, b Wall) int { return cmp.Compare(a.At(), b.At()) })
 	return all
 }
 
-// Short returns the limits that the load exceeds, assuming planned memory and wallets.
-func (l Load) Short() []Wall {
-	planned := l.Planned()
-	least := planned.Wallets
-	planned.Wallets = max(l.Wallets, least)
-	walls := planned.Walls()
-	for i, w := range walls {
-		switch w.Raise {
-		case settling:
-			walls[i].Limit = l.Stack.SettleGB * 1024
-		case creating:
-			walls[i].Limit, walls[i].Each = l.Wallets, (least-0.5)*usable/l.Rate // of which it needs least, in whole wallets
-		}
-	}
-	return slices.DeleteFunc(walls, func(w Wall) bool {
-		return w.Holds(l.Rate) || w.Raise == creating && w.Name != windows
-	})
-}
-
-// Advice returns how to raise the limit for a rate, with the old and new values.
-func (w Wall) Advice(rate float64) string {
-	if w.Raise == "" {
-		return "nothing moves it"
-	}
-	return fmt.Sprintf("%s, from %s to %s", w.Raise, Human(w.Limit), Human(w.Needed(rate)))
-}
-
 // Month returns the payments of a month of the load, and the stack under it.
 func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack
-	s.Keys, s.Wallets, s.FinalSeconds, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.Chain.FinalSeconds, l.Round()
-	s.EpochSeconds, s.KMS = l.Chain.EpochSeconds, l.KMS
-	s.LogBytes, s.OutBytes, s.Webhooks, s.Nodes = 2000, 3500, true, 2
+	s.Keys, s.Wallets, s.KMS, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.KMS, l.Round()
+	s.FinalSeconds, s.EpochSeconds, s.Webhooks = l.Chain.FinalSeconds, l.Chain.EpochSeconds, true
+	s.LogBytes, s.OutBytes, s.Nodes = 2000, 3500, 2
 	return l.Rate * SecondsPerMonth, s
 }
 
-// GasInToken reports whether the token pays gas: on Arc as USDC, on Tempo as any of its stablecoins.
-func (c Chain) GasInToken() bool {
-	p, _ := chains.Of(c.ID)
-	return p.Gas.InToken
+// Gas returns the chain's coins that n payments burn, and the coins that payments in flight tie
+// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees).
+func (l Load) Gas(n float64) (burnt, tied float64) {
+	each := l.Chain.Gas * l.Chain.Price / 1e9
+	window, _, _, _ := l.Chain.profile()
+	return n * each, window * each * 1.2 * 2
 }
 
-// Ether returns the chain's coins that n payments burn, and the coins that payments in flight tie
-// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees). Where the token
-// pays gas these are tokens, and each payment takes whole millionths, as of a token with 6 decimals.
-func (l Load) Ether(n float64) (burnt, tied float64) {
-	each := cmp.Or(l.Chain.Gas, PaymentGas) * l.Chain.Price // gwei
-	most := each * 1.2 * 2
-	if l.Chain.GasInToken() {
-		each, most = math.Ceil(each/1000)*1000, math.Ceil(most/1000)*1000
+// Command is `remit plan`. It only computes, and needs no stack.
+type Command struct {
+	Rate      float64 `required:"" help:"Payments per second in the busiest minutes."`
+	Chain     string  `required:"" help:"ethereum, base, polygon, arc or tempo."`
+	Merchants float64 `default:"1" help:"Merchants that share the rate evenly."`
+	Amount    float64 `default:"100" help:"Whole tokens of an average payment."`
+	Hours     float64 `default:"24" help:"How long the wallets pay between refills."`
+	KMS       bool    `name:"kms" help:"The wallets' keys are in KMS."`
+}
+
+// Run prints the plan. An error names the wrong argument and its range.
+func (c *Command) Run(out io.Writer) error {
+	chain, known := Chains[strings.ToLower(c.Chain)]
+	if !known {
+		return fmt.Errorf("--chain=%s: use ethereum, base, polygon, arc or tempo; docs/scale.md has others", c.Chain)
 	}
-	return n * each / 1e9, float64(l.Chain.Window()) * most / 1e9
+	if !(c.Rate > 0) || c.Rate > 1e6 || !(c.Merchants >= 1) || !(c.Amount >= 0) || !(c.Hours > 0) {
+		return fmt.Errorf("use --rate above 0, at most 1000000, --merchants from 1, --amount from 0, --hours above 0")
+	}
+	l := Load{Rate: c.Rate, Merchants: c.Merchants, Chain: chain, KMS: c.KMS, Stack: Default}.Planned()
+	n, s := l.Month()
+	paid := c.Rate * c.Hours * 3600 / l.Wallets // by each wallet between two refills
+	burnt, tied := l.Gas(paid)
+	window, _, _, _ := chain.profile()
+	holds := fmt.Sprintf("%s tokens and %s %s", human(paid*c.Amount), human(burnt+tied), chain.Ether)
+	if chain.Ether == "" {
+		holds = human(paid*c.Amount+burnt+tied) + " tokens, gas among them"
+	}
+	million := s.PerMillion(n, Measured)
+	fmt.Fprintf(out, `%s payments a second on %s, all day: %s a month
+
+wallets            %s, each for %.1f payments a second, with NonceWindow=%v
+  each holds       %s, refilled every %s h
+calls to each node %s a second, in rounds %s s apart
+AWS                $%s a month, $%.2f a million payments
+gas                $%s a month, at %v gwei and $%v each
+
+`, human(c.Rate), c.Chain, human(n), human(l.Wallets), l.PerWallet(), window, holds, human(c.Hours), human(l.Calls()),
+		human(l.Round()), human(million*n/1e6), million, human(burnt/paid*n*chain.Dollars), chain.Price, chain.Dollars)
+	for _, w := range l.Walls() {
+		needed := w.Needed(c.Rate)
+		if w.Raise == settling { // the plan has the memory, and the wallets
+			w.Limit, needed = Default.SettleGB*1024, l.Stack.SettleGB*1024
+		}
+		if w.Raise == "" && c.Rate > w.At() {
+			fmt.Fprintf(out, "cannot:  %s ends at %s payments a second\n", w.Name, human(w.At()))
+		} else if w.Raise != "" && w.Raise != creating && needed > w.Limit {
+			fmt.Fprintf(out, "raise:   %s, from %s to %s\n", w.Raise, human(w.Limit), human(needed))
+		}
+	}
+	return nil
+}
+
+// human writes a number with three significant digits, or with all digits before the point, in groups of three.
+func human(v float64) string {
+	if v < 100 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	text := fmt.Sprintf("%.0f", v)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }

@@ -110,43 +110,6 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 	return uint64(first), err
 }
 
-// Costs returns what mined transactions took from their senders, in wei and in the order
-// of hashes, if all nodes agree.
-func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error) {
-	return agreed(ctx, n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
-		receipts, err := node.Receipts(ctx, hashes)
-		if err != nil {
-			return nil, err
-		}
-		costs := make([]token.Amount, len(hashes))
-		for i, h := range hashes {
-			at := slices.IndexFunc(receipts, func(r Receipt) bool { return r.Tx == h && r.Fee != nil })
-			if at < 0 {
-				return nil, fmt.Errorf("node gives no fee of %s", h)
-			}
-			costs[i] = *receipts[at].Fee
-		}
-		return costs, nil
-	})
-}
-
-// AccountAt returns a wallet's account at a block, if every node gives the same.
-func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block uint64) (Account, error) {
-	at := Head{Number: block, Final: block}
-	return agreedOn(ctx, n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) (Account, error) {
-		account, err := node.Account(ctx, wallet, coin, at)
-		account.Pending = 0 // now
-		return account, err
-	})
-}
-
-// CountAt returns how many transactions of a wallet are in blocks up to a final one, if
-// all nodes agree.
-func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
-	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block),
-		func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
-}
-
 // UserOf returns the hash of the transaction by which a wallet used a nonce by the
 // block last, if every node names the same one.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {

@@ -83,43 +83,13 @@ func TestTransfers(t *testing.T) {
 		chain.ErrDisagree) {
 		t.Errorf("a node without the transaction: %v, want ErrDisagree", err)
 	}
-	paid := func(fee uint64) *stub {
-		return node(func(s *stub) {
-			s.receipts = []chain.Receipt{{Tx: chain.Hash{1}, Fee: new(token.Units(fee))}, {Tx: chain.Hash{2}}}
-			s.settled, s.atNonce, s.account.Gas = fee, chain.Hash{byte(fee)}, token.Units(fee)
-		})
-	}
 	one := []chain.Hash{{1}}
-	for _, test := range []struct {
-		nodes chain.Nodes
-		want  error
-	}{{nodes(paid(5), paid(5)), nil}, {nodes(paid(5), paid(6)), chain.ErrDisagree},
-		{nodes(paid(5), &stub{down: true, account: paid(5).account}), chain.ErrUnavailable}} {
-		costs, err := test.nodes.Costs(t.Context(), one)
-		count, err2 := test.nodes.CountAt(t.Context(), token.Address{}, 9)
-		user, err3 := test.nodes.UserOf(t.Context(), token.Address{}, 7, 9)
-		for _, s := range test.nodes {
-			s.(*stub).account.Head = chain.Head{Number: 9, Final: 9}
-			s.(*stub).account.Pending = uint64(s.String()[0]) // another of each
+	used := func(tx byte) *stub { return node(func(s *stub) { s.atNonce = chain.Hash{tx} }) }
+	for other, want := range map[*stub]error{used(5): nil, used(6): chain.ErrDisagree, {down: true}: chain.ErrUnavailable} {
+		hash, err := nodes(used(5), other).UserOf(t.Context(), token.Address{}, 7, 9)
+		if !errors.Is(err, want) || want == nil && hash != (chain.Hash{5}) {
+			t.Errorf("%v, %v, want %v", hash, err, want)
 		}
-		account, err4 := test.nodes.AccountAt(t.Context(), token.Address{}, token.Address{}, 9)
-		for _, err := range []error{err, err2, err3, err4} {
-			if !errors.Is(err, test.want) {
-				t.Errorf("%v, want %v", err, test.want)
-			}
-		}
-		if test.want == nil && (costs[0] != token.Units(5) || count != 5 || user != chain.Hash{5} || account.Gas != token.Units(5)) {
-			t.Errorf("%v, %d, %v, %+v", costs, count, user, account)
-		}
-	}
-	if _, err := nodes(paid(5)).Costs(t.Context(), []chain.Hash{{1}, {2}}); !errors.Is(err, chain.ErrUnavailable) ||
-		!strings.Contains(err.Error(), "no fee of 0x02") {
-		t.Errorf("a receipt without a fee: %v", err)
-	}
-	half := paid(5)
-	half.half = true
-	if costs, err := nodes(half).Costs(t.Context(), one); !errors.Is(err, chain.ErrUnavailable) {
-		t.Errorf("receipts with an error: %v, %v", costs, err)
 	}
 	if txs, err := nodes(node(same), node(same)).TransactionsUntil(t.Context(), one, 8); err != nil || len(txs) != 0 {
 		t.Errorf("mined in a later block: %v, %v", txs, err)

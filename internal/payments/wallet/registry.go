@@ -42,8 +42,6 @@ type Registration struct {
 	Key    KeyRef
 	Since  time.Time // from when on it has been in State
 	Opened bool      // it has a record
-
-	Replaces token.Address // the wallet whose place it takes; zero: none
 }
 
 // A Registry is the registrations of one chain, sorted by address.

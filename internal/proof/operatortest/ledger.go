@@ -3,14 +3,9 @@ package operatortest
 import (
 	"context"
 	"fmt"
-	"math/big"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -38,8 +33,6 @@ type Ledger struct {
 	Nonces   map[token.Address]uint64
 	Payments []payment.Payment
 	Noops    []wallet.PendingTx
-
-	gas chain.GasRule
 }
 
 // The common parts of a ledger's payments: fees, a recipient, and the time of the first.
@@ -53,27 +46,12 @@ var (
 // and one payment is mined and not settled yet.
 func NewLedger(t *testing.T) *Ledger {
 	t.Helper()
-	return newLedger(t, devnet.Config{})
-}
-
-// NewTokenLedger is NewLedger on a chain whose gas is the token: fees are taken to the wei, or in whole units.
-func NewTokenLedger(t *testing.T, whole bool) *Ledger {
-	t.Helper()
-	return newLedger(t, devnet.Config{TokenGas: true, WholeFees: whole})
-}
-
-func newLedger(t *testing.T, config devnet.Config) *Ledger {
-	t.Helper()
 	now := Nine
-	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, func() time.Time { return now }
-	c, err := devnet.Start(t.Context(), config)
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
 	l := &Ledger{T: t, Chain: c, Nonces: map[token.Address]uint64{}}
 	must.OK(l, err)
 	t.Cleanup(func() { must.OK(l, c.Close()) })
-	if config.TokenGas {
-		l.gas = devnet.GasRule(c.Token().Contract, config.WholeFees)
-	}
-	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: l.gas}))(l)
+	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(l)
 	l.URLs = []string{c.URL()}
 	for _, w := range c.Wallets() {
 		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
@@ -148,22 +126,6 @@ func (l *Ledger) Enter(from int, p payment.Payment, settled bool) {
 	l.Payments = append(l.Payments, p)
 }
 
-// Send sends ether from one wallet to an address.
-func (l *Ledger) Send(from int, to token.Address, wei int64) chain.Hash {
-	l.Helper()
-	w := l.Chain.Wallets()[from]
-	key := must.Get(crypto.ToECDSA(w.Key[:]))(l)
-	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(int64(l.Chain.ID()))), &types.DynamicFeeTx{
-		ChainID: big.NewInt(int64(l.Chain.ID())), Nonce: l.Nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000,
-		GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
-	})
-	must.OK(l, err)
-	raw := must.Get(tx.MarshalBinary())(l)
-	l.Nonces[w.Address]++
-	must.OK(l, l.Chain.MineExactly(raw))
-	return chain.Hash(tx.Hash())
-}
-
 // Run runs a command against tables that change has changed.
 func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...string) (string, error) {
 	l.Helper()
@@ -176,9 +138,8 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 	must.OK(l, tables.SetSettings(l.Context(), settings.Default()))
 	return Local(l.Context(), &deployed.Local{
 		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: l.URLs,
-		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}, Gas: l.gas,
-			GasUnit: l.gas.Unit(l.Chain.Token())},
-		Keyed: func() []token.Address { return nil },
+		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
+		Keyed:  func() []token.Address { return nil },
 	}, args...)
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -21,11 +20,11 @@ import (
 // Handler returns api with the page before it: at / and at its paths below /page/.
 func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	page.Routes(mux, s, s.ctx.Done())
+	Routes(mux, s, s.ctx.Done())
 	mux.HandleFunc("POST /page/do", s.do)
-	own := page.Guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	own := guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.open(r.Context()); err != nil {
-			page.Refuse(w, http.StatusServiceUnavailable, err.Error())
+			refuse(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -44,13 +43,12 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	})
 }
 
-// Facts implements page.Source.
+// Facts implements Source.
 func (s *Sandbox) Facts() any {
-	return map[string]any{"name": "sandbox", "parts": []string{"count", "chain", "broken", "controls", "steps", "log", "wallets", "hooks"},
-		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
-		"gas":       page.Gas(s.GasUnit, s.Token),
+	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
+		"gas":       gasSymbol(s.GasUnit, s.Token),
 		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "listed": page.Listed}
+		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
@@ -82,38 +80,38 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("do %q: use pay, break, mend or settle", asked.Do)
 	}
 	if err != nil {
-		page.Refuse(w, http.StatusUnprocessableEntity, err.Error())
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	page.Write(w, map[string]any{"id": id})
+	write(w, map[string]any{"id": id})
 }
 
 // errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
-// Timeline implements page.Source.
-func (s *Sandbox) Timeline(ctx context.Context, find, _ string) (page.Timeline, error) {
+// Timeline implements Source.
+func (s *Sandbox) Timeline(ctx context.Context, find string) (Timeline, error) {
 	s.mu.Lock()
 	id := cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))
 	if s.rows[id] == nil {
-		if i := slices.IndexFunc(s.order, func(r *page.Row) bool { return r.Key == find }); i >= 0 {
+		if i := slices.IndexFunc(s.order, func(r *Row) bool { return r.Key == find }); i >= 0 {
 			id = s.order[i].ID
 		}
 	}
 	known := s.rows[id]
-	var shown page.Row
+	var shown Row
 	if known != nil {
 		shown = *known
 	}
 	s.mu.Unlock()
 	if known == nil {
-		return page.Timeline{}, errUnknown
+		return Timeline{}, errUnknown
 	}
 	p, err := s.Store.Payment(ctx, id)
 	if err != nil { // not stored yet, or discarded
 		p = payment.Payment{}
 	}
-	timeline, err := page.TimelineOf(ctx, shown, p, s.Store, s.Nodes())
+	timeline, err := timelineOf(ctx, shown, p, s.Store, s.Nodes())
 	if err == nil && p.Event != nil {
 		timeline.Deliveries = s.deliveries(ctx, p.Event.ID)
 	}

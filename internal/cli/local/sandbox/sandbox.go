@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
@@ -180,7 +179,7 @@ func (n watched) Send(ctx context.Context, raw []byte) chain.Reply {
 			_, _, rest, ok = disburser.Parse(raw[max(bytes.Index(raw, batch), 0):])
 		}
 		if ok && len(rest) >= 20 {
-			n.page.reached(payment.MemoID(rest[:20]), page.Sent)
+			n.page.reached(payment.MemoID(rest[:20]), Sent)
 		}
 	}
 	return reply
@@ -195,7 +194,7 @@ func (s *Sandbox) Interposed(to store.Store) store.Store {
 var errLost = errors.New("the answer of the store got lost")
 
 // reaches are the writes after which a payment has reached a step.
-var reaches = map[string]page.Step{"Create": page.Prepared, "Commit": page.Committed, "Finish": page.Final, "Discard": -1, "Reserve": -1,
+var reaches = map[string]Step{"Create": Prepared, "Commit": Committed, "Finish": Final, "Discard": -1, "Reserve": -1,
 	"AddAttempt": -1}
 
 // around makes a call of a store, unless the process that calls has ended.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -57,8 +56,8 @@ type count struct {
 
 // A view is what the page shows. Its lock is the sandbox's.
 type view struct {
-	rows    map[payment.ID]*page.Row
-	order   []*page.Row
+	rows    map[payment.ID]*Row
+	order   []*Row
 	changed map[payment.ID]bool // to be read from the tables
 	byHash  map[string]payment.ID
 	chain   struct {
@@ -71,16 +70,16 @@ type view struct {
 	paid      map[payment.ID]int
 	logs      int
 	blocks    []block
-	wallets   []page.Wallet
+	wallets   []Wallet
 	lineCount int // so far
-	lines     []page.Line
+	lines     []Line
 	arrived   int // webhooks so far
 	arrivals  []arrival
 	seen      map[string]int // arrivals by event
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*page.Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{},
+	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{},
 		transfers: map[uint64][]payment.ID{},
 		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
@@ -97,16 +96,16 @@ func paymentOf(c interpose.Call) payment.ID {
 // logf adds a line to the log. The caller holds the lock.
 func (s *Sandbox) logf(kind, format string, args ...any) {
 	s.lineCount++
-	s.lines = append(s.lines, page.Line{N: s.lineCount, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
+	s.lines = append(s.lines, Line{N: s.lineCount, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
 // rowOf returns the row of a payment, a new one if it has none. The caller holds the
 // lock.
-func (s *Sandbox) rowOf(id payment.ID) *page.Row {
+func (s *Sandbox) rowOf(id payment.ID) *Row {
 	r := s.rows[id]
 	if r == nil {
-		r = &page.Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
+		r = &Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
 		s.rows[id], s.order = r, append(s.order, r)
 		s.changed[id] = true
 	}
@@ -114,7 +113,7 @@ func (s *Sandbox) rowOf(id payment.ID) *page.Row {
 }
 
 // stepWords describe each step.
-var stepWords = [page.Steps]string{
+var stepWords = [Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
 	"is committed: its signed bytes are stored at a nonce. Only these bytes, or a fee bump of them, can pay it",
 	"is sent: a node holds its bytes",
@@ -125,7 +124,7 @@ var stepWords = [page.Steps]string{
 
 // reached notes that a payment has reached a step, -1 for none, and has it read from
 // the tables.
-func (s *Sandbox) reached(id payment.ID, at page.Step) {
+func (s *Sandbox) reached(id payment.ID, at Step) {
 	if id == "" {
 		return
 	}
@@ -135,14 +134,14 @@ func (s *Sandbox) reached(id payment.ID, at page.Step) {
 	s.changed[id] = true
 	if at >= 0 && r.At[at] == 0 {
 		r.At[at] = s.now().UnixMilli()
-		if at != page.Final { // which is logged once its end is read
+		if at != Final { // which is logged once its end is read
 			s.logf("step", "%s "+stepWords[at], name(r))
 		}
 	}
 }
 
 // name is what the log calls the payment.
-func name(r *page.Row) string {
+func name(r *Row) string {
 	if r.Key != "" {
 		return r.Key
 	}
@@ -159,8 +158,8 @@ func (s *Sandbox) published(e webhook.Event) {
 	_ = json.Unmarshal(e.Body, &about) // other events are about no payment
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[about.Data.Hash]]; r != nil && r.At[page.Published] == 0 {
-		r.At[page.Published] = s.now().UnixMilli()
+	if r := s.rows[s.byHash[about.Data.Hash]]; r != nil && r.At[Published] == 0 {
+		r.At[Published] = s.now().UnixMilli()
 	}
 }
 
@@ -198,7 +197,7 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 			s.learn(p)
 		case errors.Is(err, store.ErrNotFound):
 			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
-				r.At, r.State = [page.Steps]int64{}, ""
+				r.At, r.State = [Steps]int64{}, ""
 			}
 		default:
 			for _, id := range ids[i:] {
@@ -217,29 +216,29 @@ func (s *Sandbox) learn(p payment.Payment) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
 	r.Learn(p)
-	reach := func(at page.Step) {
+	reach := func(at Step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
 		}
 	}
-	if reach(page.Prepared); p.State == payment.Prepared {
-		r.At[page.Committed] = 0 // a commit that was refused
+	if reach(Prepared); p.State == payment.Prepared {
+		r.At[Committed] = 0 // a commit that was refused
 	} else {
-		reach(page.Committed)
+		reach(Committed)
 		s.byHash[r.Hash] = p.ID
 	}
 	if r.Paid = s.paid[p.ID]; r.Paid > 0 { // perhaps before it was known here
-		reach(page.Mined)
-		reach(page.Sent)
+		reach(Mined)
+		reach(Sent)
 	}
 	if p.State.Final() {
-		reach(page.Final)
+		reach(Final)
 		if before != p.State {
 			end := "confirmed"
 			if p.Failure != nil {
 				end = "failed (" + r.Failure + ")"
 			}
-			s.logf("end", "%s "+stepWords[page.Final], name(r), end)
+			s.logf("end", "%s "+stepWords[Final], name(r), end)
 		}
 	}
 }
@@ -352,9 +351,9 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 		s.changed[id] = true // one of the time before the page, if the tables know it
 		return
 	}
-	if r.At[page.Mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
-		r.At[page.Mined] = s.now().UnixMilli()
-		s.logf("step", "%s "+stepWords[page.Mined], name(r), number)
+	if r.At[Mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
+		r.At[Mined] = s.now().UnixMilli()
+		s.logf("step", "%s "+stepWords[Mined], name(r), number)
 	}
 	if s.paid[id] > 1 {
 		s.logf("bad", "%s is on the chain %d times", name(r), s.paid[id])
@@ -363,13 +362,13 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 
 // readWallets reads the wallets from the tables and from the chain.
 func (s *Sandbox) readWallets(ctx context.Context) error {
-	var all []page.Wallet
+	var all []Wallet
 	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
 		onChain, err := s.watch.Account(ctx, w.Address, s.Token.Contract, chain.Head{})
 		if err != nil {
 			return err
 		}
-		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined,
+		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: onChain.Mined,
 			Next: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
@@ -391,22 +390,22 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 type update struct {
 	Chain    any              `json:"chain"`
 	Blocks   []block          `json:"blocks"`
-	Wallets  []page.Wallet    `json:"wallets"`
+	Wallets  []Wallet         `json:"wallets"`
 	Count    count            `json:"count"`
-	Steps    [page.Steps]int  `json:"steps"`    // payments that have reached each
-	Payments []page.Row       `json:"payments"` // the newest
+	Steps    [Steps]int       `json:"steps"`    // payments that have reached each
+	Payments []Row            `json:"payments"` // the newest
 	Arrivals []arrival        `json:"arrivals"`
-	Lines    []page.Line      `json:"lines"`
+	Lines    []Line           `json:"lines"`
 	Broken   map[string]int64 `json:"broken"`
 }
 
-// Update implements page.Source. Its result is read without the lock.
+// Update implements Source. Its result is read without the lock.
 func (s *Sandbox) Update() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals,
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{}, nil, s.arrivals,
 		s.lines, map[string]int64{}}
-	for _, r := range s.order[max(0, len(s.order)-page.Listed):] {
+	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}
 	for id, at := range s.broken {

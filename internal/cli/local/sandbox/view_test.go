@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/remit-payouts/remit/internal/cli/page"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -26,12 +25,12 @@ func TestAnUpdateIsShort(t *testing.T) {
 	s := &Sandbox{now: time.Now, view: newView()}
 	id := func(i int) payment.ID { return payment.KeyID("mer_1", "test", fmt.Sprint(i)) }
 	for i := range 10_000 {
-		s.reached(id(i), page.Prepared)
+		s.reached(id(i), Prepared)
 		s.count(id(i), 1, 1)
 	}
 	u := s.Update().(update)
-	if text, err := json.Marshal(u); err != nil || len(text) > 100_000 || len(u.Payments) != page.Listed || len(u.Lines) != logged ||
-		u.Count.Asked != 10_000 || u.Count.Once != 10_000 || u.Steps[page.Mined] != 10_000 {
+	if text, err := json.Marshal(u); err != nil || len(text) > 100_000 || len(u.Payments) != Listed || len(u.Lines) != logged ||
+		u.Count.Asked != 10_000 || u.Count.Once != 10_000 || u.Steps[Mined] != 10_000 {
 		t.Errorf("the update has %d bytes, %d payments, %d lines, %+v, %v: %v", len(text), len(u.Payments), len(u.Lines), u.Count, u.Steps, err)
 	}
 	s.count("", 2, 1) // a transfer without a payment's id
@@ -54,7 +53,7 @@ func TestBatchesAcrossRequests(t *testing.T) {
 	contract, signer := common.Address(disburser.Address()), types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID()))
 	for i, w := range c.Wallets() {
 		id := payment.KeyID("mer_1", "test", fmt.Sprint(i))
-		s.reached(id, page.Committed)
+		s.reached(id, Committed)
 		var entries []disburser.Entry
 		for j := range 60 {
 			entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i), 1 + byte(j)}, Amount: token.Units(5)})

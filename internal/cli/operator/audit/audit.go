@@ -1,5 +1,4 @@
-// Package audit compares the tables of a stack with the chain, both ways, and accounts
-// for the ether of its wallets.
+// Package audit compares the tables of a stack with the chain, both ways.
 package audit
 
 import (
@@ -24,11 +23,10 @@ import (
 // Command is `remit audit`.
 type Command struct {
 	deployed.Target
-	From    deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or a time such as 2026-01-31T00:00:00Z."`
-	To      deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or a time after it. 0 is the last block that every node calls final."`
-	Own     []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent yourself with a wallet's key; not reported. May be repeated."`
-	NoEther bool            `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
-	CSV     bool            `name:"csv" help:"Write the sums as CSV."`
+	From deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or a time such as 2026-01-31T00:00:00Z."`
+	To   deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or a time after it. 0: the last final block."`
+	Own  []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent with a wallet's key. May be repeated."`
+	CSV  bool            `name:"csv" help:"Write the sums as CSV."`
 }
 
 // The kinds of transactions of wallets, as an audit sees them.
@@ -36,7 +34,6 @@ const (
 	kindPaid    = "paid and known"
 	kindPending = "paid and pending"
 	kindFailed  = "failed and known"
-	kindNoop    = "no-op"
 	kindMoved   = "operator transfer"
 	kindOwn     = "your own"
 	kindUnknown = "on the chain and unknown"
@@ -52,7 +49,6 @@ type daySum struct {
 	Count   int           `json:"count"`
 	Amount  token.Amount  `json:"amount"`
 	Decimal string        `json:"amount_decimal"`
-	Fees    token.Amount  `json:"fees_wei"`
 }
 
 // A difference is a fact on which the tables and the chain disagree.
@@ -69,7 +65,6 @@ type report struct {
 	To          uint64       `json:"to_block"`
 	Nodes       []string     `json:"nodes"`
 	Sums        []daySum     `json:"sums"`
-	Ether       []etherSum   `json:"ether"`
 	Differences []difference `json:"differences"`
 }
 
@@ -81,11 +76,9 @@ type auditor struct {
 	nodes     chain.Nodes
 	wallets   []token.Address
 	transfers []chain.LoggedTransfer
-	known     map[chain.Hash]*entry // payments, by every attempt that they wait for, or by the attempt that ended them
-	noops     []chain.Hash
+	known     map[chain.Hash]*entry        // payments, by every attempt that they wait for, or by the attempt that ended them
 	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
 	sums      map[daySum]*daySum           // by wallet, day and kind
-	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
 }
 
 // An entry is a payment in the tables, with the transfers not yet found on the chain.
@@ -99,10 +92,9 @@ type entry struct {
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	a := &auditor{
 		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
-		sums: map[daySum]*daySum{}, counted: map[chain.Hash]string{},
-		report: report{Sums: []daySum{}, Ether: []etherSum{}, Differences: []difference{}},
+		sums: map[daySum]*daySum{}, report: report{Sums: []daySum{}, Differences: []difference{}},
 	}
-	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTransactions, a.compare, a.weigh} {
+	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTransactions, a.compare} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -179,7 +171,7 @@ func (a *auditor) readChain(ctx context.Context) error {
 	return nil
 }
 
-// readTables reads every payment of the chain and token, and every no-op.
+// readTables reads every payment of the chain and token.
 func (a *auditor) readTables(ctx context.Context) error {
 	for stored, err := range a.Payments.Entries(ctx) {
 		p := stored.Payment
@@ -189,7 +181,6 @@ func (a *auditor) readTables(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !stored.Noop.IsZero():
-			a.noops = append(a.noops, stored.Noop)
 		case p.Tx.ChainID == a.ChainID && (p.Ether() || p.Token.Contract == a.Asset.Contract):
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
@@ -202,23 +193,18 @@ func (a *auditor) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTransactions reads the transactions that the transfers and the tables name.
+// readTransactions reads the transactions of the transfers, and of ether that operators moved.
 func (a *auditor) readTransactions(ctx context.Context) error {
 	wanted := map[chain.Hash]bool{}
 	for _, t := range a.transfers {
 		wanted[t.Tx] = true
 	}
-	for _, h := range slices.Concat(a.noops, slices.Collect(maps.Keys(a.known))) {
-		if p := a.known[h]; p == nil || !p.State.Final() || p.Onchain == h && p.Block >= a.report.From && p.Block <= a.report.To {
+	for h, p := range a.known {
+		if p.Ether() && a.ended(h, p) {
 			wanted[h] = true
 		}
 	}
-	return a.fetch(ctx, slices.Collect(maps.Keys(wanted)))
-}
-
-// fetch reads transactions and keeps those of the audit's blocks.
-func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
-	for some := range slices.Chunk(hashes, 200) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(wanted)), 200) {
 		txs, err := a.nodes.TransactionsUntil(ctx, some, a.report.To)
 		if err != nil {
 			return err
@@ -230,6 +216,11 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 		}
 	}
 	return nil
+}
+
+// ended reports whether the tables have a payment as ended by a transaction in the audit's blocks.
+func (a *auditor) ended(tx chain.Hash, p *entry) bool {
+	return p.State.Final() && p.Onchain == tx && p.Block >= a.report.From && p.Block <= a.report.To
 }
 
 // compare compares the transfers with the payments, both ways.
@@ -245,13 +236,15 @@ func (a *auditor) compare(context.Context) error {
 			a.differ(kind, d)
 		}
 		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
-		a.counted[t.Tx] = kind
 	}
 	for h, p := range a.known {
-		if _, mined := a.txs[h]; p.Ether() && mined {
-			p.left = nil // weigh looks at what it moved
+		if tx, mined := a.txs[h]; p.Ether() && mined {
+			if p.left = nil; !asPromised(tx, p) {
+				a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
+					What: fmt.Sprintf("%s wei to %s; the tables say %s to %s, %s", tx.Value, tx.To, p.Amount, p.To, p.State)})
+			}
 		}
-		if p.State == payment.Confirmed && p.Onchain == h && len(p.left) > 0 && p.Block >= a.report.From && p.Block <= a.report.To {
+		if p.State == payment.Confirmed && len(p.left) > 0 && a.ended(h, p) {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
 				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals),
 					p.Token.Symbol, dossier.Payee(p.Payment))})
@@ -261,10 +254,18 @@ func (a *auditor) compare(context.Context) error {
 				}
 				a.count(kindMissing, p.Wallet, p.UpdatedAt, t.Amount)
 			}
-			a.counted[h] = kindMissing
 		}
 	}
 	return nil
+}
+
+// asPromised reports whether a transaction moved the ether that the tables say: an operator's
+// transfer moved its amount, unless it failed.
+func asPromised(tx chain.MinedTx, p *entry) bool {
+	if tx.Noop() {
+		return p.State != payment.Confirmed
+	}
+	return tx.To == p.To && tx.Value == p.Amount && (p.State != payment.Failed || p.Failure.Code == payment.ExecutionReverted)
 }
 
 // judge returns the kind of a transfer, and a description if it is a difference.
@@ -312,29 +313,14 @@ func (a *auditor) differ(kind string, d difference) {
 
 // count adds a transaction to the sums of its wallet, day and kind.
 func (a *auditor) count(kind string, wallet token.Address, at time.Time, amount token.Amount) {
-	sum := a.sum(kind, wallet, at)
-	sum.Count++
-	sum.Amount = plus(sum.Amount, amount)
-}
-
-func (a *auditor) sum(kind string, wallet token.Address, at time.Time) *daySum {
 	key := daySum{Wallet: wallet, Day: at.UTC().Format(time.DateOnly), Kind: kind}
-	if a.sums[key] == nil {
-		a.sums[key] = &daySum{Wallet: key.Wallet, Day: key.Day, Kind: key.Kind}
+	sum := a.sums[key]
+	if sum == nil {
+		sum = new(key)
+		a.sums[key] = sum
 	}
-	return a.sums[key]
-}
-
-// plus adds amounts of one chain, whose sum cannot overflow.
-func plus(a token.Amount, more ...token.Amount) token.Amount {
-	for _, b := range more {
-		sum, err := a.Add(b)
-		if err != nil {
-			sum = token.MaxAmount()
-		}
-		a = sum
-	}
-	return a
+	sum.Count++
+	sum.Amount, _ = sum.Amount.Add(amount) // the sum of one chain's transfers cannot overflow
 }
 
 // answer writes the report. Differences are an error.
@@ -378,12 +364,9 @@ func (a *auditor) lines() []string {
 func (a *auditor) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Blocks %d to %d, final on %s.\n\n", a.report.From, a.report.To, strings.Join(a.report.Nodes, ", "))
-	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s  %20s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol, "FEES (WEI)")
+	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol)
 	for _, s := range a.Sums {
-		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, s.Fees)
-	}
-	for _, e := range a.Ether {
-		b.WriteString(e.text(map[bool]string{false: "Wei", true: a.Asset.Symbol + " with 18 decimals"}[a.Config.GasUnit > 0]))
+		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal)
 	}
 	if len(a.Differences) == 0 {
 		b.WriteString("\nNo difference.")

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -112,7 +111,7 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	switch {
 	case err == nil:
 		answer, err = c.Apply(ctx)
-	case errors.Is(err, auditcopy.ErrUncopied):
+	case errors.Is(err, deployed.ErrUncopied):
 		err = fmt.Errorf("nothing was changed: %w", err)
 	default:
 		return answer, fmt.Errorf("nothing was changed: %w", err)
@@ -133,7 +132,7 @@ func shortened(text string) string {
 // refusals are errors after which a store has changed nothing. A change of several things
 // wraps none of them once it has changed one.
 var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
-	apikey.ErrNotPermitted, apikey.ErrTerms, auditcopy.ErrUncopied}
+	apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {

@@ -23,7 +23,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/queue"
-	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -50,28 +49,19 @@ func (a *Account) Output(name string) (string, error) {
 	return "", fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
 }
 
-// tables opens the tables that the outputs name, and the audit log with its copy. An older
-// template has no copy: what precedes its upgrade is in the table alone.
+// tables opens the tables that the outputs name, and the audit log with its copy.
 func (a *Account) tables() (t Tables, err error) {
 	named := map[string]string{}
-	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl"} {
+	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",
+		"AuditLogGroupName"} {
 		if named[output], err = a.Output(output); err != nil {
 			return t, err
 		}
 	}
 	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
-	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
-		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
-	if c, err := a.AuditCopy(); err == nil {
-		t.AuditLog = c.Beside(payments)
-	}
-	return t, nil
-}
-
-// AuditCopy is the copy of the audit log, or an error that an older template is deployed.
-func (a *Account) AuditCopy() (*auditcopy.Copy, error) {
-	group, err := a.Output("AuditLogGroupName")
-	return auditcopy.Open(a.AWS, group, a.Outputs["PaymentsTableName"]), err
+	log := CopiedLog{payments, a.AWS, named["PaymentsTableName"], named["AuditLogGroupName"]}
+	return Tables{payments, log, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}, nil
 }
 
 // Who implements Platform.

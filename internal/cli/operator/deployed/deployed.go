@@ -154,16 +154,6 @@ func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
 	return d, err
 }
 
-// Over returns the deployment of a stack on AWS with calls of AWS by config and requests
-// to nodes by transport.
-func (d *Deployment) Over(config aws.Config, transport http.RoundTripper) (*Deployment, error) {
-	a, other := *d.Account, *d
-	a.AWS = config
-	tables, err := a.tables()
-	other.Account, other.Platform, other.Tables, other.Transport = &a, &a, tables, transport
-	return &other, err
-}
-
 // Rules returns the rules by the settings that are stored, or why there are none.
 func (d *Deployment) Rules(ctx context.Context) (stack.Rules, error) {
 	all, err := d.Payments.Rules(ctx)

@@ -82,8 +82,6 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 			"wait for a canary to end; after remit rollback deploy the commit that runs; else find out who moved the alias live")
 		e.check(ctx, "keys in KMS", e.grantsFit,
 			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
-		e.check(ctx, "audit log", e.auditLogIsCopied,
-			"find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what)")
 		e.check(ctx, "tables", e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; a table with the "+
 			"keys of another is in the wrong parameter")
 		if d.Account.Parameters["ReplicaRegion"] != "" {

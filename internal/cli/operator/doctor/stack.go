@@ -149,12 +149,3 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), errors.Join(wrong...)
 }
-
-// auditLogIsCopied compares the audit log with its copy.
-func (e *examination) auditLogIsCopied(ctx context.Context) (string, error) {
-	c, err := e.Account.AuditCopy()
-	if err != nil {
-		return "", err
-	}
-	return c.Compare(ctx, e.AuditLog)
-}

@@ -25,13 +25,13 @@ import (
 
 // Commands is `remit settings`.
 type Commands struct {
-	Show    show                      `cmd:"" help:"Show every setting, in lines that apply reads." example:"remit settings show"`
-	Set     change.Command[set]       `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on." example:"remit settings set DailyLimit=250000 NonceWindow=32 --reason 'new quarter'"`
-	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why." example:"remit settings history"`
-	Apply   change.Command[apply]     `cmd:"" help:"Replace all settings by the values in a file." example:"remit settings apply settings.env"`
-	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it." example:"remit settings confirm"`
-	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed." example:"remit settings import"`
-	Export  export                    `cmd:"" help:"Print the settings as parameters of an older template, to go back." example:"remit settings export"`
+	Show    show                      `cmd:"" help:"Show every setting, in lines that apply reads."`
+	Set     change.Command[set]       `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on." example:"DailyLimit=250000 NonceWindow=32 --reason 'new quarter'"`
+	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
+	Apply   change.Command[apply]     `cmd:"" help:"Replace all settings by the values in a file." example:"settings.env"`
+	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
+	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
+	Export  export                    `cmd:"" help:"Print the settings as parameters of an older template, to go back."`
 }
 
 // applied begins the reason of every version that apply has written.

@@ -64,7 +64,7 @@ export function drawWallets(wallets, facts) {
     make("span", "mono", short(w.address)),
     `${decimal(w.tokens, facts.decimals)} ${facts.symbol}${facts.gas === facts.symbol ? "" : `, ${decimal(w.wei, 18, 0).slice(0, 9)} ${facts.gas}`}`,
     make("br"),
-    make("small", "", `${w.state ? `${w.state}, ` : ""}next nonce ${w.next}${w.mined === undefined ? "" : `, ${w.mined} mined`}; in flight: ${w.sent} sent, ${w.reserved} reserved`),
+    make("small", "", `next nonce ${w.next}, ${w.mined} mined; in flight: ${w.sent} sent, ${w.reserved} reserved`),
     ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),
   ])));
 }
@@ -78,7 +78,6 @@ export function ending(p) {
   if (p.paid > 1) return ["wrong", `paid ${p.paid} times`];
   if (p.refused) return ["warned", `refused: ${p.answer}`];
   if (p.failure) return ["warned", `failed: ${p.failure}`];
-  if (p.at[4] && p.paid < 0) return ["ok", "confirmed"];
   if (p.at[4]) return ["ok", p.paid ? "confirmed, paid once" : "confirmed, mined again soon"];
   if (p.answer === "no answer") return ["warned", "no answer"];
   const reached = steps.filter((_, i) => p.at[i]).pop();

@@ -1,4 +1,4 @@
-package page
+package sandbox
 
 import (
 	"cmp"
@@ -28,12 +28,6 @@ const (
 	Steps // how many there are
 )
 
-// Once stands for the unknown time of a step that was reached.
-const Once = -1
-
-// NotCounted stands for a number of transfers that the page does not count.
-const NotCounted = -1
-
 // A Row is a payment as the page shows it.
 type Row struct {
 	ID      payment.ID    `json:"id"`
@@ -51,9 +45,9 @@ type Row struct {
 	Hash    string        `json:"hash"`
 	Wallet  string        `json:"wallet"`
 	Nonce   uint64        `json:"nonce"`
-	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now, or NotCounted
+	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now
 	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
-	At      [Steps]int64  `json:"at"`    // when it reached each step, or Once; 0: not yet
+	At      [Steps]int64  `json:"at"`    // when it reached each step; 0: not yet
 }
 
 // Learn copies a stored payment, except its steps.
@@ -70,39 +64,20 @@ func (r *Row) Learn(p payment.Payment) {
 	}
 }
 
-// RowOf returns the row of a payment from the tables alone, which keep no times between the
-// commit and the end.
-func RowOf(p payment.Payment) Row {
-	r := Row{N: p.CreatedAt.UnixMilli(), Begun: p.CreatedAt.UnixMilli(), Paid: NotCounted}
-	r.Learn(p)
-	r.At[Prepared] = r.Begun
-	if len(p.Attempts) > 0 {
-		r.At[Committed] = p.Attempts[0].At.UnixMilli()
-	}
-	if p.State.Final() {
-		r.At[Sent], r.At[Final] = Once, p.UpdatedAt.UnixMilli()
-		if !p.Onchain.IsZero() {
-			r.At[Mined] = Once
-		}
-	}
-	return r
-}
-
 // A Wallet is a wallet as the page shows it.
 type Wallet struct {
 	Address  token.Address `json:"address"`
-	State    wallet.State  `json:"state,omitempty"`
 	Tokens   string        `json:"tokens"` // in the smallest unit
 	Wei      string        `json:"wei"`
-	Next     uint64        `json:"next"`            // the nonce that the next reservation gets
-	Mined    *uint64       `json:"mined,omitempty"` // the chain's count, where it is asked for
+	Next     uint64        `json:"next"`  // the nonce that the next reservation gets
+	Mined    uint64        `json:"mined"` // the chain's count
 	Reserved int           `json:"reserved"`
 	Sent     int           `json:"sent"` // pending transactions
 	Paused   string        `json:"paused"`
 }
 
-// Gas returns the symbol of what pays gas beside a token, or that token's: then a wallet's wei are its tokens once more.
-func Gas(unit chain.GasUnit, coin token.Token) string {
+// gasSymbol returns the symbol of what pays gas beside a token, or that token's: then a wallet's wei are its tokens once more.
+func gasSymbol(unit chain.GasUnit, coin token.Token) string {
 	if unit > 0 {
 		return coin.Symbol
 	}
@@ -119,15 +94,14 @@ type Line struct {
 
 // A Timeline is everything that tables, nodes and the log of webhooks have of a payment.
 type Timeline struct {
-	Payment    Row         `json:"payment"`
-	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know
-	Entries    any         `json:"entries"` // of a batch, in the API's form; nil: one payment
-	Attempts   []Attempt   `json:"attempts"`
-	Receipts   []NodeView  `json:"receipts"`
-	Deliveries any         `json:"deliveries"` // a list, in the API's form
-	Bytes      string      `json:"bytes"`      // signed; "" before and after they are stored
-	Fee        string      `json:"fee"`        // wei; "" until it is known
-	Progress   string      `json:"progress"`   // in words; "" of a final payment
+	Payment    Row        `json:"payment"`
+	Entries    any        `json:"entries"` // of a batch, in the API's form; nil: one payment
+	Attempts   []Attempt  `json:"attempts"`
+	Receipts   []NodeView `json:"receipts"`
+	Deliveries any        `json:"deliveries"` // a list, in the API's form
+	Bytes      string     `json:"bytes"`      // signed; "" before and after they are stored
+	Fee        string     `json:"fee"`        // wei; "" until it is known
+	Progress   string     `json:"progress"`   // in words; "" of a final payment
 }
 
 // An Attempt is one signed form of a payment's transaction.
@@ -152,9 +126,9 @@ type pendingTxs interface {
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 }
 
-// TimelineOf returns the timeline of a payment, from the pending transactions and from every
+// timelineOf returns the timeline of a payment, from the pending transactions and from every
 // node. It includes the error of a node.
-func TimelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Timeline, error) {
+func timelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Timeline, error) {
 	s := Timeline{Payment: row, Attempts: []Attempt{}, Receipts: []NodeView{}, Deliveries: []any{}}
 	if p.Entries != nil {
 		s.Entries = p.Public().Payments

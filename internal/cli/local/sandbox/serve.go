@@ -1,13 +1,8 @@
-// Package page serves a page that shows a stack to a person at the machine: its files, its access
-// control, how a browser learns of changes, and the form of a payment and of a wallet on it. Its
-// data comes from a Source: the sandbox of a stack in this process, or an operator's console for a
-// stack on AWS. It knows neither.
-package page
+package sandbox
 
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -16,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -25,17 +19,16 @@ const Listed = 100
 
 // A Source is what a page shows. Its methods are called from several goroutines.
 type Source interface {
-	// Facts returns what does not change. Its list "parts" names the panels of the
-	// page that have anything to show.
+	// Facts returns what does not change.
 	Facts() any
 
 	// Update returns an object of all that changes. Each item of its lists payments,
 	// lines and arrivals has a number n of its own.
 	Update() any
 
-	// Timeline returns everything about the payment that a person searches by its
-	// id, a hash or an Idempotency-Key. The page shows the text of an error.
-	Timeline(ctx context.Context, find, merchant string) (Timeline, error)
+	// Timeline returns everything about the payment with an id, a hash or an
+	// Idempotency-Key. The page shows the text of an error.
+	Timeline(ctx context.Context, find string) (Timeline, error)
 }
 
 //go:embed files
@@ -49,21 +42,21 @@ func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
 	}
 	mux.Handle("GET /{$}", http.FileServerFS(below))
 	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(below)))
-	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { Write(w, source.Facts()) })
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, source.Facts()) })
 	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, _ *http.Request) { events(w, source, done) })
 	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
-		timeline, err := source.Timeline(r.Context(), r.URL.Query().Get("find"), r.URL.Query().Get("merchant"))
+		timeline, err := source.Timeline(r.Context(), r.URL.Query().Get("find"))
 		if err != nil {
-			Refuse(w, http.StatusNotFound, err.Error())
+			refuse(w, http.StatusNotFound, err.Error())
 			return
 		}
-		Write(w, timeline)
+		write(w, timeline)
 	})
 }
 
-// Guard returns next for requests of the page at the URL own only: it refuses requests of
+// guard returns next for requests of the page at the URL own only: it refuses requests of
 // other sites, and lets a browser load nothing else.
-func Guard(own string, next http.Handler) http.Handler {
+func guard(own string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "+
@@ -74,27 +67,7 @@ func Guard(own string, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if why := stranger(own, r); why != "" {
-			Refuse(w, http.StatusForbidden, why)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// Login returns next for the browser in which a person opened the page with ?token= only:
-// every user of the machine reaches loopback. The token becomes a cookie.
-func Login(own, token string, next http.Handler) http.Handler {
-	name := "remit-" + own[strings.LastIndex(own, ":")+1:] // ports share their cookies
-	is := func(sent string) bool { return subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1 }
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/" && is(r.URL.Query().Get("token")) {
-			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", //nolint:gosec // not Secure: loopback has no TLS
-				HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			http.Redirect(w, r, "/", http.StatusSeeOther) // so that the address that stays on the screen has no token
-			return
-		}
-		if cookie, err := r.Cookie(name); err != nil || !is(cookie.Value) {
-			Refuse(w, http.StatusForbidden, "Open the address that the command has printed: its token lets you in.")
+			refuse(w, http.StatusForbidden, why)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -138,8 +111,8 @@ func stranger(own string, r *http.Request) string {
 	return ""
 }
 
-// Refuse answers with a problem in the API's form, whose code is page_refused.
-func Refuse(w http.ResponseWriter, status int, detail string) {
+// refuse answers with a problem in the API's form, whose code is page_refused.
+func refuse(w http.ResponseWriter, status int, detail string) {
 	Problem(w, status, "page_refused", detail)
 }
 
@@ -150,8 +123,8 @@ func Problem(w http.ResponseWriter, status int, code, detail string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail, "code": code}) // fails if the client has gone
 }
 
-// Write answers with v.
-func Write(w http.ResponseWriter, v any) {
+// write answers with v.
+func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
 }
@@ -161,7 +134,7 @@ func Write(w http.ResponseWriter, v any) {
 func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
 	out := http.NewResponseController(w)
 	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
-		Refuse(w, http.StatusInternalServerError, err.Error())
+		refuse(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

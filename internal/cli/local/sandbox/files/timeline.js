@@ -8,9 +8,9 @@ const table = (head, lines) => make("table", "", [
 const part = (title, content) => [make("h3", "", title), content];
 const none = (text) => make("p", "none", text);
 
-// show opens the timeline of the payment with that id, hash, or key of the merchant.
-export async function show(find, merchant, facts, refuse) {
-  const answer = await fetch(`/page/payment?${new URLSearchParams({ find, merchant })}`);
+// show opens the timeline of the payment with that id, hash, or key.
+export async function show(find, facts, refuse) {
+  const answer = await fetch(`/page/payment?${new URLSearchParams({ find })}`);
   const t = await answer.json();
   if (!answer.ok) return refuse(t.detail, true);
   const p = t.payment;
@@ -20,10 +20,9 @@ export async function show(find, merchant, facts, refuse) {
     make("p", "mono", p.id),
     ...(t.entries ? part("Entries: one transaction pays all or none", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
     ...part("Steps", table(["step", "at"], steps.map((name, i) => [name,
-      p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet"]))),
+      p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet"]))),
     ...(t.progress ? [make("p", "", `Answers show it as ${t.progress}.`)] : []),
-    ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
-    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")) : []),
+    ...part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
       ? table(["hash", "signed", "fee cap, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
       : none("No bytes are signed yet.")),

@@ -1,10 +1,9 @@
 // The page of a stack. All state is in the stack: this only asks and draws.
 import { $, make, put, clear, clock, drawCount, drawChain, drawWallets, drawSteps, drawPayments, drawLines } from "./draw.js";
-import { drawStates, drawNodes, drawAlarms } from "./console.js";
+import { wire } from "./controls.js";
 import { show } from "./timeline.js";
 
 const facts = await (await fetch("/page/facts")).json();
-for (const panel of document.querySelectorAll("[data-part]")) panel.hidden = !facts.parts.includes(panel.dataset.part);
 put($("name"), facts.name);
 document.title = `Remit ${facts.name}`;
 
@@ -14,13 +13,13 @@ function found(text) {
 }
 
 // open shows a payment's timeline.
-function open(find, merchant = "") {
+function open(find) {
   found("");
-  return show(find, merchant, facts, found).catch(() => found("The stack does not answer."));
+  return show(find, facts, found).catch(() => found("The stack does not answer."));
 }
-$("search").addEventListener("submit", (e) => { e.preventDefault(); if ($("find").value) open($("find").value.trim(), $("merchant").value.trim()); });
+$("search").addEventListener("submit", (e) => { e.preventDefault(); if ($("find").value) open($("find").value.trim()); });
 
-const drawBroken = facts.parts.includes("controls") ? (await import("./controls.js")).wire(facts) : () => {};
+const drawBroken = wire(facts);
 
 // Each part draws itself.
 const parts = {
@@ -31,16 +30,9 @@ const parts = {
   wallets: (all) => drawWallets(all ?? [], facts),
   steps: drawSteps,
   payments: (all) => drawPayments(all ?? [], facts, open),
-  lines(all) {
-    drawLines($("log"), all ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text]));
-    $("log").closest("section").hidden = facts.parts.includes("states") && !all?.length; // a console has lines of what it cannot read
-  },
+  lines: (all) => drawLines($("log"), all ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
   arrivals: (all) => drawLines($("hooks"), all ?? [], 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
     make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""])),
-  states: (s) => drawStates(s, open),
-  nodes: drawNodes,
-  alarms: drawAlarms,
-  calls: (c) => put($("calls"), `${c.used} of ${c.most} calls this minute`),
 };
 let drawn = {}; // the text of each part
 let waiting = null;
