@@ -175,7 +175,7 @@ func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[stri
 				conditions{"ForAnyValue:StringEquals": {leading: {dynamo.AuditPartition}}}},
 		},
 		"RemitOperator": write(
-			allow(conditions{"ForAllValues:StringNotLike": {leading: append(rules, dynamo.AuditPartition)}}, r.tables, "dynamodb:DeleteItem",
+			allow(conditions{"ForAllValues:StringNotLike": {leading: append(rules, dynamo.CoinPartition, dynamo.AuditPartition)}}, r.tables, "dynamodb:DeleteItem",
 				"dynamodb:PutItem", "dynamodb:UpdateItem"),
 			allow(nil, []string{r.jobs}, "sqs:SendMessage"),
 		),
