@@ -97,7 +97,7 @@ var mayImport = map[string]string{
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/policy":   "dynamo kms operator/auditcopy operator/deployed",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
-	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
+	"operator/rollback": "operator/change operator/deployed operator/setting store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
 	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
 		"wallet",
