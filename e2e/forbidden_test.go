@@ -54,8 +54,12 @@ func TestForbidden(t *testing.T) {
 		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey",
 			by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
 				&dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})},
-		{"changing settings", "", writes(payments, "pk", "denied")},
+		{"changing settings", "", writes(payments, "pk", "settings")},
 		{"changing settings in a transaction", "", writesTogether(payments, "pk", "settings")},
+		{"allowing a blocked recipient", "", deletes(payments, "pk", "denied")},
+		{"replacing a blocked recipient", "", writes(payments, "pk", "denied")},
+		{"storing the coin", "SendPayment SendPayments RefillWallets", writes(payments, "pk", "coin")},
+		{"forgetting the coin", "", deletes(payments, "pk", "coin")},
 		{"changing settings of keys", "", writes(keys, "key_hash", "settings")},
 		{"hiding an operator", "", writes(payments, "pk", "audit")},
 		{"reading all keys", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan, &dynamodb.ScanInput{TableName: keys})},
@@ -102,25 +106,24 @@ func by[C, I, O, F any](open func(aws.Config, ...func(*F)) C, call func(C, conte
 	return func(ctx context.Context, cfg aws.Config) error { _, err := call(open(cfg), ctx, in); return err }
 }
 
-// writes puts an item into a partition, with values as settings have them, on a condition
-// that never holds.
+// writes puts an item into a partition, on a condition that never holds.
 func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
-		&dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		&dynamodb.PutItemInput{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
 }
 
 // writesTogether is writes in a transaction.
 func writesTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
 		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: &types.Put{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
+			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
 		}})
 }
 
-func valued(key, partition string) map[string]types.AttributeValue {
-	item := in(key, partition)
-	item["values"] = text("x")
-	return item
+// deletes deletes an item of a partition, on a condition that never holds.
+func deletes(table *string, key, partition string) func(context.Context, aws.Config) error {
+	return by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteItem,
+		&dynamodb.DeleteItemInput{TableName: table, Key: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
 }
 
 // in returns the key of an item of a partition.

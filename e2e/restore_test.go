@@ -205,7 +205,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transactions", nil).want(t, 200)
 	d.use("restore Webhooks")
 	d.refused(m, "not-confirmed")
-	d.follow("remit settings confirm\nremit wallet resume")
+	d.follow("remit settings set --confirm\nremit wallet resume")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after every table was restored: %v", bad)
 	}
@@ -225,7 +225,7 @@ func TestRestorePage(t *testing.T) {
 	d.follow("keep ")
 	d.use("use ExistingPaymentsTable")
 	d.refused(m, "new")
-	d.follow("remit settings confirm\nremit wallet resume")
+	d.follow("remit settings set --confirm\nremit wallet resume")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	d.paid(m, "after-the-loss")
 
@@ -282,7 +282,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	m.call("GET", "/transaction/"+later, nil).want(t, 404)
 	d.refused(m, "new")
-	d.follow("remit settings confirm\nremit wallet resume")
+	d.follow("remit settings set --confirm\nremit wallet resume")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("in the other region: %v", bad)
 	}

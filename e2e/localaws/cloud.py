@@ -1,8 +1,8 @@
-"""The local AWS, with what ministack's IAM leaves out of AWS's: the partitions and the
-attributes that a request to DynamoDB writes (dynamodb:LeadingKeys and Attributes), grants
-of KMS and the conditions of making them, encryption contexts, the log stream that a
-request names, and the actions on one alias of a function, which it takes for those on all.
-CloudFormation's KmsKeyArn of a function is here too."""
+"""The local AWS, with what ministack's IAM leaves out of AWS's: the partitions that a
+request to DynamoDB writes (dynamodb:LeadingKeys), grants of KMS and the conditions of
+making them, encryption contexts, the log stream that a request names, and the actions on
+one alias of a function, which it takes for those on all. CloudFormation's KmsKeyArn of a
+function is here too."""
 import json
 import re
 
@@ -36,8 +36,8 @@ def partitions(request):
 
 def written(request):
     """The conditions of a request, or of one part of a transaction, that ministack lacks."""
-    keys, names = partitions(request), list(request.get("Item") or {})
-    return {**({"dynamodb:LeadingKeys": keys} if keys else {}), **({"dynamodb:Attributes": names} if names else {})}
+    keys = partitions(request)
+    return {"dynamodb:LeadingKeys": keys} if keys else {}
 
 
 class Part(str):

@@ -95,7 +95,7 @@ var mayImport = map[string]string{
 	"operator/dossier":  "chain operator/deployed payment token wallet webhook",
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
-	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
+	"operator/rollback": "operator/change operator/deployed operator/setting store",
 	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
 		"wallet",
 

@@ -312,17 +312,18 @@ func changesRules(r node) string {
 			table := fmt.Sprint(s["Resource"])
 			if s["Effect"] == "Deny" {
 				for _, of := range words(at[node](s, "Condition.ForAnyValue:StringLike")["dynamodb:LeadingKeys"]) {
-					denied[action+" "+of] = true // PutItem beside settings: of items with their values
+					denied[action+" "+of] = true
 				}
 			} else if strings.Contains(table, "PaymentsTable") || strings.Contains(table, "ApiKeysTable") {
 				writes = writes || regexp.MustCompile(":(Put|Update|Delete)Item").MatchString(action)
 			}
 		}
 	}
-	for _, of := range append(dynamo.SettingsPartitions(), dynamo.AuditPartition) {
+	for _, of := range append(dynamo.SettingsPartitions(), dynamo.CoinPartition, dynamo.AuditPartition) {
 		for _, action := range []string{"Delete", "Put", "Update"} {
-			if writes && !denied["dynamodb:"+action+"Item "+of] {
-				return "may " + action + " in the partition " + of + " of settings, the deny list and the audit log"
+			puts := of == dynamo.CoinPartition && action == "Put" // the first payment does
+			if writes && !puts && !denied["dynamodb:"+action+"Item "+of] {
+				return "may " + action + " in the partition " + of + " of settings, the deny list, the coin and the audit log"
 			}
 		}
 	}

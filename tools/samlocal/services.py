@@ -144,7 +144,7 @@ def settle(aws, refs):
         aws["dynamodb"].put_item(TableName=refs[table], Item=key | {
             "version": {"N": "1"}, "needs": {"N": "1"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
             "who": {"S": "tools/local-services"}, "reason": {"S": ""}, "values": {"M": {k: {"S": v} for k, v in values.items()}}})
-    put("PaymentsTable", {"pk": {"S": "denied"}, "sk": {"S": "0x" + "0" * 40}},
+    put("PaymentsTable", {"pk": {"S": "settings"}, "sk": {"S": "current"}},
         AmountMinimum="0", AmountMaximum="0", DailyLimit="0", RequireIdempotencyKey="false", SanctionsList="", MaxFeeCapGwei="0",
         NonceWindow="0", MerchantShare="50", Memo="on", RefillToken="", RefillEther="",
         BatchContract="0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d")  # on every chain; the embedded one has it

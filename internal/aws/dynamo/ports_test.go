@@ -69,7 +69,7 @@ func TestPaymentsTable(t *testing.T) {
 			SpoilRegistration: func(id wallet.ID) {
 				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
 			},
-			SpoilSettings: func() { damage(t, db, table, "denied", token.Address{}.String(), "values", "none") },
+			SpoilSettings: func() { damage(t, db, table, "settings", "current", "values", "none") },
 		}
 	})
 }
@@ -95,6 +95,23 @@ func TestACopyOfATable(t *testing.T) {
 	damage(t, db, first, "compared#1", first, "compared_at", "yesterday")
 	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), 1); err == nil {
 		t.Error("a damaged time is read")
+	}
+}
+
+// TestDamagedRules: a coin or a denial that does not decode is an error, never none.
+func TestDamagedRules(t *testing.T) {
+	db, to := new(wire).client(t), token.Address{1}
+	for _, spoiled := range [][3]string{{"coin", "coin", "chain_id"}, {"coin", "coin", "token_contract"},
+		{"denied", to.String(), "created_at"}} {
+		table := tables(t, db).Payments
+		payments := dynamo.NewPayments(db, table)
+		must.OK(t, payments.Bind(t.Context(), store.Coin{ChainID: 1, Token: to}, time.Now()))
+		must.OK(t, payments.Deny(t.Context(), store.Denial{To: to, At: time.Now()}))
+		must.Get(payments.Rules(t.Context()))(t)
+		damage(t, db, table, spoiled[0], spoiled[1], spoiled[2], "?")
+		if _, err := payments.Rules(t.Context()); err == nil {
+			t.Errorf("a damaged %s is read", spoiled)
+		}
 	}
 }
 

@@ -3,14 +3,11 @@ package dynamo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -18,30 +15,22 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// The settings of payments are in the partition of the deny list, under the zero address,
-// and the coin is under a precompiled contract: one query reads them all, and code that
-// does not know them takes each for the denial of a recipient that nobody can pay.
+// deniedPK is the partition of the operator's deny list, which one query reads.
+const deniedPK = "denied"
 
-// coinAddress is the key of the coin.
-var coinAddress = token.Address{19: 1}
+// CoinPartition has the coin, which the first payment stores and nobody changes.
+const CoinPartition = "coin"
 
-// Bind implements store.Settings.
-func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
-	item := denialKey(coinAddress)
-	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
-	item["reason"] = text("no denial: the chain and the token of this table's payments")
-	err := s.replace(ctx, item, "attribute_not_exists(chain_id) OR chain_id = :chain AND token_contract = :token",
-		attributes{":chain": item["chain_id"], ":token": item["token_contract"]})
-	return outcome(err, store.ErrOtherCoin, "storing the coin")
-}
+var coinKey = pair(CoinPartition, "coin")
 
-// SettingsPartitions returns patterns of the partitions, in both tables, that have settings
-// and their history, and with them the deny list.
+// SettingsPartitions returns patterns of the partitions, in both tables, that operators alone
+// write: the deny list, settings and their history.
 func SettingsPartitions() []string { return []string{deniedPK, "settings", "settings#*"} }
 
+// settingsKey returns the key of a version of the settings of payments; 0 is the current one.
 func settingsKey(version uint64) primaryKey {
 	if version == 0 {
-		return pair(deniedPK, token.Address{}.String())
+		return pair("settings", "current")
 	}
 	return pair("settings", fmt.Sprintf("%020d", version))
 }
@@ -171,29 +160,45 @@ func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, erro
 	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
 }
 
-// deniedPK is the partition of the operator's deny list, which one query reads.
-const deniedPK = "denied"
+// Bind implements store.Settings.
+func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
+	item := maps.Clone(coinKey)
+	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
+	err := s.replace(ctx, item, "attribute_not_exists(pk) OR chain_id = :chain AND token_contract = :token",
+		attributes{":chain": item["chain_id"], ":token": item["token_contract"]})
+	return outcome(err, store.ErrOtherCoin, "storing the coin")
+}
 
-// errNobody reports a denial of the zero address or a precompiled contract, under which the
-// settings and the coin are.
-var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
+func decodeCoin(item attributes) (store.Coin, error) {
+	var it struct {
+		ChainID uint64 `dynamodbav:"chain_id"`
+		Token   string `dynamodbav:"token_contract"`
+	}
+	r := read(item, &it)
+	r.require("chain_id", it.ChainID > 0)
+	return decoded(r, store.Coin{ChainID: it.ChainID, Token: r.address("token_contract", it.Token)}, "the coin")
+}
 
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
 
+func decodeDenial(item attributes) (store.Denial, error) {
+	var it struct {
+		To     string `dynamodbav:"sk"`
+		Reason string `dynamodbav:"reason"`
+		At     string `dynamodbav:"created_at"`
+	}
+	r := read(item, &it)
+	return decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
+}
+
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
-	if d.To.IsZero() || d.To.IsPrecompile() {
-		return errNobody
-	}
 	others := 0
-	names := &dynamodb.QueryInput{KeyConditionExpression: aws.String("pk = :pk"), ProjectionExpression: aws.String(attrSK),
-		ExpressionAttributeValues: attributes{":pk": text(deniedPK)}, ConsistentRead: aws.Bool(true)}
-	for item, err := range s.query(ctx, "counting the deny list", names) {
+	for item, err := range s.partition(ctx, "counting the deny list", deniedPK, "", "") {
 		if err != nil {
 			return err
 		}
-		to, _ := item[attrSK].(*types.AttributeValueMemberS) // settings and the coin are no denials
-		if to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() && to.Value != coinAddress.String() {
+		if to, _ := item[attrSK].(*types.AttributeValueMemberS); to != nil && to.Value != d.To.String() {
 			others++
 		}
 	}
@@ -207,45 +212,27 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
-	if to.IsZero() || to.IsPrecompile() {
-		return errNobody
-	}
 	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
 }
 
-// Rules implements store.Settings with one strongly consistent query. A denial or a coin
-// that does not decode is an error: a payment could go to its recipient.
-func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
-	rules := store.Rules{Unusable: settings.ErrMissing}
-	for item, err := range s.partition(ctx, "reading the deny list", deniedPK, "", "") {
-		if err != nil {
-			return store.Rules{}, err
-		}
-		var it struct {
-			To     string `dynamodbav:"sk"`
-			Reason string `dynamodbav:"reason"`
-			At     string `dynamodbav:"created_at"`
-
-			ChainID uint64 `dynamodbav:"chain_id"` // of the coin alone, as is the next
-			Token   string `dynamodbav:"token_contract"`
-		}
-		r := read(item, &it)
-		if it.To == (token.Address{}).String() {
-			rules.Settings, rules.Unusable = decodeSettings(s.name, settings.Payments, item)
-			continue
-		}
-		if it.To == coinAddress.String() && it.ChainID != 0 {
-			if rules.Coin, err = decoded(r, store.Coin{ChainID: it.ChainID, Token: r.address("token_contract", it.Token)}, "the coin"); err != nil {
-				return store.Rules{}, err
-			}
-			continue
-		}
-		d, err := decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
-		if err != nil {
-			return store.Rules{}, err
-		}
-		rules.Denied = append(rules.Denied, d)
+// Rules implements store.Settings with strongly consistent reads. A denial or a coin that
+// does not decode is an error: a payment could go to its recipient.
+func (s *Payments) Rules(ctx context.Context) (rules store.Rules, err error) {
+	rules.Settings, rules.Unusable = get(ctx, s.table, settingsKey(0), "the settings of payments", settings.ErrMissing,
+		func(item attributes) (settings.Settings, error) {
+			return decodeSettings(s.name, settings.Payments, item)
+		})
+	if rules.Unusable != nil && !settings.Unusable(rules.Unusable) {
+		return store.Rules{}, rules.Unusable
 	}
-	slices.SortFunc(rules.Denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+	if rules.Coin, err = get(ctx, s.table, coinKey, "the coin", nil, decodeCoin); err != nil {
+		return store.Rules{}, err
+	}
+	denied, err := all(s.partition(ctx, "reading the deny list", deniedPK, "", ""), decodeDenial)
+	if err != nil {
+		return store.Rules{}, err
+	}
+	slices.SortFunc(denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+	rules.Denied = denied
 	return rules, nil
 }

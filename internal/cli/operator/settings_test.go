@@ -1,11 +1,14 @@
 package operator_test
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/evm/settings"
@@ -33,7 +36,8 @@ func TestSettings(t *testing.T) {
 			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
 		{"", "settings show --json", `"RecipientHoldSeconds": "86400"`},
-		{"a bad value", set + "AmountMinimum=1 NonceWindow=65", `!nothing was changed: NonceWindow: "65" is out of range; use a whole number from 0 to 64`},
+		{"a bad value", set + "AmountMinimum=1 NonceWindow=65",
+			`!nothing was changed: NonceWindow: "65" is out of range; use a whole number from 0 to 64`},
 		{"a pair that cannot be", set + "AmountMinimum=101", "!AmountMaximum 100 is below AmountMinimum 101"},
 		{"a limit that is taken away", set + "DailyLimit=0", "!set DailyLimit"},
 		{"keys for strangers", set + "KeyCreation=public", "!a live stack does not hand keys to strangers"},
@@ -43,13 +47,13 @@ func TestSettings(t *testing.T) {
 		{"a reason that is apply's", set + "AmountMinimum=11 --reason=applied:by-hand", "!change its first words"},
 		{"", set + "AmountMinimum=11", "settings of payments: version 2"},
 		{"what is so already", set + "AmountMinimum=11", "nothing changes"},
-		{"both tables", set + "AmountMinimum=12 RecipientHoldSeconds=86401", "settings of payments: version 3\nsettings of keys: version 2"},
+		{"both tables", set + "AmountMinimum=12 RecipientHoldSeconds=86401",
+			"settings of payments: version 3\nsettings of keys: version 2"},
 		{"who and why", "settings history", "payments, version 1, 2"},
 		{"", "settings history", `arn:aws:iam::123456789012:user/ada": "start"`},
 		{"", "settings history", "  AmountMinimum: \"11\" -> \"12\"\n"},
 		{"the audit log has them", "audit-log", "done      arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=10"},
 		{"with their effect", "audit-log --json", `AmountMinimum: \"11\" -\u003e \"12\"`},
-		{"going back", "settings export", `AmountMinimum=12 AmountMaximum=100 DailyLimit=1000 RequireIdempotencyKey=false SanctionsList=""`},
 	})
 	if len(a.Published) > 0 {
 		t.Errorf("nothing was loosened, and %q published", a.Published)
@@ -74,57 +78,64 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	a.Steps([][3]string{
-		{"the second of two", set + "AmountMinimum=13", "!settings of payments: changed since it was read; read them with remit settings show"},
-		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
+		{"the second of two", set + "AmountMinimum=13",
+			"!settings of payments: changed since it was read; read them with remit settings show"},
+		{"which is in the audit log", "audit-log",
+			"not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})
 	if got := stored(); got.Version != 6 || got.FeeCapGwei != 7 || got.Minimum.String() != "12" {
 		t.Errorf("the first operator's change is lost: %+v", got)
 	}
 }
 
-// TestApply: a pipeline never undoes a change that was made by hand, unless it names it.
+// TestApply: a pipeline never undoes a change that was made by hand.
 func TestApply(t *testing.T) {
 	a := operatortest.NewAccount(t)
-	all := map[string]string{
-		"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "0", "RequireIdempotencyKey": "true", "SanctionsList": "",
-		"BatchContract": "",
-		"MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantShare": "50", "Memo": "on", "RefillToken": "1,2,3", "RefillEther": "",
-		"KeyCreation": "operator", "RecipientHoldSeconds": "5",
-	}
-	dir := t.TempDir()
-	apply := func(form, end string, change map[string]string) string {
+	a.Parameters["AlarmTopicArn"] = "arn:aws:sns:us-east-1:1:alarms"
+	file := filepath.Join(t.TempDir(), "settings")
+	apply := func(changes ...string) string {
 		t.Helper()
-		text := "# settings\n\n"
-		for name, value := range all {
-			if changed, ok := change[name]; ok {
-				value = changed
-			}
-			if value != "-" {
-				text += fmt.Sprintf(form, name, value)
-			}
+		text := "# settings\n\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nRequireIdempotencyKey=true\nSanctionsList=\n" +
+			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantShare=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n" +
+			"KeyCreation=operator\nRecipientHoldSeconds=5\n"
+		for _, c := range changes {
+			was, is, _ := strings.Cut(c, " -> ")
+			text = strings.Replace(text, was+"\n", is+"\n", 1)
 		}
-		path := filepath.Join(dir, "settings")
-		must.OK(t, os.WriteFile(path, []byte(text+end), 0o600))
-		return "settings apply --yes " + path
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+		return "settings apply --yes " + file
 	}
-	const env, yaml = "%s=%s\n", "%s: %s\n"
+	spoil := func() {
+		key := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "settings"},
+			"sk": &types.AttributeValueMemberS{Value: "current"}}
+		must.Get(dynamotest.Client(t).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("operator-payments"), Key: key,
+			UpdateExpression: aws.String("REMOVE #v.DailyLimit"), ExpressionAttributeNames: map[string]string{"#v": "values"}}))(t)
+	}
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
-	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit; add every setting")
-	step("a file that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
-	step("a file that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
-	step("a bad value", apply(yaml, "", map[string]string{"Memo": "maybe"}), "!nothing was changed: Memo:")
-	step("no settings at all", apply("%s%s", "", nil), "!has neither lines NAME=VALUE nor an object")
-	step("the first", apply(env, "", nil), "settings of payments: version 1\nsettings of keys: version 1")
-	step("the same in YAML", apply(yaml, "", nil), "nothing changes")
-	step("another", apply(yaml, "", map[string]string{"DailyLimit": "500"}), "settings of payments: version 2\n")
+	step("a file that lacks a name", apply("DailyLimit=0 -> "), "!lacks DailyLimit; add every setting")
+	step("a file that has more", apply("Memo=on -> Memo=on\nMore=1"), `!there is no setting "More"`)
+	step("a file that has a name twice", apply("Memo=on -> Memo=on\nMemo=off"), `!has the line "Memo=off"; give each setting once`)
+	step("a line that is no setting", apply("Memo=on -> Memo: on"), "!as NAME=VALUE")
+	step("a bad value", apply("Memo=on -> Memo=maybe"), "!nothing was changed: Memo:")
+	step("the first", apply(), "settings of payments: version 1\nsettings of keys: version 1")
+	step("the same", apply(), "nothing changes")
+	step("another", apply("DailyLimit=0 -> DailyLimit=500"), "settings of payments: version 2\n")
 	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
-	step("is not undone", apply(env, "", nil), `!"theft"; change the file to match, or add --over payments=3`)
-	step("by another version", apply(env, "", nil)+" --over payments=2 --over keys=1", "!add --over payments=3")
-	step("unless it is named", apply(env, "", nil)+" --over payments=3", "version 4")
-	step("then pipelines go on", apply(env, "", map[string]string{"NonceWindow": "3"}), "version 5")
+	step("is not undone", apply(), `!"theft"; change the file to match, or set them back with remit settings set`)
+	spoil()
+	step("nor if it is damaged", apply(), `!"theft"; change the file to match`)
+	step("and damage is not changed one by one", "settings set --yes NonceWindow=3", "!write all of them with remit settings apply FILE")
+	step("but written whole", apply("DailyLimit=0 -> DailyLimit=400"), "version 4")
+	if want := "the damaged settings of payments were replaced"; !strings.Contains(strings.Join(a.Published, ""), want) {
+		t.Errorf("published %q, want %s", a.Published, want)
+	}
+	step("then pipelines go on", apply("NonceWindow=0 -> NonceWindow=3"), "version 5")
 	step("a change by hand", "settings set --yes NonceWindow=2", "version 6")
-	step("that the file follows", apply(env, "", map[string]string{"NonceWindow": "2"}), "version 7")
-	step("is the pipeline's again", apply(env, "", map[string]string{"NonceWindow": "1"}), "version 8")
+	step("that is set back", "settings set --yes NonceWindow=3", "version 7")
+	step("is the pipeline's again", apply("NonceWindow=0 -> NonceWindow=1"), "version 8")
+	step("a change by hand", "settings set --yes NonceWindow=2", "version 9")
+	step("that the file follows", apply("NonceWindow=0 -> NonceWindow=2"), "version 10")
+	step("is the pipeline's too", apply("NonceWindow=0 -> NonceWindow=1"), "version 11")
 	step("keys have versions of their own", "settings history", "keys, version 1, ")
 }
 
@@ -147,44 +158,20 @@ func TestRestoredSettings(t *testing.T) {
 		}
 	}
 	a.Steps([][3]string{
-		{"there are none of keys", "settings confirm --yes", "!settings of keys: no settings are stored"},
-		{"which are written", "settings set --yes", "settings of keys: version 1"},
+		{"there are none of keys, which are written", "settings set --yes", "settings of keys: version 1"},
 		{"it is said", "settings show", "(not confirmed for this table)"},
-		{"a change confirms no others", "settings set --yes AmountMinimum=2", "remit settings confirm lets live payments go on"},
+		{"a change confirms no others", "settings set --yes AmountMinimum=2", "remit settings set --confirm lets live payments go on"},
 	})
 	confirmed(false)
 	a.Steps([][3]string{
-		{"without consent", "settings confirm", "!nothing was done"},
-		{"with it", "settings confirm --yes", "settings of payments: version 3\n"},
+		{"without consent", "settings set --confirm", "!nothing was done"},
+		{"with it", "settings set --confirm --yes", "settings of payments: version 3\n"},
 		{"what was agreed to has every value", "audit-log --json", `  AmountMaximum=100\n`},
-		{"once", "settings confirm --yes", "nothing changes"},
+		{"once", "settings set --confirm --yes", "nothing changes"},
 	})
 	confirmed(true)
-}
-
-// TestImport takes the parameters of a stack that the older template deployed.
-func TestImport(t *testing.T) {
-	a := operatortest.NewAccount(t)
-	old := map[string]string{
-		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
-		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100",
-		"Memo":        "off",
-		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
-	}
-	a.Parameters = maps.Clone(old)
-	a.Steps([][3]string{{"a newer template has none", "settings import --yes",
-		"!no parameter RecipientHoldSeconds: import before you deploy the new template"}})
-	a.Parameters["RecipientHoldSeconds"], a.Parameters["NonceWindow"] = "", "65"
-	a.Steps([][3]string{{"a window that recover does not cover", "settings import --yes",
-		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64; deploy the version that runs with NonceWindow=64"}})
-	a.Parameters["NonceWindow"] = "64"
-	a.Steps([][3]string{
-		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
-		{"the hold of a live stack is a day", "settings export",
-			`RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
-		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
-		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},
-		{"they need no confirmation", "settings confirm --yes", "nothing changes"},
-		{"the table has the entry", "audit-log", "settings import"},
-	})
+	limits.Version, limits.Confirmed = 3, false
+	must.OK(t, tables.SetSettings(t.Context(), limits))
+	a.Steps([][3]string{{"with a change", "settings set --confirm --yes DailyLimit=900", "settings of payments: version 5\n"}})
+	confirmed(true)
 }

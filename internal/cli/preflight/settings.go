@@ -55,8 +55,7 @@ func (f *flight) settings(ctx context.Context) (string, error) {
 			warning("the tables that are taken over have none: every payment is refused until they are set, which the command does after " +
 				"the deployment")
 	case errors.Is(err, settings.ErrMissing):
-		return remit("import"), errors.New("limits and rules are in the tables from this version on, and none are stored there: every " +
-			"payment would be refused")
+		return remit("set AmountMinimum=… AmountMaximum=… DailyLimit=…"), errors.New("none are stored: every payment would be refused")
 	case errors.Is(err, settings.ErrDamaged):
 		return remit("history") + remit("apply FILE"), err
 	}

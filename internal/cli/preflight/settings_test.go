@@ -60,14 +60,14 @@ func TestSettings(t *testing.T) {
 	fly("a first deployment", "live", "ok   settings\n")
 	fly("a stack that is made again", "live", "WARN settings: the tables that are taken over have none", again...)
 	exists = true
-	fly("a stack from before", "live", "\n     AWS_REGION=us-east-1 remit settings import --stack remit\n")
-	fly("with restored tables", "live", "settings import"+flags, again...)
+	fly("a stack without settings", "live", "\n     AWS_REGION=us-east-1 remit settings set AmountMinimum=… AmountMaximum=… DailyLimit=… --stack remit\n")
+	fly("with restored tables", "live", "DailyLimit=…"+flags, again...)
 	fly("with a table that is none", "live", "BAD  settings: ", "ExistingPaymentsTable=nowhere")
 	fly("a sandbox", "test", "ok   settings\n")
 	limits, keys := settings.Default(), settings.DefaultKeys(true)
 	limits.At, keys.At = time.Unix(1, 0), time.Unix(1, 0)
 	must.OK(t, dynamo.NewPayments(dynamotest.Client(t), tables.Payments).SetSettings(t.Context(), limits))
-	fly("keys have none", "live", "BAD  settings: limits and rules are in the tables")
+	fly("keys have none", "live", "BAD  settings: none are stored")
 	must.OK(t, dynamo.NewAPIKeys(dynamotest.Client(t), tables.APIKeys).SetKeySettings(t.Context(), keys))
 	fly("after the command", "live", "ok   settings\n")
 	exists = false

@@ -37,8 +37,8 @@ type Change struct {
 var Payments = Table[Settings]{
 	func(s *Settings) *Stamp { return &s.Stamp },
 	[]row[Settings]{
-		amount("AmountMinimum", "The smallest payment, in the token's smallest unit.", func(s *Settings) *token.Amount { return &s.Minimum },
-			func(from, to token.Amount) bool { return to.Less(from) }),
+		amount("AmountMinimum", "The smallest payment, in the token's smallest unit.",
+			func(s *Settings) *token.Amount { return &s.Minimum }, func(from, to token.Amount) bool { return to.Less(from) }),
 		amount("AmountMaximum", "The largest payment, in the token's smallest unit; 0 is no limit.",
 			func(s *Settings) *token.Amount { return &s.Maximum }, higher),
 		amount("DailyLimit", "The total one merchant may pay in a UTC day, in the token's smallest unit; 0 is no limit.",
@@ -49,17 +49,18 @@ var Payments = Table[Settings]{
 			func(s *Settings) *token.Address { return &s.Sanctions }, func(from, _ token.Address) bool { return !from.IsZero() }),
 		address("BatchContract", "The contract that pays batches (remit batch deploy prints it). Empty refuses batches.",
 			func(s *Settings) *token.Address { return &s.BatchContract }, func(_, to token.Address) bool { return !to.IsZero() }),
-		count("MaxFeeCapGwei", "The highest fee cap per gas, in gwei; 0 is the chain's own. Above it payments wait.", 0, 1_000_000_000,
-			func(s *Settings) *uint64 { return &s.FeeCapGwei }, unlessOwn),
-		count("NonceWindow", "Payments of one wallet that may wait to be mined at once, at most 64; 0 is the chain's own number.", 0, MaxWindow,
-			func(s *Settings) *uint64 { return &s.NonceWindow }, unlessOwn),
-		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may use; 100 is no limit.", 1, 100,
-			func(s *Settings) *uint64 { return &s.MerchantShare }, func(from, to uint64) bool { return to > from }),
+		count("MaxFeeCapGwei", "The highest fee cap per gas, in gwei; 0 is the chain's own. Above it payments wait.",
+			0, 1_000_000_000, func(s *Settings) *uint64 { return &s.FeeCapGwei }, unlessOwn),
+		count("NonceWindow", "Payments of a wallet that may wait to be mined at once, at most 64; 0 is the chain's own number.",
+			0, MaxWindow, func(s *Settings) *uint64 { return &s.NonceWindow }, unlessOwn),
+		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may use; 100 is no limit.",
+			1, 100, func(s *Settings) *uint64 { return &s.MerchantShare }, func(from, to uint64) bool { return to > from }),
 		flag("Memo", "Whether a payment's ID follows the transfer in its call data: on or off.", "off", "on",
 			func(s *Settings) *bool { return &s.MemoOff }, false),
-		refill("RefillToken", "When the funding wallet refills others with tokens: LOW,AMOUNT,DAILY in the smallest unit. Empty: never.",
-			func(s *Settings) *Refill { return &s.Refills.Token }),
-		refill("RefillEther", "The same of ether, in wei.", func(s *Settings) *Refill { return &s.Refills.Ether }),
+		field("RefillToken", "When the funding wallet refills others with tokens: LOW,AMOUNT,DAILY in the smallest unit. Empty: never.",
+			func(s *Settings) *Refill { return &s.Refills.Token }, Refill.String, ParseRefill, refillsMore),
+		field("RefillEther", "The same of ether, in wei.",
+			func(s *Settings) *Refill { return &s.Refills.Ether }, Refill.String, ParseRefill, refillsMore),
 	},
 	func(s Settings) error {
 		if !s.Maximum.IsZero() && s.Maximum.Less(s.Minimum) {
@@ -73,18 +74,16 @@ var Payments = Table[Settings]{
 var APIKeys = Table[Keys]{
 	func(k *Keys) *Stamp { return &k.Stamp },
 	[]row[Keys]{
-		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
-			false),
-		{
-			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
-			func(k Keys) string { return strconv.FormatInt(int64(k.Hold/time.Second), 10) },
-			func(k *Keys, text string) error {
+		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator",
+			func(k *Keys) *bool { return &k.Public }, false),
+		field("RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
+			func(k *Keys) *time.Duration { return &k.Hold },
+			func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) },
+			func(text string) (time.Duration, error) {
 				n, err := between(text, 0, 9_999_999)
-				k.Hold = time.Duration(n) * time.Second
-				return err
+				return time.Duration(n) * time.Second, err
 			},
-			func(from, to Keys) bool { return to.Hold < from.Hold },
-		},
+			func(from, to time.Duration) bool { return to < from }),
 	},
 	func(Keys) error { return nil },
 }
@@ -193,45 +192,45 @@ func higher(from, to token.Amount) bool {
 // known here: a change from it or to it counts.
 func unlessOwn(from, to uint64) bool { return to > from || to == 0 }
 
-func amount(name, about string, field func(*Settings) *token.Amount, looser func(from, to token.Amount) bool) row[Settings] {
-	return row[Settings]{
-		name, about, func(s Settings) string { return field(&s).String() },
-		func(s *Settings, text string) (err error) {
-			*field(s), err = token.ParseAmount(text)
+func refillsMore(from, to Refill) bool {
+	return !to.Amount.IsZero() && (from.Low.Less(to.Low) || from.Amount.Less(to.Amount) || higher(from.Daily, to.Daily))
+}
+
+// field is the setting that at points to.
+func field[T, V any](name, about string, at func(*T) *V, text func(V) string, parse func(string) (V, error),
+	looser func(from, to V) bool) row[T] {
+	return row[T]{
+		name, about, func(v T) string { return text(*at(&v)) },
+		func(v *T, text string) (err error) {
+			*at(v), err = parse(text)
 			return err
 		},
-		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
+		func(from, to T) bool { return looser(*at(&from), *at(&to)) },
 	}
 }
 
-func address(name, about string, field func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {
-	return row[Settings]{
-		name, about,
-		func(s Settings) string {
-			if field(&s).IsZero() {
-				return ""
-			}
-			return field(&s).String()
-		},
-		func(s *Settings, text string) (err error) {
-			if *field(s) = (token.Address{}); text != "" {
-				*field(s), err = token.ParseAddress(text)
-			}
-			return err
-		},
-		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
-	}
+func amount(name, about string, at func(*Settings) *token.Amount, looser func(from, to token.Amount) bool) row[Settings] {
+	return field(name, about, at, token.Amount.String, token.ParseAmount, looser)
 }
 
-func count(name, about string, least, most uint64, field func(*Settings) *uint64, looser func(from, to uint64) bool) row[Settings] {
-	return row[Settings]{
-		name, about, func(s Settings) string { return strconv.FormatUint(*field(&s), 10) },
-		func(s *Settings, text string) (err error) {
-			*field(s), err = between(text, least, most)
-			return err
-		},
-		func(from, to Settings) bool { return looser(*field(&from), *field(&to)) },
-	}
+// address is a setting of which the empty text is the zero address.
+func address(name, about string, at func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {
+	return field(name, about, at, func(a token.Address) string {
+		if a.IsZero() {
+			return ""
+		}
+		return a.String()
+	}, func(text string) (token.Address, error) {
+		if text == "" {
+			return token.Address{}, nil
+		}
+		return token.ParseAddress(text)
+	}, looser)
+}
+
+func count(name, about string, least, most uint64, at func(*Settings) *uint64, looser func(from, to uint64) bool) row[Settings] {
+	return field(name, about, at, func(n uint64) string { return strconv.FormatUint(n, 10) },
+		func(text string) (uint64, error) { return between(text, least, most) }, looser)
 }
 
 func between(text string, least, most uint64) (uint64, error) {
@@ -243,35 +242,12 @@ func between(text string, least, most uint64) (uint64, error) {
 }
 
 // flag is a setting of two values. tight is the value of its field that allows less.
-func flag[T any](name, about, yes, no string, field func(*T) *bool, tight bool) row[T] {
-	return row[T]{
-		name, about,
-		func(v T) string {
-			if *field(&v) {
-				return yes
+func flag[T any](name, about, yes, no string, at func(*T) *bool, tight bool) row[T] {
+	return field(name, about, at, func(is bool) string { return map[bool]string{true: yes, false: no}[is] },
+		func(text string) (bool, error) {
+			if text != yes && text != no {
+				return false, fmt.Errorf("%q is not known; use %s or %s", text, yes, no)
 			}
-			return no
-		},
-		func(v *T, text string) error {
-			if *field(v) = text == yes; text != yes && text != no {
-				return fmt.Errorf("%q is not known; use %s or %s", text, yes, no)
-			}
-			return nil
-		},
-		func(_, to T) bool { return *field(&to) != tight },
-	}
-}
-
-func refill(name, about string, field func(*Settings) *Refill) row[Settings] {
-	return row[Settings]{
-		name, about, func(s Settings) string { return field(&s).String() },
-		func(s *Settings, text string) (err error) {
-			*field(s), err = ParseRefill(text)
-			return err
-		},
-		func(from, to Settings) bool {
-			a, b := *field(&from), *field(&to)
-			return !b.Amount.IsZero() && (a.Low.Less(b.Low) || a.Amount.Less(b.Amount) || higher(a.Daily, b.Daily))
-		},
-	}
+			return text == yes, nil
+		}, func(_, to bool) bool { return to != tight })
 }

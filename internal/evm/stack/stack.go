@@ -51,7 +51,7 @@ func (c Config) Refused(s settings.Settings) error {
 	case len(unset) > 0:
 		return fmt.Errorf("a live stack pays only with limits; set %s", strings.Join(unset, ", "))
 	case !s.Confirmed:
-		return errors.New("the settings are not confirmed for this table; compare them and run remit settings confirm")
+		return errors.New("the settings are not confirmed for this table; compare them and run remit settings set --confirm")
 	}
 	return nil
 }

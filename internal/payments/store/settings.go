@@ -12,9 +12,8 @@ import (
 
 // Settings keeps the settings that payments obey.
 type Settings interface {
-	// Rules returns the deny list, the settings in force and the coin of the payments, as
-	// they are at one moment.
-	// An error is of the deny list, or of the request.
+	// Rules returns the deny list, the settings in force and the coin of the payments. An
+	// error is of the deny list, the coin or the request.
 	Rules(ctx context.Context) (Rules, error)
 
 	// SetSettings stores s with the next version if s.Version is the current one, which
@@ -65,8 +64,7 @@ func (r Rules) Are(c Coin) error {
 // circumstances. Rules has them, sorted by recipient.
 type Denials interface {
 	// Deny stores d over any other denial of its recipient. It takes MaxDenied of
-	// MaxReason each. Nobody can pay the zero address and precompiled contracts: a denial
-	// of them is an error.
+	// MaxReason each.
 	Deny(ctx context.Context, d Denial) error
 
 	// Allow removes the denial of a recipient. One that is not denied is no error.

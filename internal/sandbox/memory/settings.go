@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -119,14 +118,9 @@ func (s *APIKeys) KeySettingsHistory(context.Context) ([]settings.Keys, error) {
 	return s.settings.newestFirst(), nil
 }
 
-var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
-
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return s.locked(ctx, func() error {
-		if d.To.IsZero() || d.To.IsPrecompile() {
-			return errNobody
-		}
 		others := len(s.denied)
 		if _, replaced := s.denied[d.To]; replaced {
 			others--
@@ -143,9 +137,6 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return s.locked(ctx, func() error {
-		if to.IsZero() || to.IsPrecompile() {
-			return errNobody
-		}
 		delete(s.denied, to)
 		return nil
 	})

@@ -9,12 +9,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -25,13 +22,10 @@ import (
 
 // Commands is `remit settings`.
 type Commands struct {
-	Show    show                      `cmd:"" help:"Show every setting, in lines that apply reads."`
-	Set     change.Command[set]       `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on." example:"DailyLimit=250000 NonceWindow=32 --reason 'new quarter'"`
-	History history                   `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
-	Apply   change.Command[apply]     `cmd:"" help:"Replace all settings by the values in a file." example:"settings.env"`
-	Confirm change.Command[confirm]   `cmd:"" help:"Confirm the settings of a restored table. Live payments wait for it."`
-	Import  change.Command[importing] `cmd:"" help:"Store the first settings, from the parameters of a stack that an older version has deployed."`
-	Export  export                    `cmd:"" help:"Print the settings as parameters of an older template, to go back."`
+	Show    show                  `cmd:"" help:"Show every setting, in lines that apply reads."`
+	Set     change.Command[set]   `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on." example:"DailyLimit=250000 NonceWindow=32 --reason 'new quarter'"`
+	History history               `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
+	Apply   change.Command[apply] `cmd:"" help:"Replace all settings by the values in a file." example:"settings.env"`
 }
 
 // applied begins the reason of every version that apply has written.
@@ -39,24 +33,23 @@ const applied = "applied:"
 
 // A Table is the settings of one table and the version that would follow.
 type Table interface {
-	Kind() string          // payments or keys
-	Stamp() settings.Stamp // of the current version: its number, if it is unusable
-	Unusable() error       // why the current version cannot be obeyed
-	Next(name, value string) (known bool, err error)
-	Renew()                     // has the next version start from nothing
+	Kind() string               // payments or keys
+	Stamp() settings.Stamp      // of the current version: its number, if it is unusable
+	Unusable() error            // why the current version cannot be obeyed
 	Refused() error             // why the next version may not be stored
-	Changes() []settings.Change // that the next version makes
 	Values() []settings.Setting // of the next version
+	assign(name, value string) (known bool, err error)
+	changes() []settings.Change          // that the next version makes
+	encoded(next bool) map[string]string // the current version, or the next
 	write(ctx context.Context, by settings.Stamp) error
 	versions(ctx context.Context) ([]version, error)
 }
 
-// A version is a stored version and its differences from two others.
+// A version is a stored version and the changes that it made.
 type version struct {
 	settings.Stamp
 	values  map[string]string
-	changes []settings.Change // that it made
-	since   []settings.Change // between it and the current one
+	changes []settings.Change
 }
 
 type table[T any] struct {
@@ -73,19 +66,21 @@ func (t *table[T]) Kind() string               { return t.name }
 func (t *table[T]) Stamp() settings.Stamp      { return *t.Table.Stamp(&t.current) }
 func (t *table[T]) Unusable() error            { return t.err }
 func (t *table[T]) Values() []settings.Setting { return t.Text(t.later) }
-func (t *table[T]) Changes() []settings.Change { return t.Diff(t.current, t.later) }
-func (t *table[T]) Refused() error             { return errors.Join(t.Validate(t.later), t.refuse(t.later)) }
+func (t *table[T]) changes() []settings.Change { return t.Diff(t.current, t.later) }
+func (t *table[T]) encoded(next bool) map[string]string {
+	if next {
+		return t.Encode(t.later)
+	}
+	return t.Encode(t.current)
+}
 
-func (t *table[T]) Next(name, value string) (known bool, err error) {
+func (t *table[T]) Refused() error { return errors.Join(t.Validate(t.later), t.refuse(t.later)) }
+
+func (t *table[T]) assign(name, value string) (known bool, err error) {
 	if known = slices.Contains(t.Names(), name); known {
 		t.later, err = t.Set(t.later, name, value)
 	}
 	return known, err
-}
-
-func (t *table[T]) Renew() {
-	var none T
-	t.later = none
 }
 
 func (t *table[T]) write(ctx context.Context, by settings.Stamp) error {
@@ -98,7 +93,7 @@ func (t *table[T]) write(ctx context.Context, by settings.Stamp) error {
 func (t *table[T]) versions(ctx context.Context) (all []version, err error) {
 	stored, err := t.history(ctx)
 	for i, v := range stored {
-		listed := version{Stamp: *t.Table.Stamp(&v), values: t.Encode(v), since: t.Diff(v, t.current)}
+		listed := version{Stamp: *t.Table.Stamp(&v), values: t.Encode(v)}
 		if i+1 < len(stored) {
 			listed.changes = t.Diff(stored[i+1], v)
 		}
@@ -154,7 +149,7 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 func assign(tables []Table, name, value string) error {
 	var names []string
 	for _, t := range tables {
-		if known, err := t.Next(name, value); known {
+		if known, err := t.assign(name, value); known {
 			return err
 		}
 		for _, s := range t.Values() {
@@ -164,49 +159,39 @@ func assign(tables []Table, name, value string) error {
 	return fmt.Errorf("there is no setting %q; use %s", name, strings.Join(names, ", "))
 }
 
-// usable returns why the settings of a table cannot be changed one by one.
-func usable(t Table) error {
-	switch err := t.Unusable(); {
-	case errors.Is(err, settings.ErrNewer):
-		return fmt.Errorf("settings of %s: %w; use the version of remit that wrote them", t.Kind(), err)
-	case errors.Is(err, settings.ErrDamaged):
-		return fmt.Errorf("settings of %s: %w; write all of them with remit settings apply FILE --over %s=%d (remit settings history "+
-			"--json has the versions before)",
-			t.Kind(), err, t.Kind(), t.Stamp().Version)
-	}
-	return nil
-}
-
 // write is the change that stores the next version of each table.
 func write(d *deployed.Deployment, tables []Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
 		return change.None([]any{}, "nothing changes"), nil
 	}
-	var text strings.Builder
-	w := writing{d, tables, confirms, why, map[Table]string{}}
+	text, w := "", writing{d, tables, confirms, why, map[Table]string{}}
 	for _, t := range tables {
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
 		}
-		fmt.Fprintf(&text, "Settings of %s, version %d:\n", t.Kind(), t.Stamp().Version+1)
+		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Kind(), t.Stamp().Version+1)
 		if t.Unusable() != nil || confirms {
 			for _, s := range t.Values() {
-				fmt.Fprintf(&text, "  %s=%s\n", s.Name, s.Value)
-			}
-		} else {
-			for _, c := range t.Changes() {
-				fmt.Fprintf(&text, "  %s: %q -> %q%s\n", c.Name, c.From, c.To, map[bool]string{true: "  LOOSENS A LIMIT"}[c.Loosens])
-				if c.Loosens {
-					w.loosened[t] += fmt.Sprintf("%s: %q -> %q\n", c.Name, c.From, c.To)
-				}
+				text += fmt.Sprintf("  %s=%s\n", s.Name, s.Value)
 			}
 		}
 		if errors.Is(t.Unusable(), settings.ErrDamaged) {
 			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Kind())
 		}
+		if t.Unusable() != nil {
+			continue
+		}
+		for _, c := range t.changes() {
+			line := fmt.Sprintf("%s: %q -> %q", c.Name, c.From, c.To)
+			if text += "  " + line; c.Loosens {
+				text += "  LOOSENS A LIMIT"
+				w.loosened[t] += line + "\n"
+			}
+			text += "\n"
+		}
 	}
-	text.WriteString("Requests that come 30 seconds later are judged by them.")
-	return change.Change{Consequences: text.String(), Apply: w.apply}, nil
+	text += "Requests that come 30 seconds later are judged by them."
+	return change.Change{Consequences: text, Apply: w.apply}, nil
 }
 
 // A writing is a change of settings that was not refused.
@@ -231,8 +216,10 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	for _, t := range w.tables {
 		// A new version of unconfirmed settings is no confirmation of the others.
 		by.Confirmed = w.confirms || t.Stamp().Confirmed || t.Unusable() != nil
-		err := w.writeOne(ctx, t, by)
-		if err == nil || !errors.Is(err, store.ErrChanged) { // stored, or nobody knows
+		err := t.write(ctx, by)
+		if errors.Is(err, store.ErrChanged) {
+			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind(), err)
+		} else { // stored, or nobody knows
 			stored += w.loosened[t]
 		}
 		if err != nil && len(done) > 0 {
@@ -244,38 +231,18 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 		done = append(done, map[string]any{"table": t.Kind(), "version": t.Stamp().Version + 1, "confirmed": by.Confirmed})
 		text += fmt.Sprintf("settings of %s: version %d\n", t.Kind(), t.Stamp().Version+1)
 		if !by.Confirmed && w.Mode == "live" {
-			text += "It is of a restored table: remit settings confirm lets live payments go on.\n"
+			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
 	}
 	return change.Answer{JSON: done, Text: text}, w.announce(ctx, stored, by)
-}
-
-// writeOne stores the next version of a table. After a lost answer, the store may report a
-// conflict with this very write: it reads the version again and compares author and time.
-func (w writing) writeOne(ctx context.Context, t Table, by settings.Stamp) error {
-	err := t.write(ctx, by)
-	if !errors.Is(err, store.ErrChanged) {
-		return err
-	}
-	again, failed := Read(ctx, w.Deployment)
-	for _, now := range again {
-		s := now.Stamp()
-		if now.Kind() == t.Kind() && s.Version == t.Stamp().Version+1 && s.At.Equal(by.At) && s.Who == by.Who {
-			return nil
-		}
-	}
-	if failed != nil {
-		return fmt.Errorf("settings of %s: whether they were stored is unknown; read them with remit settings show: %v", t.Kind(),
-			failed) //nolint:errorlint // no refusal
-	}
-	return fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind(), err)
 }
 
 func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
 	if loosened == "" {
 		return nil
 	}
-	if err := w.Publish(ctx, "Remit "+w.Stack+": a limit was loosened", fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)); err != nil {
+	text := fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)
+	if err := w.Publish(ctx, "Remit "+w.Stack+": a limit was loosened", text); err != nil {
 		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
 			err) //nolint:errorlint // no refusal
 	}
@@ -322,11 +289,13 @@ func row(s settings.Stamp, of map[string]any) map[string]any {
 }
 
 type set struct {
-	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change. Without any, a new stack gets the defaults."`
-	Reason string   `help:"Why, for the history."`
+	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change. Without any, a new stack gets the defaults."`
+	Reason  string   `help:"Why, for the history."`
+	Confirm bool     `help:"Confirm the settings of a restored table, which it shows. Live payments wait for it."`
 }
 
-// Change stores the next version of each table that has one of the settings, or has none yet.
+// Change stores the next version of each table that has one of the settings, or has none yet,
+// or is to be confirmed.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	tables, err := Read(ctx, d)
 	if err != nil {
@@ -349,14 +318,19 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	var changed []Table
 	for _, t := range tables {
 		named := slices.ContainsFunc(t.Values(), func(s settings.Setting) bool { return given[s.Name] })
-		if err := usable(t); err != nil && named {
-			return none, err
-		}
-		if errors.Is(t.Unusable(), settings.ErrMissing) || named && len(t.Changes()) > 0 {
+		switch err := t.Unusable(); {
+		case errors.Is(err, settings.ErrMissing):
+			changed = append(changed, t)
+		case err != nil && (named || c.Confirm):
+			return none, fmt.Errorf("settings of %s: %w; %s", t.Kind(), err, map[bool]string{
+				true:  "use the version of remit that wrote them",
+				false: "write all of them with remit settings apply FILE (remit settings history has the versions before)",
+			}[errors.Is(err, settings.ErrNewer)])
+		case named && len(t.changes()) > 0, c.Confirm && !t.Stamp().Confirmed:
 			changed = append(changed, t)
 		}
 	}
-	return write(d, changed, false, c.Reason)
+	return write(d, changed, c.Confirm, c.Reason)
 }
 
 type history struct{ deployed.Target }
@@ -389,8 +363,7 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 }
 
 type apply struct {
-	File string            `arg:"" help:"Every setting: lines NAME=VALUE (# begins a comment), or an object of YAML or JSON."`
-	Over map[string]uint64 `placeholder:"TABLE=VERSION" help:"Replace this version of payments or keys, although the last apply did not write it."`
+	File string `arg:"" help:"Every setting, in lines NAME=VALUE; # begins a comment."`
 }
 
 // Change replaces the settings, unless an operator has changed them by hand since the last apply.
@@ -404,7 +377,6 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 		return none, err
 	}
 	for _, t := range tables {
-		t.Renew()
 		for _, s := range t.Values() {
 			if _, named := values[s.Name]; !named {
 				err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting that remit settings show prints", c.File, s.Name))
@@ -419,7 +391,7 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	}
 	var changed []Table
 	for _, t := range tables {
-		changes, err := c.over(ctx, t)
+		changes, err := differs(ctx, t)
 		if err != nil {
 			return none, err
 		}
@@ -430,57 +402,49 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	return write(d, changed, false, applied+filepath.Base(c.File))
 }
 
-// over reports whether the file is to be stored. It is not if its values equal the values that
-// apply stored last and that are still in force. It is an error if they would undo a change by
-// hand, or replace damaged settings, of a version that the operator does not name.
-func (c apply) over(ctx context.Context, t Table) (bool, error) {
-	current := t.Stamp().Version
-	named, given := c.Over[t.Kind()]
+// differs reports whether the next version, from a file, is to be stored. It is not if apply
+// stored its values last and they are in force. It is an error if it would undo a change by
+// hand. Damaged settings are judged by the newest version in the history.
+func differs(ctx context.Context, t Table) (bool, error) {
 	switch err := t.Unusable(); {
 	case errors.Is(err, settings.ErrMissing):
 		return true, nil
-	case errors.Is(err, settings.ErrDamaged) && given && named == current:
-		return true, nil
-	case err != nil:
-		return false, usable(t)
+	case errors.Is(err, settings.ErrNewer):
+		return false, fmt.Errorf("settings of %s: %w; use the version of remit that wrote them", t.Kind(), err)
 	}
 	versions, err := t.versions(ctx)
 	if err != nil {
 		return false, err
 	}
-	last := slices.IndexFunc(versions, func(v version) bool { return strings.HasPrefix(v.Why, applied) })
-	ours := last >= 0 && len(versions[last].since) == 0
-	switch equal := len(t.Changes()) == 0; {
-	case equal, ours, given && named == current:
-		return !equal || !ours, nil
+	stamp, now, next := t.Stamp(), t.encoded(false), t.encoded(true)
+	if damaged := t.Unusable() != nil; damaged && len(versions) == 0 {
+		return true, nil
+	} else if damaged {
+		stamp, now = versions[0].Stamp, versions[0].values
 	}
-	return false, fmt.Errorf("nothing was changed: the settings of %s have changed since the last apply: %s; change the "+
-		"file to match, or add --over %s=%d",
-		t.Kind(), titled("the current ones are "+t.Kind(), t.Stamp()), t.Kind(), current)
+	last := slices.IndexFunc(versions, func(v version) bool { return strings.HasPrefix(v.Why, applied) })
+	ours := last >= 0 && maps.Equal(versions[last].values, now)
+	if equal := maps.Equal(now, next); equal || ours {
+		return !equal || !ours || t.Unusable() != nil, nil
+	}
+	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the file to match, or "+
+		"set them back with remit settings set", titled(t.Kind(), stamp))
 }
 
-// lines is a file of NAME=VALUE.
-var lines = regexp.MustCompile(`^(\s*(#.*)?(\n|$)|\s*\w+=.*(\n|$))*$`)
-
-func settingsFile(path string) (values map[string]string, err error) {
+// settingsFile reads lines NAME=VALUE.
+func settingsFile(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if !lines.Match(text) {
-		if err := yaml.Unmarshal(text, &values); err != nil {
-			return nil, fmt.Errorf("%s has neither lines NAME=VALUE nor an object of YAML or JSON: %w", path, err)
-		}
-		return values, nil
-	}
-	values = map[string]string{}
+	values := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if !ok || strings.HasPrefix(name, "#") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		if _, twice := values[name]; twice {
-			return nil, fmt.Errorf("%s has %s twice; remove one", path, name)
+		name, value, ok := strings.Cut(line, "=")
+		if _, twice := values[name]; !ok || twice {
+			return nil, fmt.Errorf("%s has the line %q; give each setting once, as NAME=VALUE", path, line)
 		}
 		values[name] = value
 	}
