@@ -41,7 +41,7 @@ var from = flag.String("from", "", "the revision to upgrade from; the newest tag
 const (
 	least   = base
 	most    = 2_000_000_000
-	settled = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 RequireIdempotencyKey=true NonceWindow=20 MerchantShare=60"
+	settled = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 RequireIdempotencyKey=true NonceWindow=20 MerchantCap=60"
 )
 
 // TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a

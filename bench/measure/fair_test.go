@@ -18,7 +18,7 @@ import (
 
 // floodRate is how many requests a second the flooding merchant makes, answered or not,
 // and payRate how many payments the other makes, if each is answered in time: fewer than
-// fill its share of the windows.
+// fill its merchant cap.
 const floodRate, payRate = 200, 100
 
 // turns is how often the payments are measured with a flood, and as often without.
@@ -29,7 +29,7 @@ const turns = 5
 // measured in turns, and a p99 is the median of those of the turns: a pause of the machine
 // is in one turn, and what a flood does is in all.
 func BenchmarkFair(b *testing.B) {
-	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-share=50")
+	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-cap=50")
 	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
 	hook := must.Get(flooding.CreateWebhook(b.Context(), sdk.CreateWebhookRequest{URL: hang.URL}))(b)

@@ -25,7 +25,7 @@ func BenchmarkMerchants(b *testing.B) {
 		b.Run(fmt.Sprint("wallets=", row.wallets), func(b *testing.B) {
 			log := &strings.Builder{}
 			server, first := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
-				"--window", "64", "--merchant-share", "50")
+				"--window", "64", "--merchant-cap", "50")
 			all, hashes, answers := make([]*sdk.Client, 500), make([][]string, 500), map[string]int{}
 			for i := range all {
 				all[i] = another(b, first)

@@ -40,14 +40,14 @@ func TestCountsOfTheVersionBefore(t *testing.T) {
 			map[string]types.AttributeValue{":n": n(i), ":read": n(7)}))
 	}
 
-	need := wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(1), Gas: token.Units(1), At: noon, Merchant: "mer_0", Share: 1}
+	need := wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(1), Gas: token.Units(1), At: noon, Merchant: "mer_0", MerchantCap: 1}
 	w := must.Get(s.Reserve(t.Context(), need))(s)
 	if diff := cmp.Diff(map[string]uint64{"mer_0": 1}, w.PerMerchant); diff != "" {
 		t.Errorf("in flight (-want +got):\n%s", diff)
 	}
 	need.Payment = payment.ID("pay_other")
-	if _, err := s.Reserve(t.Context(), need); !errors.Is(err, wallet.ErrShare) {
-		t.Errorf("a second reservation: %v, want %v", err, wallet.ErrShare)
+	if _, err := s.Reserve(t.Context(), need); !errors.Is(err, wallet.ErrMerchantCap) {
+		t.Errorf("a second reservation: %v, want %v", err, wallet.ErrMerchantCap)
 	}
 	for round, left := range []int{150, 50, 0, 0} {
 		s.must("reconciling", s.Reconcile(t.Context(), w, token.Units(9), token.Units(9), w.PerMerchant, nil))

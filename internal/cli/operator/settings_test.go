@@ -88,7 +88,7 @@ func TestApply(t *testing.T) {
 	all := map[string]string{
 		"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "0", "RequireIdempotencyKey": "true", "SanctionsList": "",
 		"BatchContract": "",
-		"MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantShare": "50", "Memo": "on", "RefillToken": "1,2,3", "RefillEther": "",
+		"MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantCap": "50", "Memo": "on", "RefillToken": "1,2,3", "RefillEther": "",
 		"KeyCreation": "operator", "RecipientHoldSeconds": "5",
 	}
 	dir := t.TempDir()
@@ -167,7 +167,7 @@ func TestImport(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	old := map[string]string{
 		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
-		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100",
+		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantCap": "100",
 		"Memo":        "off",
 		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
 	}
@@ -182,7 +182,7 @@ func TestImport(t *testing.T) {
 		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
 		{"the hold of a live stack is a day", "settings export",
 			`RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
-		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
+		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantCap=100 Memo=off`},
 		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},
 		{"they need no confirmation", "settings confirm --yes", "nothing changes"},
 		{"the table has the entry", "audit-log", "settings import"},

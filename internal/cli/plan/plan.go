@@ -119,7 +119,7 @@ func (l Load) Walls() []Wall {
 	all := []Wall{
 		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
 		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
-		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "setting MerchantShare", 100},
+		{"the merchant cap, in percent of the windows", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "setting MerchantCap", 100},
 		{"the API's own rate", Small["Api"], requests, "parameter Size (Api)", 0},
 		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
 		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch,

@@ -99,7 +99,7 @@ func TestAStackAgainstThePlan(t *testing.T) {
 		{"the template's memory", 500, func(l *plan.Load) { l.Stack.SettleGB = 0.5 }, "CheckReceiptsMemory, from 512 to 5,658"},
 		{"a new table", 500, func(*plan.Load) {}, "warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
 		{"a rate of the API", 500, func(*plan.Load) {}, "Size (Api), from 500 to 1,429"},
-		{"half of the windows for one merchant", 20, func(l *plan.Load) { l.Merchants = 1 }, "MerchantShare, from 50 to 82"},
+		{"half of the windows for one merchant", 20, func(l *plan.Load) { l.Merchants = 1 }, "MerchantCap, from 50 to 82"},
 		{"what nothing moves", 5000, func(l *plan.Load) { l.Chain.BlockGas /= 10 }, "nothing moves it"},
 	} {
 		l := plan.Load{Rate: row.rate, Merchants: 1000, Chain: plan.Chains["base"], Stack: plan.Default}.Planned()

@@ -41,7 +41,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			return p, nil
 		}
 		need := store.NeedOf(p, d.Now())
-		need.Merchant, need.Share = p.Merchant, d.MerchantCap
+		need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
 		signer, w, err := d.reserve(ctx, p, need)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
@@ -165,7 +165,7 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 		return payment.Payment{}, err
 	}
 	if errors.Is(err, store.ErrNonceTaken) {
-		// A run took the reservation for an orphan and filled its nonce.
+		// A run took the reservation for an orphan and used up its nonce.
 		tx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
 		if err != nil {
 			return payment.Payment{}, err
@@ -179,7 +179,7 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 
 // forgo ends the reservation of nonce that need was given for p, which a faster process
 // has committed at another nonce. It gives the nonce back if that is the wallet's last,
-// and fills it otherwise: payments with later nonces wait for it. A crash in between
+// and uses it up otherwise: payments with later nonces wait for it. A crash in between
 // leaves a reservation or a pending transaction, which check-receipts finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
@@ -187,15 +187,15 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 		err = d.Store.Return(ctx, need, nonce)
 	}
 	if errors.Is(err, store.ErrChanged) {
-		err = d.fill(ctx, p, need.Wallet, nonce)
+		err = d.useUp(ctx, p, need.Wallet, nonce)
 	}
 	if err != nil {
 		d.Log.WarnContext(ctx, "nonce left to another process", "payment", p.ID, "nonce", nonce, "err", err)
 	}
 }
 
-// fill stores and sends a no-op at a nonce that is reserved to p.
-func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+// useUp stores and sends a no-op at a nonce that is reserved to p.
+func (d sending) useUp(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
 	if d.refused != nil {
 		return d.refused
 	}
@@ -206,7 +206,7 @@ func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonc
 	if err != nil {
 		return err
 	}
-	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.GasUnit, d.Now())
+	noop, err := store.UseUp(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.GasUnit, d.Now())
 	if err != nil {
 		return err
 	}
