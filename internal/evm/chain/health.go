@@ -14,8 +14,8 @@ const (
 	// answer in a fifth of it.
 	patience = 500 * time.Millisecond
 	// tolerance is how many requests in a row a node may leave unanswered before its
-	// circuit breaker opens, and rest is how long that then keeps requests from it.
-	tolerance, rest = 3, 10 * time.Second
+	// circuit breaker opens, and cooldown is how long that then keeps requests from it.
+	tolerance, cooldown = 3, 10 * time.Second
 )
 
 // ErrOpen reports a node that was not asked, since its circuit breaker is open: it
@@ -100,7 +100,7 @@ func (b *breaker) open() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.row >= tolerance && b.now().Sub(b.missed) < rest
+	return b.row >= tolerance && b.now().Sub(b.missed) < cooldown
 }
 
 // lastMiss returns when the node last left a request unanswered.

@@ -35,7 +35,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	var tried []token.Address
 	var refusals []error
 	var failed error // of the commit, if one did
-	looked := false
+	compared := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
 			return p, nil
@@ -48,7 +48,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		case errors.Is(err, ErrInProgress):
 			return payment.Payment{}, err
 		case err == nil:
-			d.pool.Saw(w)
+			d.pool.Observe(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return payment.Payment{}, ErrWaiting
 			}
@@ -67,9 +67,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
 				return p, nil
 			}
-		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
-			looked = true
-			if err := d.look(ctx); err != nil {
+		case errors.Is(err, wallet.ErrUnknown) && !compared: // its key was added after this process started
+			compared = true
+			if err := d.compareAll(ctx); err != nil {
 				return payment.Payment{}, unfinished(err)
 			}
 		case !isRefusal(err):
@@ -80,7 +80,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			}
 		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
 		default:
-			d.pool.Saw(w)
+			d.pool.Observe(w)
 			refusals = append(refusals, err)
 			tried = append(tried, p.Wallet)
 			next, err := d.reassign(ctx, p, &tried, &refusals)

@@ -33,9 +33,9 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
-// keyless lets a wallet rest whose key is out of reach: another wallet's key may be at hand.
+// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be at hand.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
-	d.pool.Rest(id, "no key", d.Now())
+	d.pool.CoolDown(id, "no key", d.Now())
 	d.Log.WarnContext(ctx, "wallet in cooldown: its key is out of reach", "wallet", id.Address, "err", err)
 	return errors.Join(errNoKey, err)
 }
