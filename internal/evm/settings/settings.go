@@ -83,7 +83,7 @@ type Settings struct {
 type Keys struct {
 	Stamp
 	Public bool          // anybody may create API keys, not only operators
-	Hold   time.Duration // of a new entry of a recipient book, in whole seconds
+	Hold   time.Duration // of a new entry of an address book, in whole seconds
 }
 
 // Refills are the rules by which the funding wallet refills others, by asset.

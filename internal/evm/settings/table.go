@@ -76,7 +76,7 @@ var APIKeys = Table[Keys]{
 		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
 			false),
 		{
-			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
+			"RecipientHoldSeconds", "How long a new entry of an address book waits until keys may pay it.",
 			func(k Keys) string { return strconv.FormatInt(int64(k.Hold/time.Second), 10) },
 			func(k *Keys, text string) error {
 				n, err := between(text, 0, 9_999_999)

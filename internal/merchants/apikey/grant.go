@@ -65,7 +65,7 @@ type Grant struct {
 	Scopes  Scopes
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
-	Book    bool // it pays active entries of the merchant's recipient book only
+	Book    bool // it pays active entries of the merchant's address book only
 
 	// Former are the scopes that a key was stored with before keys with limits lost the
 	// scope Keys, if it has limits beside it or of other keys: it keeps PaymentsRead

@@ -436,7 +436,7 @@ func TestANonceThatIsForgone(t *testing.T) {
 	}
 }
 
-// A book is the recipient book of every merchant of a process.
+// A book is the address book of every merchant of a process.
 type book struct {
 	active token.Address
 	err    error

@@ -71,11 +71,11 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 	return nil
 }
 
-// bookReads is how many recipients of a batch are looked for in a book at once.
+// bookReads is how many recipients of a batch are queried in an address book at once.
 const bookReads = 20
 
 // listed returns ErrNotInBook unless every recipient of r is an active entry of its
-// merchant's book.
+// merchant's address book.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
 	active := make([]bool, len(r.Outputs()))
 	var asked errgroup.Group

@@ -301,10 +301,10 @@ func (c *Cluster) Hint(ctx context.Context) error {
 	})
 }
 
-// bookKept is the time from the start in which every payee is in the recipient book.
+// bookKept is the time from the start in which every payee is in the address book.
 const bookKept = 3 * time.Minute
 
-// Active implements dispatch.Book.
+// Active implements dispatch.AddressBook.
 func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
 	active := new(bool) // of its own: an answer that is lost may still be written
 	if err := c.scheduler.Around(ctx, interpose.Call{Op: "Active", Args: fmt.Sprintf("%x", to[18:])}, func(context.Context) {
