@@ -351,16 +351,16 @@ func TestOperatorsRights(t *testing.T) {
 		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
 			"audit", "export", "deny list", "settings show", "audit-log"},
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet,
-				"settings set MerchantShare=40 --yes --reason x"}},
+				"settings set MerchantCap=40 --yes --reason x"}},
 		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,
 			"wallet retire --yes " + made.Address, "keys create Rights --yes"},
-			[]string{"wallet create --yes", "settings set MerchantShare=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
-		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x",
+			[]string{"wallet create --yes", "settings set MerchantCap=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
+		{"Settings", []string{"settings set MerchantCap=40 --yes --reason x", "settings set MerchantCap=50 --yes --reason x",
 			"deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "keys create Rights --yes"}},
 		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet,
-			"settings set MerchantShare=40 --yes --reason x"}},
-		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
+			"settings set MerchantCap=40 --yes --reason x"}},
+		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantCap=40 --yes --reason x"}},
 	} {
 		cfg := o.assume("rights-of-"+who.role, slices.Compact([]string{"RemitReader", "Remit" + who.role})...)
 		tried(t, cfg, who.role, attempts)

@@ -32,7 +32,7 @@ var spare = map[right]string{
 	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}: "discards a payment that is refused after it was stored",
 	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:      "sends stored predecessors when a node reports a gap",
 	{"CheckReceiptsFunction", "dynamodb:PutItem",
-		"PaymentsTable"}: "commits reservations that a handler left, and fills nonces that nobody will use",
+		"PaymentsTable"}: "commits reservations that a handler left, and uses up nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
 	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
 	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",

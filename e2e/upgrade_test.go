@@ -35,7 +35,7 @@ var from = flag.String("from", "", "the revision to upgrade from; if it is empty
 const (
 	least  = base
 	most   = 2_000_000_000
-	limits = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 NonceWindow=20 MerchantShare=60"
+	limits = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 NonceWindow=20 MerchantCap=60"
 )
 
 // TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a

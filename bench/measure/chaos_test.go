@@ -123,7 +123,7 @@ func BenchmarkChaos(b *testing.B) {
 	for i, name := range []string{"payments mined 0 times", "payments mined once", "payments mined twice or more"} {
 		emit(b, "chain="+name, metrics{"faults-over": float64(mined[i]), "asked-again": float64(again[i])})
 	}
-	emit(b, "chain=nonces filled with a no-op", metrics{"asked-again": float64(noops)})
+	emit(b, "chain=nonces used up by a no-op", metrics{"asked-again": float64(noops)})
 	emit(b, "recovery=from the end of all faults to nothing left to do", metrics{"s": drained})
 	for _, promise := range promises {
 		emit(b, "broken="+promise, metrics{"count": float64(len(v.broken[promise]))})
@@ -428,7 +428,7 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err 
 
 // auditBooks has the stack audit itself when everything is settled: the tables are those
 // of the chain, and what payments and no-ops cost is what left the wallets, to the wei.
-// It returns how many nonces were filled with a no-op.
+// It returns how many nonces were used up by a no-op.
 func (v *victim) auditBooks(ctx context.Context) (noops int) {
 	cmd := exec.CommandContext(ctx, v.command[0], "audit", "--json", "--stack", "http://"+v.command[3])
 	var words strings.Builder

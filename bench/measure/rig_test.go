@@ -98,7 +98,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench",
 		Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
 	initial := settings.Default()
-	initial.MerchantShare, initial.BatchContract = 100, disburser.Address()
+	initial.MerchantCap, initial.BatchContract = 100, disburser.Address()
 	if err := within.SetSettings(context.Background(), initial); err != nil {
 		panic(err)
 	}

@@ -20,7 +20,7 @@ func main() { meterenv.HTTP(wire) }
 // wire names everything that CreateRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	book := recipient.NewBook(keys, settings.CachedKeys(keys, false, env.Now, slog.Default()), env.Now)
+	book := recipient.NewAddressBook(keys, settings.CachedKeys(keys, false, env.Now, slog.Default()), env.Now)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}

@@ -49,17 +49,17 @@ func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
 	return ask[APIKey](c.begin(ctx), "POST", "/api-keys/"+url.PathEscape(id)+"/revoke", nil)
 }
 
-// AddRecipient: Enter an address into the recipient book.
+// AddRecipient: Enter an address into the address book.
 func (c *Client) AddRecipient(ctx context.Context, body CreateRecipientRequest) (EnteredRecipient, error) {
 	return ask[EnteredRecipient](c.begin(ctx), "POST", "/recipients", body)
 }
 
-// ListRecipients: List the recipient book.
+// ListRecipients: List the address book.
 func (c *Client) ListRecipients(ctx context.Context, filters url.Values) iter.Seq2[Recipient, error] {
 	return pages[Recipient](ctx, c, "/recipients", filters)
 }
 
-// DeleteRecipient: Take an address out of the recipient book.
+// DeleteRecipient: Take an address out of the address book.
 func (c *Client) DeleteRecipient(ctx context.Context, address string) (DeletedRecipient, error) {
 	return ask[DeletedRecipient](c.begin(ctx), "POST", "/recipients/"+url.PathEscape(address)+"/delete", nil)
 }

@@ -538,7 +538,7 @@ type APIKey struct {
 	// Prefix The key through its 12-character id.
 	Prefix string `json:"prefix"`
 
-	// Recipients Whom a key may pay, anybody or active entries of the recipient book.
+	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
 	RevokedAt  Timestamp  `json:"revoked_at"`
 	Scopes     []Scope    `json:"scopes"`
@@ -699,7 +699,7 @@ type DeliveryList struct {
 // Empty defines model for Empty.
 type Empty = map[string]interface{}
 
-// EnteredRecipient An entry of the recipient book, and what to look at before you pay it.
+// EnteredRecipient An entry of the address book, and what to look at before you pay it.
 type EnteredRecipient struct {
 	// ActiveAt RFC 3339 in UTC, to the millisecond.
 	ActiveAt Timestamp `json:"active_at"`
@@ -874,7 +874,7 @@ type IssuedAPIKey struct {
 	// Mode Which money moves; `test` is a testnet's.
 	Mode Mode `json:"mode"`
 
-	// Recipients Whom a key may pay, anybody or active entries of the recipient book.
+	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
 	Scopes     []Scope    `json:"scopes"`
 }
@@ -1002,7 +1002,7 @@ type Progress struct {
 // ProgressStage defines model for Progress.Stage.
 type ProgressStage string
 
-// Recipient An entry of the recipient book.
+// Recipient An entry of the address book.
 type Recipient struct {
 	// ActiveAt RFC 3339 in UTC, to the millisecond.
 	ActiveAt Timestamp `json:"active_at"`
@@ -1023,7 +1023,7 @@ type RecipientStatus string
 
 // RecipientEvent defines model for RecipientEvent.
 type RecipientEvent struct {
-	// Data An entry of the recipient book.
+	// Data An entry of the address book.
 	Data Recipient `json:"data"`
 
 	// ID The same as the webhook-id header.
@@ -1041,7 +1041,7 @@ type RecipientList struct {
 	NextCursor string      `json:"next_cursor"`
 }
 
-// Recipients Whom a key may pay, anybody or active entries of the recipient book.
+// Recipients Whom a key may pay, anybody or active entries of the address book.
 type Recipients string
 
 // RotatedAPIKey defines model for RotatedAPIKey.
@@ -1067,7 +1067,7 @@ type RotatedAPIKey struct {
 	MaxAmount Amount `json:"max_amount"`
 	Prefix    string `json:"prefix"`
 
-	// Recipients Whom a key may pay, anybody or active entries of the recipient book.
+	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
 	RevokedAt  any        `json:"revoked_at"`
 	Scopes     []Scope    `json:"scopes"`

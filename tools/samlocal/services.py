@@ -146,7 +146,7 @@ def settle(aws, refs):
             "who": {"S": "tools/local-services"}, "reason": {"S": ""}, "values": {"M": {k: {"S": v} for k, v in values.items()}}})
     put("PaymentsTable", {"pk": {"S": "settings"}, "sk": {"S": "current"}},
         AmountMinimum="0", AmountMaximum="0", DailyLimit="0", RequireIdempotencyKey="false", SanctionsList="", MaxFeeCapGwei="0",
-        NonceWindow="0", MerchantShare="50", Memo="on", RefillToken="", RefillEther="",
+        NonceWindow="0", MerchantCap="50", Memo="on", RefillToken="", RefillEther="",
         BatchContract="0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d")  # on every chain; the embedded one has it
     put("ApiKeysTable", {"key_hash": {"S": "settings"}}, KeyCreation="public", RecipientHoldSeconds="2")
 

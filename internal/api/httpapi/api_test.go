@@ -65,7 +65,7 @@ type api struct {
 	now      time.Time
 	keys     *apikey.Registry
 	keyStore *memory.APIKeys
-	book     *recipient.Book
+	book     *recipient.AddressBook
 	key      string // a valid one of the merchant below
 	merchant string
 	payments *payments
@@ -86,7 +86,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
+	a.book = recipient.NewAddressBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock}

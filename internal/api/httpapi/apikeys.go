@@ -215,7 +215,7 @@ func (f *form) count(field string, most uint64) uint64 {
 	return n
 }
 
-// book reads whether a key pays only entries of the recipient book.
+// book reads whether a key pays only entries of the address book.
 func (f *form) book() bool {
 	v, ok := f.given("recipients")
 	if !ok {

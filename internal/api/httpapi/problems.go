@@ -82,7 +82,7 @@ var problems = []struct {
 	{dispatch.ErrNoBatches, badRequest("batches_not_enabled",
 		"This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book",
-		"Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
+		"Your API key pays active entries of the address book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
 
 	{recipient.ErrNotFound, problem{status: http.StatusNotFound, code: "recipient_not_found", detail: "No such recipient."}},

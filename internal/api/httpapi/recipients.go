@@ -16,7 +16,7 @@ import (
 
 // CreateRecipient serves POST /recipients. asset is the token that is paid; its
 // contract is refused as a recipient.
-func CreateRecipient(book *recipient.Book, paid store.History, events Announcer, asset token.Token, now func() time.Time) Endpoint {
+func CreateRecipient(book *recipient.AddressBook, paid store.History, events Announcer, asset token.Token, now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		to, ok := f.address("address", asset)
 		if !ok {
@@ -43,14 +43,14 @@ func CreateRecipient(book *recipient.Book, paid store.History, events Announcer,
 	})
 }
 
-// comparedEntries is with how many entries of its merchant's book, the newest, a new one is
-// compared: one page of the index. It is compared with the recipients of maxPage payments.
+// comparedEntries is the number of newest entries of the merchant's address book to compare a
+// new one with: one page of the index. The recipients of maxPage payments are compared too.
 const comparedEntries = 1000
 
 // resembling returns a warning for each known address that another may be mistaken for: attackers
 // make such addresses, and have them appear beside a payment. A key that may not read payments
 // gets no address that was paid.
-func resembling(c *call, to token.Address, book *recipient.Book, paid store.History) []string {
+func resembling(c *call, to token.Address, book *recipient.AddressBook, paid store.History) []string {
 	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
 	entries, _, bookErr := book.Entries(c.Context(), merchant, mode, recipient.Position{}, comparedEntries)
 	payments, _, paidErr := paid.List(c.Context(), store.Filter{Merchant: merchant, Mode: mode, Limit: maxPage})
@@ -80,7 +80,7 @@ func resembling(c *call, to token.Address, book *recipient.Book, paid store.Hist
 }
 
 // ListRecipients serves GET /recipients.
-func ListRecipients(book *recipient.Book, now func() time.Time) Endpoint {
+func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
 		q, merchant, mode := parseQuery(c.URL.RawQuery), c.caller.MerchantID, string(c.caller.Mode)
 		limit := q.integer("limit", 1, maxPage, 0)
@@ -112,7 +112,7 @@ func ListRecipients(book *recipient.Book, now func() time.Time) Endpoint {
 	})
 }
 
-// A recipientCursor is the position at which the next page of a recipient book
+// A recipientCursor is the position at which the next page of an address book
 // begins. recipientCursors names its kind in checksums.
 type recipientCursor struct {
 	Limit   int           `json:"n"`
@@ -123,7 +123,7 @@ type recipientCursor struct {
 const recipientCursors = "recipients 1"
 
 // DeleteRecipient serves POST /recipients/{address}/delete.
-func DeleteRecipient(book *recipient.Book) Endpoint {
+func DeleteRecipient(book *recipient.AddressBook) Endpoint {
 	return action("DeleteRecipient", func(c *call, _ *form) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		if err != nil {

@@ -31,7 +31,7 @@ func New(env *boot.Env, draw func(n int) int) *dispatch.Dispatcher {
 	config := chainenv.Config(env)
 	return dispatch.New(config, dispatch.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
-		Book:  recipient.NewBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, env.Now), // no entry is made here
+		Book:  recipient.NewAddressBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, env.Now), // no entry is made here
 		Keys:  walletenv.Keys(env),
 		Nodes: chainenv.Nodes(env), Log: slog.Default(), Now: env.Now, Random: rand.Reader, Draw: draw,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// APIKeys keeps API keys and recipient books in the table ApiKeys.
+// APIKeys keeps API keys and address books in the table ApiKeys.
 type APIKeys struct{ table }
 
 var _ apikey.Store = (*APIKeys)(nil)
@@ -237,7 +237,7 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 
 // All implements apikey.Store.
 func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
-	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of a book
+	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of an address book
 }
 
 // End gives the stored key of k.Hash the revocation and the expiry of k, each

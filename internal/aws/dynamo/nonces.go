@@ -37,10 +37,10 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		},
 		returns: types.ReturnValueAllNew,
 	}
-	if n.Share > 0 {
+	if n.MerchantCap > 0 {
 		c.do += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
 		c.when += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"
-		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, number(0), number(n.Share)
+		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, number(0), number(n.MerchantCap)
 	}
 	item, err := s.update(ctx, c)
 	if old, ok := refused(err); ok {
@@ -83,7 +83,7 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 			":amount": units(n.Amount), ":gas": units(n.Gas),
 		},
 	}
-	if n.Share > 0 {
+	if n.MerchantCap > 0 {
 		c.do, c.names["#m"] = c.do+", in_flight.#m = if_not_exists(in_flight.#m, :one) - :one", n.Merchant
 	}
 	c.do += " REMOVE reservations.#id, reserved_at.#id, reserved_for.#id ADD returned :one"

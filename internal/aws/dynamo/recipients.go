@@ -10,9 +10,9 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 )
 
-// Recipient books are kept in the table ApiKeys: like a key's grant an entry says
+// Address books are kept in the table ApiKeys: like a key's grant an entry says
 // what a key may do, and send-payment needs no right to a table of secrets to read
-// it. The merchant index has a list for each book, newest first.
+// it. The merchant index has a list for each address book, newest first.
 
 var _ recipient.Store = (*APIKeys)(nil)
 
@@ -35,7 +35,7 @@ func entryKey(merchant, mode string, a token.Address) primaryKey {
 
 func bookList(merchant, mode string) string { return "recipients#" + mode + "#" + merchant }
 
-// decodeEntry returns a function that decodes entries of one book.
+// decodeEntry returns a function that decodes entries of one address book.
 func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error) {
 	return func(item attributes) (recipient.Entry, error) {
 		var it entryItem
@@ -83,7 +83,7 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 		in.ExclusiveStartKey[attrMerchantID], in.ExclusiveStartKey[attrCreatedAt] = text(bookList(merchant, mode)), text(instant(from.CreatedAt))
 	}
 	page = []recipient.Entry{}
-	for item, err := range s.query(ctx, "querying a recipient book", in) {
+	for item, err := range s.query(ctx, "querying an address book", in) {
 		if err != nil {
 			return nil, false, err
 		}

@@ -86,7 +86,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 		return nil, errors.Join(err, s.chain.close())
 	}
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)
-	book := recipient.NewBook(s.tables.keys, current, time.Now)
+	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
 	settling := settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
@@ -122,7 +122,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 }
 
 // routes serves every endpoint.
-func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book,
+func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.AddressBook,
 	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)

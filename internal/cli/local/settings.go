@@ -36,7 +36,7 @@ type Settings struct {
 	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / that shows payments and breaks things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
-	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may use; 100 is no limit."`
+	MerchantCap   uint64        `env:"REMIT_MERCHANT_CAP" default:"100" help:"Percent of the windows that the payments of one merchant may use; 100 is no limit."`
 	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether confirmations need a node that gave no valid answer for five minutes: strict or answering (no). Empty: answering, but strict on a main network."`
 	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether call data ends with the payment's id: on, or off for a token that refuses it."`
@@ -129,7 +129,7 @@ func (s *Settings) initial() settings.Settings {
 	initial := settings.Default()
 	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey
 	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
-	initial.FeeCapGwei, initial.MerchantShare = s.MaxFeeCap, max(1, s.MerchantShare)
+	initial.FeeCapGwei, initial.MerchantCap = s.MaxFeeCap, max(1, s.MerchantCap)
 	if len(s.RPC) == 0 {
 		initial.BatchContract = disburser.Address()
 	}

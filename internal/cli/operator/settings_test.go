@@ -96,7 +96,7 @@ func TestApply(t *testing.T) {
 	apply := func(changes ...string) string {
 		t.Helper()
 		text := "# settings\n\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nRequireIdempotencyKey=true\nSanctionsList=\n" +
-			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantShare=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n" +
+			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n" +
 			"KeyCreation=operator\nRecipientHoldSeconds=5\n"
 		for _, c := range changes {
 			was, is, _ := strings.Cut(c, " -> ")

@@ -83,7 +83,7 @@ func (l Load) Walls() []Wall {
 		l.Chain.FinalSeconds*pendingMB+max(l.Chain.EpochSeconds, apart)*finalMB)
 	all := []Wall{
 		{"the wallets' window", creating, l.Wallets, 1 / l.PerWallet()},
-		{"the merchant cap, in percent of the windows", "setting MerchantShare",
+		{"the merchant cap, in percent of the windows", "setting MerchantCap",
 			50, 100 / (l.Wallets * l.PerWallet() * merchants)},
 		{"the API's own rate", "parameter Size (Api)", Small["Api"], requests},
 		{"the account's rate at API Gateway", `quota "Throttle rate" of API Gateway`, gatewayRate, requests},

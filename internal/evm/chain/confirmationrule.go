@@ -9,9 +9,8 @@ import (
 // ErrConfirmationRule reports a finality rule that cannot be read.
 var ErrConfirmationRule = errors.New("invalid finality rule")
 
-// A ConfirmationRule is the rule for when a block will not be re-organised away: a
-// depth, or a block tag that the consensus layer vouches for. The zero
-// ConfirmationRule is depth 0: a block is final once it is mined.
+// A ConfirmationRule decides when a block is final: at a depth, or when the consensus layer gives
+// it a tag. The zero ConfirmationRule is depth 0: a block is final once it is mined.
 type ConfirmationRule struct {
 	Tag   string // "safe", "finalized", or empty for a depth
 	Depth uint64 // blocks that must follow, when Tag is empty

@@ -7,13 +7,10 @@ import (
 	"time"
 )
 
-// Deliver sends stored bytes to every node and returns the best reply: the
-// network can mine the bytes that one node holds. As soon as one holds them, it
-// waits only a little for the others; until then a silent node may have
-// them. To a node that misses predecessors it
-// first sends those, in nonce order, then the bytes again. before fetches them
-// and is called at most once per node that asks for them; nil when the nonce
-// has none.
+// Deliver sends stored bytes to every node and returns the best reply, because the network can mine
+// the bytes that one node holds. Once a node holds them, Deliver waits only patience for the
+// others. If a node lacks the nonce's predecessors, Deliver sends it those in nonce order and then
+// the bytes again. before fetches them, at most once per node; nil means that the nonce has none.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,8 +54,8 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 	return best
 }
 
-// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and another
-// node's is not. An ambiguous reply counts against the node.
+// Send sends stored bytes to one node. It returns Ambiguous, unsent, if the node's circuit breaker
+// is open and another node's is closed. An ambiguous reply counts against the node.
 func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 	b := breakerOf(to)
 	if b.open() && slices.ContainsFunc(n, func(other Node) bool { return !breakerOf(other).open() }) {

@@ -2,14 +2,14 @@ package chain
 
 import "github.com/remit-payouts/remit/internal/evm/token"
 
-// A GasRule is how a chain's gas is paid. The zero GasRule: in ether.
+// A GasRule describes how a chain's gas is paid. The zero GasRule: in ether.
 type GasRule struct {
-	InToken bool          // in a token, whose balance is all that an account needs
-	Token   token.Address // the one token that is the gas; zero: every token of the chain pays its own transfers' gas
-	// The account to which, or from which, the token's logs move fees and fractions of its smallest unit, beside the
-	// transfers that were asked for; zero: they move none. Nobody else can be paid there.
+	InToken bool          // in a token: an account needs no other balance
+	Token   token.Address // the only token that pays gas; zero: every token pays its own transfers' gas
+	// The token's logs move fees, and fractions of its smallest unit, to or from this account,
+	// beside the requested transfers; zero: no such logs. Nobody else can be paid there.
 	Account token.Address
-	NoEther bool // the chain has no balance of ether, and nodes give a placeholder for it
+	NoEther bool // nodes return a placeholder as the balance of ether
 }
 
 // Unit returns the GasUnit of a stack whose token is t.
@@ -29,14 +29,15 @@ func (r GasRule) Moves(t Transfer) bool {
 	return !r.Account.IsZero() && (t.To == r.Account || t.From == r.Account)
 }
 
-// A GasUnit is how many wei of gas the smallest unit of a stack's token pays, on a chain where that token is
-// the gas: then a wallet has one balance, in two units. Zero: gas is paid in ether, another balance. It is the
-// only place where the two meet.
+// A GasUnit is the number of wei of gas that the smallest unit of the stack's token pays, on a
+// chain where that token is the gas. A wallet then has one balance, in two units. Zero: gas is paid
+// in ether, another balance. No other code converts between the two.
 type GasUnit uint64
 
-// Takes returns what an amount of the token, and a cost of gas in wei, take from a wallet's balances of the
-// token and of ether. Gas paid in the token is rounded up, whether the chain does so (Tempo) or keeps
-// fractions (Arc, Stable): what payments take together is never less than what the chain takes. It saturates.
+// Takes returns the units of the token and the wei of ether that an amount of the token and a gas
+// cost in wei take from a wallet. Gas paid in the token is rounded up, whether the chain rounds
+// (Tempo) or keeps fractions (Arc, Stable), so several payments never take less than the chain
+// does. It saturates.
 func (u GasUnit) Takes(amount, cost token.Amount) (coin, gas token.Amount) {
 	if u == 0 {
 		return amount, cost
@@ -48,8 +49,8 @@ func (u GasUnit) Takes(amount, cost token.Amount) (coin, gas token.Amount) {
 	return coin, token.Amount{}
 }
 
-// Holds returns the balances of the token and of ether that an account may spend. Where the token is the gas,
-// a chain's balance of ether is the same money once more, or means nothing.
+// Holds returns the balances of the token and of ether that an account may spend. Where the token
+// is the gas, a chain's balance of ether is the same money again, or meaningless.
 func (u GasUnit) Holds(a Account) (coin, gas token.Amount) {
 	if u == 0 {
 		return a.Balance, a.Gas
@@ -57,7 +58,7 @@ func (u GasUnit) Holds(a Account) (coin, gas token.Amount) {
 	return a.Balance, token.Amount{}
 }
 
-// Pays returns how many wei of gas balances of the token and of ether pay. It saturates.
+// Pays returns how much gas, in wei, the balances of the token and of ether can pay. It saturates.
 func (u GasUnit) Pays(coin, gas token.Amount) token.Amount {
 	if u == 0 {
 		return gas

@@ -1,7 +1,6 @@
-// Package chain holds the questions that Remit asks an EVM chain and how it judges the
-// answers: unsigned transactions and their fees, receipts and finality, the
-// classes of replies to a broadcast, and the rules for several nodes that may
-// disagree. It speaks no JSON-RPC and holds no key.
+// Package chain defines Remit's queries to an EVM chain and how it judges the answers: unsigned
+// transactions and their fees, receipts and finality, the classes of replies to a broadcast, and
+// the rules for nodes that disagree. It speaks no JSON-RPC and holds no key.
 package chain
 
 import (
@@ -13,8 +12,7 @@ import (
 // ErrHash reports text that is not a 32-byte hash.
 var ErrHash = errors.New("invalid hash")
 
-// A Hash is the Keccak-256 hash of a transaction or a block. The zero Hash
-// stands for none.
+// A Hash is the Keccak-256 hash of a transaction or a block. The zero Hash means none.
 type Hash [32]byte
 
 // ParseHash reads 64 hex digits of either case after an optional "0x" or "0X".
@@ -32,13 +30,12 @@ func ParseHash(s string) (Hash, error) {
 // String returns "0x" and 64 lower-case hex digits.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
-// IsZero reports whether h stands for none.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // MarshalText writes the String form.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads the texts that ParseHash reads.
+// UnmarshalText reads a text like ParseHash.
 func (h *Hash) UnmarshalText(b []byte) error {
 	read, err := ParseHash(string(b))
 	if err != nil {

@@ -9,25 +9,23 @@ import (
 )
 
 const (
-	// patience is how long a node may take before another is asked as well, and
-	// how much later than another node's its answer may come. Nodes that are well
-	// answer in a fifth of it.
+	// patience is how long a node may take before another node is queried too, and how much later
+	// than another node it may answer. Healthy nodes answer in a fifth of it.
 	patience = 500 * time.Millisecond
-	// tolerance is how many requests in a row a node may leave unanswered before its
-	// circuit breaker opens, and rest is how long that then keeps requests from it.
-	tolerance, rest = 3, 10 * time.Second
+	// tolerance is how many requests in a row a node may leave unanswered before its circuit
+	// breaker opens. cooldown is how long it then stays open.
+	tolerance, cooldown = 3, 10 * time.Second
 )
 
-// ErrOpen reports a node that was not asked, since its circuit breaker is open: it
-// left the last requests unanswered.
+// ErrOpen reports a node that was not queried because its circuit breaker is open.
 var ErrOpen = errors.New("circuit breaker is open")
 
-// ErrBusy reports a node that was not asked, since it answers as many other calls as it takes.
+// ErrBusy reports a node that was not queried because too many other calls to it are running.
 var ErrBusy = errors.New("node takes no more calls now")
 
-// Watch returns nodes that remember their answers for as long as the result lives. The node with
-// the longest run of answers is queried first, and a second node when an answer takes long. A node
-// that has missed several requests in a row is left alone for a while, unless all have. now and
+// Watch returns nodes that remember how they answered, for as long as the result lives. The node
+// with the longest run of answers is queried first, and a second node if the answer takes long. A
+// node that misses several requests in a row is skipped for a while, unless all nodes do. now and
 // after are a clock's, as in package time.
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
@@ -43,13 +41,13 @@ type breaker struct {
 	Node
 	now    func() time.Time
 	after  func(time.Duration) <-chan time.Time
-	quotes *quotes // of all nodes
+	quotes *quotes // shared by all nodes
 
 	mu     sync.Mutex
-	row    int           // requests in a row that the node left unanswered
-	total  int           // such requests since Health was last called
-	slow   time.Duration // the longest answer since then
-	missed time.Time     // the last of them
+	row    int           // unanswered requests in a row
+	total  int           // unanswered requests since Health was last called
+	slow   time.Duration // the slowest answer since Health was last called
+	missed time.Time     // when a request was last left unanswered
 }
 
 func breakerOf(node Node) *breaker {
@@ -57,8 +55,8 @@ func breakerOf(node Node) *breaker {
 	return b
 }
 
-// note remembers the outcome of a request. A cancelled request says nothing about
-// the node, nor does a request that was not made.
+// note records the outcome of a request. A cancelled request, or one that was not made, says
+// nothing about the node.
 func (b *breaker) note(err error) {
 	if b == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 		return
@@ -73,7 +71,7 @@ func (b *breaker) note(err error) {
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
 }
 
-// timed calls ask and remembers how long a good answer took.
+// timed calls ask and records how long a good answer took.
 func timed[T any](node Node, ask func() (T, error)) (T, error) {
 	b := breakerOf(node)
 	if b == nil {
@@ -89,21 +87,19 @@ func timed[T any](node Node, ask func() (T, error)) (T, error) {
 	return value, err
 }
 
-// errLate is the outcome of a request that another node answered long before.
+// errLate reports a request that another node answered long before.
 var errLate = errors.New("another node was faster by far")
 
-// open reports whether the node is to be left alone. After the cooldown,
-// requests try it until one is not answered.
+// open reports whether to skip the node. After the cooldown, requests go to it until it misses one.
 func (b *breaker) open() bool {
 	if b == nil {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.row >= tolerance && b.now().Sub(b.missed) < rest
+	return b.row >= tolerance && b.now().Sub(b.missed) < cooldown
 }
 
-// lastMiss returns when the node last left a request unanswered.
 func (b *breaker) lastMiss() time.Time {
 	if b == nil {
 		return time.Time{}
@@ -113,8 +109,7 @@ func (b *breaker) lastMiss() time.Time {
 	return b.missed
 }
 
-// late returns a channel that receives when patience has run out, if the nodes are
-// watched.
+// late returns a channel that receives when patience has run out, if the nodes are watched.
 func (n Nodes) late() <-chan time.Time {
 	if len(n) == 0 || breakerOf(n[0]) == nil {
 		return nil
@@ -122,8 +117,8 @@ func (n Nodes) late() <-chan time.Time {
 	return breakerOf(n[0]).after(patience)
 }
 
-// closed reports of each node whether its breaker is closed. If none is, all are
-// taken to be: a breaker protects nothing where there is no other node.
+// closed reports which nodes' breakers are closed. If all are open, it reports all as closed: a
+// breaker protects nothing if there is no other node.
 func (n Nodes) closed() []bool {
 	closed := make([]bool, len(n))
 	for i, node := range n {
@@ -137,8 +132,8 @@ func (n Nodes) closed() []bool {
 	return closed
 }
 
-// inOrder returns the nodes to ask one after the other, without those whose breaker
-// is open. Nodes that never missed stay in configured order.
+// inOrder returns the nodes with closed breakers, the one with the oldest miss first. Nodes that
+// never missed stay in configured order.
 func (n Nodes) inOrder() Nodes {
 	var order Nodes
 	for i, closed := range n.closed() {
@@ -150,13 +145,12 @@ func (n Nodes) inOrder() Nodes {
 	return order
 }
 
-// A Health is what this process has seen of a watched node.
+// A Health describes how a watched node has answered this process.
 type Health struct {
 	Node   string
-	Missed int  // requests that it left unanswered since Health was last called
-	Silent bool // the last request was one of them
-	// Slowest is how long its slowest good answer took since Health was last called; zero:
-	// there was none.
+	Missed int  // unanswered requests since Health was last called
+	Silent bool // it left the last request unanswered
+	// Slowest is the duration of its slowest good answer since Health was last called; zero: none.
 	Slowest time.Duration
 }
 
@@ -174,10 +168,10 @@ func (n Nodes) Health() []Health {
 	return all
 }
 
-// first returns the first good answer. Each node is asked when the one before has
-// answered badly or takes long. That a recipient is listed ends the search. A revert is an answer, but the worst
-// one: a node that lags may not have seen the wallet's funds yet, so that only
-// the last answer makes it count. Once ctx has ended, no other node is asked.
+// first returns the first good answer. It queries the next node when one answers badly or takes
+// long. ErrListed ends the search. ErrReverted counts only if no node gives a better answer: a node
+// that lags may not have seen the wallet's funds yet. Once ctx has ended, no further node is
+// queried.
 func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -192,7 +186,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	}
 	var reverted error
 	nodes = nodes.inOrder()
-	errs := make([]error, len(nodes)) // in the nodes' order, whichever came first
+	errs := make([]error, len(nodes)) // in the nodes' order, not in the answers'
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
@@ -215,7 +209,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			breakerOf(nodes[a.of]).note(a.err)
 			switch {
 			case a.err == nil, errors.Is(a.err, ErrListed):
-				for i := range a.of { // the slower nodes, which were asked earlier
+				for i := range a.of { // slower nodes that were queried earlier
 					if !came[i] {
 						breakerOf(nodes[i]).note(errLate)
 					}

@@ -11,26 +11,23 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Errors a Node answers with. Any other error means that the node gave no
-// usable answer: nothing may be concluded from it.
+// Errors of a Node. Any other error means that the node gave no usable answer: conclude nothing
+// from it.
 var (
-	// ErrReverted reports a call that the contract refused when it was
-	// simulated.
+	// ErrReverted reports a simulated call that the contract refused.
 	ErrReverted = errors.New("execution reverted")
-	// ErrTooLarge reports a Batch that needs more gas than a block, or a
-	// transaction, may have.
+	// ErrTooLarge reports a Batch that needs more gas than a block or a transaction may have.
 	ErrTooLarge = errors.New("call needs more gas than a transaction may have")
-	// ErrCode reports a Batch to an address that has other code than the batch contract,
-	// or none: without code every call succeeds, and pays nobody.
+	// ErrCode reports a Batch to an address without the batch contract's code. Without any code
+	// every call succeeds, and pays nobody.
 	ErrCode = errors.New("the batch contract is not there")
-	// ErrListed reports a recipient that is on the list of the call's Screening.
+	// ErrListed reports a recipient on the Screening's list.
 	ErrListed = errors.New("recipient is on the sanctions list")
-	// ErrRejected reports a question to which the node, which is up, answered
-	// with an error of its own.
+	// ErrRejected reports a query that a working node answered with an error.
 	ErrRejected = errors.New("node rejected")
 	// ErrUnavailable reports that no configured node gave a usable answer.
 	ErrUnavailable = errors.New("no node answered")
-	// ErrWrongChain reports a node of another chain. Its answers are not ours.
+	// ErrWrongChain reports a node of another chain.
 	ErrWrongChain = errors.New("node serves another chain")
 )
 
@@ -39,10 +36,10 @@ type Call struct {
 	From, To token.Address
 	Value    token.Amount // wei
 	Data     []byte
-	Batch    bool // To is to be the batch contract; such a call may be ErrCode or ErrTooLarge
-	ByCall   bool // a transfer that is executed beside its estimate: it is ErrReverted also where the token returns false
-	// Within is the gas within which a transfer that is ByCall is executed, once, in place
-	// of an estimate; zero: it is estimated.
+	Batch    bool // To must be the batch contract; otherwise ErrCode, or ErrTooLarge
+	ByCall   bool // also execute a transfer: ErrReverted then includes a token that returns false
+	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero:
+	// estimate.
 	Within uint64
 	Screening
 }
@@ -50,18 +47,17 @@ type Call struct {
 // maxGas is the most gas of one transaction (EIP-7825, in force since the fork Osaka).
 const maxGas = 1 << 24
 
-// Fits reports whether a transaction may have the gas limit of an estimate on a chain
-// whose blocks have blockGas.
+// Fits reports whether a transaction may have the gas limit of an estimate, in blocks of blockGas.
 func Fits(estimate, blockGas uint64) bool { return GasLimit(estimate) <= min(blockGas, maxGas) }
 
-// A Screening asks a list contract, isSanctioned(address) as Chainalysis deploys it on
-// many chains, for recipients. The zero Screening asks nothing.
+// A Screening queries a list contract for recipients: isSanctioned(address), as Chainalysis deploys
+// it on many chains. The zero Screening queries nothing.
 type Screening struct {
 	List       token.Address
 	Recipients []token.Address
 }
 
-// An EntryError is an error that concerns one of several recipients.
+// An EntryError is an error about one of several recipients.
 type EntryError struct {
 	Index int // from 0
 	Err   error
@@ -72,95 +68,87 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index
 // Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// A Market is the price of gas in a block now, in wei per gas, and of what chains
-// charge beside gas.
+// A Market is the price of gas in a block, in wei per gas, and of what chains charge besides gas.
 type Market struct {
 	BaseFee token.Amount // of the next block
-	Tip     token.Amount // that the node suggests
-	L1Fee   token.Amount // wei that a transfer pays for its data on L1 and to the chain's operator; zero where gas is all that is paid
+	Tip     token.Amount // suggested by the node
+	L1Fee   token.Amount // wei that a transfer pays for its data on L1 and to the chain's operator; zero: only gas is paid
 }
 
-// A Head is the end of one node's chain.
+// A Head describes the end of one node's chain.
 type Head struct {
 	Number uint64 // of the latest block
 	Final  uint64 // of the highest block that the confirmation rule calls final
 }
 
-// An Account is one node's account of one wallet at one block.
+// An Account is a wallet's account on one node at one block.
 type Account struct {
 	Head
-	Mined   uint64 // transactions of the wallet in blocks up to the head: its next nonce on the chain
-	Pending uint64 // the same with the node's own pool counted, now
+	Mined   uint64 // the wallet's transactions in blocks up to the head: its next nonce on the chain
+	Pending uint64 // the same, including the node's pool now
 	Balance token.Amount
-	Gas     token.Amount // ether, in wei; of a token that is the gas, the same balance to the wei; zero where there is none
+	Gas     token.Amount // ether in wei, or the exact balance of a token that is the gas; zero: no such balance
 }
 
-// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
-// Each method is one HTTP request but TxAtNonce, Transfers, and those with more calls
-// than the node takes at once; each may be repeated.
+// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Each method is one HTTP
+// request, except TxAtNonce, Transfers, and methods with more calls than the node takes at once.
+// Each may be repeated.
 type Node interface {
-	// String names the node in logs: its host, never its path, which may
-	// hold a provider's key.
+	// String names the node in logs: its host, never its path, which may hold a provider's key.
 	String() string
 
 	// Fees returns the price of gas in the next block.
 	Fees(ctx context.Context) (Market, error)
 
-	// Estimate simulates the call and returns the gas it needs, or ErrReverted; for a batch the
-	// error is an EntryError if the node gives the contract's reason. With a Screening it returns
-	// ErrListed in an EntryError whatever the call does, and another error unless the list contract
-	// clears every recipient. Transfers also get the gas that they need once recipients hold
-	// nothing (Call.ToNewHolders). A Batch is ErrTooLarge unless it Fits the latest block, and
-	// ErrCode unless its address has the code of package disburser, whatever it does. A call that
-	// passes Within its gas needs that much; any other call is estimated.
+	// Estimate simulates the call and returns the gas it needs, or ErrReverted. For a batch the
+	// error is an EntryError if the node gives the contract's reason.
+	//
+	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and
+	// another error unless the list contract clears every recipient. A transfer's gas also covers
+	// recipients who hold nothing by then (Call.ToNewHolders). A Batch is always ErrCode unless its
+	// address has the code of package disburser, and ErrTooLarge unless it Fits the latest block. A
+	// call that passes Within its gas needs that much; any other call is estimated.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.
 	Head(ctx context.Context, rule ConfirmationRule) (Head, error)
 
-	// Account reads a wallet's count and balances at the head's block, which the
-	// node has given. All of them belong to that block, also where the node
-	// answers the calls of a batch in any order. With the zero Head each of them
-	// is of the latest block, and they may be of different ones.
+	// Account reads a wallet's count and balances at the head's block, which the node has given.
+	// All of them belong to that block, even if the node answers a batch's calls in any order. With
+	// the zero Head they are of the latest block, and may be of different ones.
 	Account(ctx context.Context, wallet, coin token.Address, head Head) (Account, error)
 
-	// Count returns how many transactions of a wallet are in blocks up to the
-	// numbered one.
+	// Count returns how many transactions of a wallet are in blocks up to the given one.
 	Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error)
 
-	// Receipts returns the receipts that the node has for hashes, in no
-	// particular order. A receipt that is absent proves nothing. Receipts that
-	// were read before an error are returned with it.
+	// Receipts returns the node's receipts of hashes, in no particular order. An absent receipt
+	// proves nothing. With an error come the receipts read before it.
 	Receipts(ctx context.Context, hashes []Hash) ([]Receipt, error)
 
-	// BlockHashes returns the hash of each numbered block on the node's
-	// canonical chain, zero where it has none, and with an error also where it
-	// did not say; or nothing at all with an error.
+	// BlockHashes returns the hash of each block on the node's canonical chain, or zero if it has
+	// none. With an error, zero also means unknown, and the slice may be empty.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
 
-	// BlockTime returns the time of a block on the node's canonical chain, in UTC.
-	// A block that the node does not have is an error.
+	// BlockTime returns the time of a block on the node's canonical chain, in UTC, or an error if
+	// the node does not have the block.
 	BlockTime(ctx context.Context, number uint64) (time.Time, error)
 
-	// TxAtNonce returns the hash of the transaction by which wallet used
-	// nonce, read from the block itself (not from the receipt index, which
-	// may lag), if that block is final at or below the block number final.
-	// It returns the zero Hash when the nonce is not used by then, and an
-	// error when the node does not know.
+	// TxAtNonce returns the hash of the transaction with which wallet used nonce, in blocks up to
+	// the block number final. It reads the block itself: the receipt index may lag. It returns the
+	// zero Hash if the nonce is unused by then, and an error if the node does not know.
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
-	// Transfers returns the transfers of a token out of wallets in the blocks
-	// from first to last, in the order of the chain, each once, but not those of
-	// nothing: anyone can have a token log that any wallet sent 0 units. All of
-	// these blocks must exist. With an error comes none.
+	// Transfers returns the transfers of a token out of wallets in the blocks from first to last,
+	// in the order of the chain. It leaves out transfers of 0 units, which anyone can make a token
+	// log for any wallet. All of these blocks must exist. With an error it returns none.
 	Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error)
 
-	// Transactions returns the mined transactions that the node has under hashes,
-	// in their order. One that is absent proves nothing. With an error comes none.
+	// Transactions returns the mined transactions that the node has of hashes, in their order. An
+	// absent transaction proves nothing. With an error it returns none.
 	Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error)
 
-	// Send hands signed bytes to the node's pool and returns its Reply. A missing answer is the
-	// Ambiguous reply.
+	// Send hands signed bytes to the node's pool and returns its Reply, which is Ambiguous if no
+	// answer comes.
 	Send(ctx context.Context, raw []byte) Reply
 }
 
@@ -168,34 +156,34 @@ type Node interface {
 type Reply struct {
 	Class  Class
 	Detail string // the node's own words, for logs only
-	// Unasked reports that the node was not asked (ErrBusy).
+	// Unasked reports that nothing was sent (ErrBusy).
 	Unasked bool
 }
 
 // A Class is the meaning of a reply for the transaction.
 type Class string
 
-// The classes, from best to worst. A transaction stays stored and is sent again
-// until its nonce is mined, whichever class a node answers.
+// The classes, from best to worst. In every class the transaction stays stored and is sent again
+// until its nonce is mined.
 const (
 	Accepted    Class = "accepted"      // in the pool of this node
-	Known       Class = "already_known" // it was already
-	Full        Class = "pool_full"     // same bytes later
-	FeeTooLow   Class = "fee_too_low"   // same bytes later, or a bump
-	GasTooLow   Class = "gas_too_low"   // the gas limit does not cover the charges before the call runs: a higher limit
-	Gap         Class = "nonce_gap"     // predecessors are missing: deliver them, then again
-	NonceTooLow Class = "nonce_too_low" // mined, or the nonce was used by another: ask for receipts
-	Replacement Class = "replacement"   // something else holds the nonce in the pool: never success
+	Known       Class = "already_known" // it was there already
+	Full        Class = "pool_full"     // send the same bytes later
+	FeeTooLow   Class = "fee_too_low"   // send the same bytes later, or bump
+	GasTooLow   Class = "gas_too_low"   // raise the gas limit: it does not cover the charges before the call runs
+	Gap         Class = "nonce_gap"     // predecessors are missing: deliver them, then send again
+	NonceTooLow Class = "nonce_too_low" // this or another transaction with the nonce is mined: query receipts
+	Replacement Class = "replacement"   // another transaction holds the nonce in the pool: never success
 	Funds       Class = "funds"         // the wallet cannot pay for it now
-	Ambiguous   Class = "ambiguous"     // maybe accepted: same bytes, for ever
+	Ambiguous   Class = "ambiguous"     // maybe accepted: send the same bytes, for ever
 	Wrong       Class = "wrong"         // no node will ever take these bytes
 )
 
-// Held reports whether the node holds the transaction in its pool.
+// Held reports whether the transaction is in the node's pool.
 func (c Class) Held() bool { return c == Accepted || c == Known }
 
-// ranks orders classes when several nodes answered. The best answer counts,
-// since the network can mine the bytes that one node holds.
+// ranks orders the replies of several nodes. The best one counts, since the network can mine the
+// bytes that one node holds.
 var ranks = map[Class]int{
 	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, GasTooLow: 9, Wrong: 10,
 }

@@ -12,14 +12,13 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Nodes are the configured nodes. Each has its own view of the chain: it may
-// lag, forget, sit on another fork or be down. A question that any node can
-// answer goes to one after the other; an answer that decides about money is
-// held against all of them.
+// Nodes are the configured nodes. Each has its own view of the chain: it may lag, forget, be on
+// another fork or be down. A query that any node can answer goes to one node after the other. An
+// answer that decides about money is compared with all other nodes' answers.
 type Nodes []Node
 
-// A Provider gives the nodes to ask now: they may change while a process lives.
-// Its error means that no node is known.
+// A Provider returns the nodes to use now: they may change while a process lives. It returns an
+// error if no node is known.
 type Provider interface {
 	Nodes(ctx context.Context) (Nodes, error)
 }
@@ -27,40 +26,38 @@ type Provider interface {
 // Nodes implements Provider for nodes that never change.
 func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
-// Estimate returns the gas that the call needs. It returns ErrReverted when a
-// node simulated the call and no other says that it passes, and
-// ErrUnavailable when none could simulate it. It returns ErrListed when the first node
-// that answers says so: to refuse a payment moves no money. That one node's word is
-// also enough to pay is so because its list is at most as old as its chain, and lists
-// follow decrees by days (docs/decisions/0012-screening.md).
+// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call
+// and no other node says that it passes, ErrUnavailable if no node could simulate it, and ErrListed
+// if the first node that answers does: refusing a payment moves no money. The answer of one node is
+// also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
+// by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
 }
 
-// A View is a wallet as one node sees it.
+// A View is a wallet's account on one node.
 type View struct {
 	Node Node
 	Account
 }
 
-// Views are the answers of the nodes that gave one, in configured order.
+// Views has the view of each node that answered, in configured order.
 type Views []View
 
-// A Block is a block of a chain.
+// A Block identifies a block.
 type Block struct {
 	Number uint64
 	Hash   Hash
 }
 
-// Heads are the ends of the nodes' chains, each from its own node.
+// Heads has the head of each node's chain.
 type Heads struct {
 	nodes Nodes
 	heads []Head
-	errs  []error // of the nodes that gave none
+	errs  []error // of the nodes without an answer
 }
 
-// Heads asks every node for the end of its chain, but not one whose circuit breaker
-// is open.
+// Heads queries the head of every node whose circuit breaker is closed.
 func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 	heads, errs := all(ctx, n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
 	return Heads{n, heads, errs}
@@ -75,8 +72,7 @@ func (h Heads) answered() (nodes Nodes, heads []Head) {
 	return nodes, heads
 }
 
-// Receded reports whether a node that gave its head now calls less final than in an earlier
-// view of a wallet.
+// Receded reports whether a node's final block is now lower than in an earlier view of a wallet.
 func (h Heads) Receded(earlier Views) bool {
 	nodes, heads := h.answered()
 	for _, view := range earlier {
@@ -89,9 +85,9 @@ func (h Heads) Receded(earlier Views) bool {
 	return false
 }
 
-// Silent returns the name of each node that gave no valid answer: neither its head, nor that
-// it serves another chain; a busy one answers others. A name that several nodes have is silent if none of them gave one,
-// and is there for each. It reports false if no node gave any answer.
+// Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer,
+// and so is ErrBusy: the node answers other calls. A name that several nodes share is silent if all
+// of them are, and is returned once for each. ok is false if no node gave a valid answer.
 func (h Heads) Silent() (names []string, ok bool) {
 	answered := map[string]bool{}
 	for i, node := range h.nodes {
@@ -107,8 +103,8 @@ func (h Heads) Silent() (names []string, ok bool) {
 	return names, len(answered) > 0
 }
 
-// Views asks every node that gave its head for its view of a wallet there. It
-// returns ErrUnavailable when none answers.
+// Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
+// no node answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
 	nodes, heads := h.answered()
 	accounts, errs := all(ctx, nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
@@ -124,14 +120,13 @@ func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, er
 	return views, nil
 }
 
-// Views asks every node for its head and then for its view of a wallet. It
-// returns ErrUnavailable when none answers.
+// Views queries every node's head and then its view of a wallet. It returns ErrUnavailable if no
+// node answers.
 func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
 	return n.Heads(ctx, rule).Views(ctx, wallet, coin)
 }
 
-// AllViews is Views for a conclusion that takes every node: if one does not answer, it
-// returns ErrUnavailable.
+// AllViews is Views, but returns ErrUnavailable unless every node answers.
 func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
 	views, err := n.Views(ctx, wallet, coin, rule)
 	if err == nil && len(views) < len(n) {
@@ -140,21 +135,21 @@ func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule Co
 	return views, err
 }
 
-// Latest asks every node for its view of a wallet, without its head: one request
-// where Views makes two. Count and balances may be of different blocks, and none
-// is known to be final. It returns ErrUnavailable when no node answers.
+// Latest queries every node's view of a wallet without its head: one request instead of two. Count
+// and balances may be of different blocks, and none is known to be final. It returns ErrUnavailable
+// if no node answers.
 func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, error) {
 	return Heads{n, make([]Head, len(n)), make([]error, len(n))}.Views(ctx, wallet, coin)
 }
 
-// Leading returns the first view with the highest count of the wallet's mined
-// transactions: the others lag, or are on another fork.
+// Leading returns the first view with the highest count of mined transactions. The other nodes lag,
+// or are on another fork.
 func (v Views) Leading() View {
 	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }
 
-// FinalCount returns how many of a wallet's transactions are final on every node
-// that gave a view: no re-organisation gives those nonces back.
+// FinalCount returns how many of a wallet's transactions are final on every node with a view: no
+// re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
 	counts, errs := v.finalCounts(ctx, wallet)
 	if err := errors.Join(errs...); err != nil {
@@ -163,9 +158,8 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 	return slices.Min(counts), nil
 }
 
-// Settled returns how many of a wallet's transactions are final on any node that gave a
-// view: no node calls a receipt of a later nonce final. Where a node does not tell, every
-// mined one may be.
+// Settled returns an upper bound of a wallet's final transactions: no node calls a receipt of a
+// later nonce final. If a node does not answer, every mined transaction may be final.
 func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
 	counts, errs := v.finalCounts(ctx, wallet)
 	if errors.Join(errs...) != nil {
@@ -174,8 +168,8 @@ func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
 	return slices.Max(counts)
 }
 
-// Used returns how many of a wallet's nonces enough of the nodes call used up for good
-// (Heads.Enough); 0 while too few answer.
+// Used returns how many of a wallet's nonces are used up in final blocks, on enough nodes to
+// confirm a payment. It returns 0 if too few nodes answer.
 func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {
 	counts, errs := views.finalCounts(ctx, wallet)
 	for i := range errs {
@@ -186,8 +180,8 @@ func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, sile
 	return n.most(counts, silent)
 }
 
-// Counted returns how many of the wallet's transactions enough of the nodes have mined, final or not (Heads.Enough);
-// 0 while too few gave a view.
+// Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
+// confirm a payment. It returns 0 if too few nodes gave a view.
 func (n Nodes) Counted(views Views, silent int) uint64 {
 	var counts []uint64
 	for _, view := range views {
@@ -196,7 +190,7 @@ func (n Nodes) Counted(views Views, silent int) uint64 {
 	return n.most(counts, silent)
 }
 
-// most returns the highest count that enough of the nodes reach, or 0.
+// most returns the highest count that enough nodes reach, or 0.
 func (n Nodes) most(counts []uint64, silent int) uint64 {
 	slices.Sort(counts)
 	for i, count := range slices.Backward(counts) {
@@ -211,29 +205,29 @@ func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64,
 	return all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 }
 
-// Mined holds the receipts that the nodes gave of some transactions.
+// Mined has the receipts of some transactions, compared between nodes.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final, and no node contradicts it
-	Seen     map[Hash]bool      // some node has a receipt, final or not
-	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
-	In       map[Hash]Block     // every node that gave a view has it in this block, not above its head
-	Bare     bool               // some node failed where extra receipts were asked for
+	Agreed   map[Hash]Agreement // final receipts that no node contradicts
+	Seen     map[Hash]bool      // true if any node has a receipt, final or not
+	Disputed map[Hash]string    // how two nodes differ, for logs
+	In       map[Hash]Block     // the block on every node with a view, not above its head
+	Bare     bool               // a node failed to return the extra receipts
 }
 
-// An Agreement is a receipt on which nodes agree. By names the nodes that gave it, call its block
-// final, and still have that very block. Its fee is nil unless all give the same fee; a missing fee
-// delays no payment.
+// An Agreement is a receipt on which nodes agree. By names the nodes that call its block final and
+// still have that block. Its fee is nil unless all of them give the same fee: a missing fee delays
+// no payment.
 type Agreement struct {
 	Receipt
 	By []string
 }
 
-// Decide reports whether enough of the configured nodes stand by a receipt to end a payment with
-// verdict v. A moved amount, or a no-op's used nonce, takes more than half of the nodes that are
-// not silent; where three or more nodes are configured it takes at least two. An amount that has
-// not moved takes all nodes: the merchant then pays again, and nodes have served receipts without
-// their logs (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). If only one
-// node is configured, its word decides.
+// Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved
+// amount, or a nonce used up by a no-op, needs more than half of the nodes that are not silent, and
+// at least two where three or more are configured. An amount that has not moved needs all nodes,
+// because the merchant then pays again: nodes have served receipts without their logs
+// (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured
+// node decides alone.
 func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	if v == Transferred || v == Used {
 		return enough(len(by), len(n), silent)
@@ -241,22 +235,23 @@ func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	return len(by) >= len(n)
 }
 
-// enough reports whether n of the configured nodes outweigh the others that are not silent.
+// enough reports whether n of the configured nodes outnumber the others that are not silent.
 func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Receipts asks every node for the receipts of hashes and compares them. A
-// receipt is agreed on if a node calls its block final and no other differs:
-// none has another block at that height, or has the block and no receipt of
-// the transaction, or one with another status, another use of gas or other
-// logs. A node that lags or does not answer does not differ, and does not
-// count. An error means that no node answered. The same request asks for the extra ones; a node
-// that fails at them, but for a timeout, is asked again without them.
+// Receipts queries the receipts of hashes on every node and compares them. A receipt is agreed on
+// if a node calls its block final and no node contradicts it. A node contradicts a receipt if it
+// has another block at that height, has the block without a receipt of the transaction, or has a
+// receipt with another status, gas used or logs. A node that lags or does not answer neither agrees
+// nor contradicts. Receipts returns an error if no node answers.
+//
+// The same request includes the extra hashes. A node that fails on them is queried again without
+// them, unless it timed out.
 func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mined, error) {
 	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}, In: map[Hash]Block{}}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes, extra) })
-	final := map[uint64]struct{}{} // the numbers of their blocks
+	final := map[uint64]struct{}{} // block numbers
 	for _, t := range testimonies {
 		mined.Bare = mined.Bare || t.bare
 		for h, r := range t.receipts {
@@ -280,7 +275,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mine
 	numbers := slices.Sorted(maps.Keys(final))
 	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
 		blocks, err := node.BlockHashes(ctx, numbers)
-		if t := testimonies[i]; t.blocks != nil { // else it was not asked for receipts, and says nothing
+		if t := testimonies[i]; t.blocks != nil { // nil: its circuit breaker was open for receipts
 			for j := range blocks {
 				t.blocks[numbers[j]] = blocks[j]
 			}
@@ -297,8 +292,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mine
 	return mined, nil
 }
 
-// everywhere reports whether every node gave a receipt of r's transaction in r's block, at or below
-// the head of its view.
+// everywhere reports whether every node has r's transaction in r's block, at or below its head.
 func everywhere(r Receipt, testimonies []testimony) bool {
 	return !slices.ContainsFunc(testimonies, func(t testimony) bool {
 		other, gave := t.receipts[r.Tx]
@@ -306,22 +300,22 @@ func everywhere(r Receipt, testimonies []testimony) bool {
 	})
 }
 
-// A testimony is one node's answers about some transactions.
+// A testimony has one node's receipts and blocks of some transactions.
 type testimony struct {
 	View
-	whole    bool // it answered for each of them
-	bare     bool // it failed where extra receipts were asked for
+	whole    bool // it answered for each transaction
+	bare     bool // it failed to return the extra receipts
 	receipts map[Hash]Receipt
-	blocks   map[uint64]Hash // of its canonical chain, zero where it has none
+	blocks   map[uint64]Hash // its canonical blocks; zero where it has none
 }
 
-// final returns the receipt that the node gave, if it calls its block final.
+// final returns the node's receipt, and true if its block is final there.
 func (t testimony) final(h Hash) (Receipt, bool) {
 	r, gave := t.receipts[h]
 	return r, gave && r.Block <= t.Final
 }
 
-// testify reads receipts from the view's node, and drops receipts of other transactions.
+// testify queries receipts on the view's node, and drops receipts of other transactions.
 func (v View) testify(ctx context.Context, hashes, extra []Hash) (testimony, error) {
 	all := slices.Concat(hashes, extra)
 	receipts, err := v.Node.Receipts(ctx, all)
@@ -344,9 +338,9 @@ func (v View) testify(ctx context.Context, hashes, extra []Hash) (testimony, err
 	return t, err
 }
 
-// compare compares the receipts of one transaction with each other and with the
-// blocks of every node. It returns the receipt and the nodes that stand by
-// it, none while no node calls it final; or how two nodes differ.
+// compare compares the receipts of one transaction with each other and with every node's blocks. It
+// returns the receipt and the nodes that agree on it, none while no node calls it final; or how two
+// nodes differ.
 func compare(h Hash, testimonies []testimony) (Agreement, string) {
 	first := slices.IndexFunc(testimonies, func(t testimony) bool {
 		_, ok := t.final(h)
@@ -389,10 +383,8 @@ func (v Views) nodes() Nodes {
 	return nodes
 }
 
-// TxAtNonce returns the hash of the transaction that used a wallet's nonce in a
-// final block, if every configured node has answered and all name the same
-// one. It returns the zero Hash as long as there is any doubt: a node that is
-// down, lags or disagrees decides nothing.
+// TxAtNonce returns the hash of the transaction that used a wallet's nonce in a final block. It
+// returns the zero Hash unless every configured node answers and all name the same transaction.
 func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address, nonce uint64) (Hash, error) {
 	if len(views) != len(n) {
 		return Hash{}, nil
@@ -416,15 +408,14 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all asks every node at once and returns the answers in order. A node whose
-// circuit breaker is open answers with ErrOpen. Once ctx has ended, no node is asked.
-// Errors name the nodes.
+// all queries every node at once and returns the answers in order. A node whose circuit breaker is
+// open answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	return gather(ctx, nodes, false, ask)
 }
 
-// gather is all. In a hurry it waits only a little for other nodes once one has given
-// an answer; the error of those is errLate.
+// gather is all. In a hurry, once one node has answered well, it waits only patience for the
+// others; their error is then errLate.
 func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	type answer struct {
 		of    int
@@ -471,10 +462,9 @@ func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int,
 	return values, errs
 }
 
-// asking adds the node's name to err.
 func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
 
-// unavailable is the error of a question that no node answered.
+// unavailable is the error of a query that no node answered.
 func unavailable(errs []error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 }

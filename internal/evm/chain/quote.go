@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// alike is the factor within which nodes that are well agree on a price: the
-	// base fee takes six blocks to double (EIP-1559, an eighth a block).
+	// alike is the factor within which healthy nodes agree on a price: the base fee takes six
+	// blocks to double (EIP-1559, an eighth a block).
 	alike = 2
-	// A price that is beyond times off is believed only from most nodes. It is compared with the
-	// last price on which most nodes agreed, for quoteAge: the time in which EIP-1559 lets
-	// Ethereum's base fee rise tenfold, 20 blocks of 12 s.
+	// A price that differs by the factor beyond from the last agreed price needs most nodes. The
+	// last agreed price counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's
+	// base fee rise tenfold.
 	beyond, quoteAge = 10, 4 * time.Minute
 )
 
-// prices are the numbers of a quote. Of two in the middle the larger base fee and L1
-// fee count, which tie up ether and cost none, and the smaller tip, which is paid.
+// prices are the numbers of a quote. Between two middle values, the larger base fee and L1 fee
+// count, because they only tie up ether; and the smaller tip, because it is paid.
 var prices = [...]struct {
 	of     func(*Market) *token.Amount
 	larger bool
@@ -31,7 +31,7 @@ var prices = [...]struct {
 	{func(m *Market) *token.Amount { return &m.Tip }, false},
 }
 
-// quotes are the prices on which most nodes last agreed, in the order of prices.
+// quotes has the prices on which most nodes last agreed, in the order of prices.
 type quotes struct {
 	mu   sync.Mutex
 	last [len(prices)]struct {
@@ -40,10 +40,9 @@ type quotes struct {
 	}
 }
 
-// Fees asks every node for the price of gas in the next block, and returns the
-// median of the answers that come soon, or ErrUnavailable. Watched nodes that are far
-// from what most of them last agreed on are left out unless most agree; if no other
-// answers, that is returned.
+// Fees queries every node for the price of gas in the next block, and returns the median of the
+// prompt answers, or ErrUnavailable. It leaves out watched nodes far from the last agreed prices,
+// unless most nodes agree; if no other node answers, it returns the last agreed prices.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +63,7 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	return market, nil
 }
 
-// price returns the price to believe, given the prices of the nodes.
+// price chooses one of the nodes' prices.
 func (n Nodes) price(kind int, said []token.Amount) token.Amount {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
@@ -86,8 +85,7 @@ func (n Nodes) price(kind int, said []token.Amount) token.Amount {
 	return price
 }
 
-// near returns those of said that are no more than factor times price, nor price than
-// they.
+// near returns the amounts within factor of price, in either direction.
 func near(said []token.Amount, price token.Amount, factor uint64) (all []token.Amount) {
 	for _, a := range said {
 		if !a.ScaleUp(factor, 1).Less(price) && !price.ScaleUp(factor, 1).Less(a) {
@@ -97,7 +95,7 @@ func near(said []token.Amount, price token.Amount, factor uint64) (all []token.A
 	return all
 }
 
-// median returns the middle one of amounts, of which there is at least one.
+// median returns the middle one of at least one amount.
 func median(amounts []token.Amount, larger bool) token.Amount {
 	sorted := slices.SortedFunc(slices.Values(amounts), token.Amount.Cmp)
 	if larger {
@@ -106,14 +104,15 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// nonZero is how much more gas a byte of call data costs that is not zero (EIP-2028).
+// nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
 const nonZero = 12
 
-// WorstCase asks every node for the gas of a transfer, whose recipient must never have held the
-// token. It returns the larger median of the answers that come soon, as if no byte of the call data
-// were zero. A transfer needs at most that much while the token and the chain stay as they are,
-// unless its recipient is another kind of contract. A value over twice last, the previous result,
-// takes two nodes, if there are so many. Without a last value the next lower answer replaces it.
+// WorstCase estimates, on every node, the gas of a transfer to a recipient that must never have
+// held the token. It returns the larger median of the prompt answers, as if no byte of the call
+// data were zero. While the token and the chain stay as they are, a transfer needs at most that
+// much unless its recipient is another kind of contract. A value over twice last, the previous
+// result, needs two nodes if there are two. Without a last value, the next lower answer replaces
+// it.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

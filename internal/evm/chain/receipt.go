@@ -7,15 +7,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Receipt records where a transaction was mined, whether it succeeded, and which
-// logs it left.
+// A Receipt records where a transaction was mined, whether it succeeded, and its logs.
 type Receipt struct {
 	Tx        Hash
 	Succeeded bool // status 1
 	Block     uint64
 	BlockHash Hash
 	GasUsed   uint64        // in units of gas
-	Fee       *token.Amount // taken from the sender, in wei, with the fees of a layer 2; nil: the node does not give it
+	Fee       *token.Amount // wei taken from the sender, with a layer 2's fees; nil: unknown to the node
 	Logs      []Log
 }
 
@@ -28,12 +27,12 @@ func (r Receipt) String() string {
 	return fmt.Sprintf("status %d, %d logs, %d gas, block %d %s", status, len(r.Logs), r.GasUsed, r.Block, r.BlockHash)
 }
 
-// same reports whether two receipts agree. A repeated log
-// counts once, and nodes may count logs differently.
+// same reports whether two receipts agree. Repeated logs count once, and the logs' indices do not
+// matter: nodes may count differently.
 func (r Receipt) same(o Receipt) bool {
 	others := o.distinct()
 	for _, l := range r.distinct() {
-		i := slices.IndexFunc(others, l.says)
+		i := slices.IndexFunc(others, l.sameEvent)
 		if i < 0 {
 			return false
 		}
@@ -44,7 +43,7 @@ func (r Receipt) same(o Receipt) bool {
 
 func (r Receipt) distinct() (logs []Log) {
 	for _, l := range r.Logs {
-		if !slices.ContainsFunc(logs, func(o Log) bool { return l.Index == o.Index && l.says(o) }) {
+		if !slices.ContainsFunc(logs, func(o Log) bool { return l.Index == o.Index && l.sameEvent(o) }) {
 			logs = append(logs, l)
 		}
 	}
@@ -56,11 +55,10 @@ type Log struct {
 	Contract token.Address
 	Topics   []Hash
 	Data     []byte
-	Index    uint64 // in its block: the same event may be there twice, under two
+	Index    uint64 // in its block, which may have the same event twice under two indices
 }
 
-// says reports whether both logs record the same event.
-func (l Log) says(o Log) bool {
+func (l Log) sameEvent(o Log) bool {
 	return l.Contract == o.Contract && slices.Equal(l.Topics, o.Topics) && slices.Equal(l.Data, o.Data)
 }
 
@@ -77,22 +75,21 @@ type Transfer struct {
 	Amount   token.Amount
 }
 
-// A Verdict is the meaning of a receipt for the transaction's purpose.
+// A Verdict is the meaning of a receipt for a payment.
 type Verdict string
 
-// The verdicts. They mean something only once the receipt's block is final.
+// The verdicts. Act on one only when the receipt's block is final.
 const (
 	Transferred   Verdict = "transferred"        // the amount has moved
 	Reverted      Verdict = "execution_reverted" // mined with status 0: nothing moved
-	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer from the payer
-	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payees, or to others
-	Used          Verdict = "nonce_used"         // a no-op: it was to move nothing
+	Missing       Verdict = "transfer_missing"   // mined with status 1, without a log of a Transfer from the payer
+	AmountDiffers Verdict = "amount_differs"     // mined with status 1; another amount or other payees
+	Used          Verdict = "nonce_used"         // a no-op, meant to move nothing
 )
 
-// Judge returns the verdict on r of a transaction that was to make transfers: equal
-// ones need as many logs. Status 1 alone proves nothing: a token may
-// return false instead of reverting (EIP-20 allows both), or keep a part of the
-// amount as its fee (USDT on Ethereum can be set to).
+// Judge compares r with the transfers that its transaction was meant to make. Equal transfers need
+// one log each. Status 1 alone proves nothing: a token may return false instead of reverting
+// (EIP-20 allows both), or keep a part of the amount as its fee (USDT on Ethereum can be set to).
 func Judge(r Receipt, transfers ...Transfer) Verdict {
 	if !r.Succeeded {
 		return Reverted
@@ -112,16 +109,16 @@ func Judge(r Receipt, transfers ...Transfer) Verdict {
 	return Transferred
 }
 
-// left reports whether coins of the payer of t have moved: to payees, or to others. A recipient can have
-// what it is sent kept by another contract (Tempo, TIP-1028).
+// left reports whether any of the payer's coins moved, to payees or others. Another contract can
+// receive a recipient's coins (Tempo, TIP-1028).
 func left(r Receipt, t Transfer) bool {
 	return slices.ContainsFunc(r.transfers(), func(moved Transfer) bool {
 		return moved.Contract == t.Contract && moved.From == t.From && !moved.Amount.IsZero()
 	})
 }
 
-// Arrived returns the amount that moved to the payees of transfers by the logs of r,
-// each counted once.
+// Arrived returns the amount that moved to the payees of transfers, by the logs of r. Each log
+// counts once.
 func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
 	for _, moved := range r.transfers() {
 		if slices.ContainsFunc(transfers, func(t Transfer) bool {
@@ -135,7 +132,6 @@ func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
 	return sum
 }
 
-// transfers returns the transfers in the logs of r.
 func (r Receipt) transfers() (all []Transfer) {
 	for _, l := range r.distinct() {
 		if t, ok := l.Transfer(); ok {
@@ -145,7 +141,7 @@ func (r Receipt) transfers() (all []Transfer) {
 	return all
 }
 
-// Transfer returns the transfer that l records, and false if it records none.
+// Transfer returns the transfer that l records, or false.
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false
@@ -155,8 +151,7 @@ func (l Log) Transfer() (Transfer, bool) {
 	return Transfer{l.Contract, from, to, amount}, err == nil && addressTopic(from) == l.Topics[1] && addressTopic(to) == l.Topics[2]
 }
 
-// TransferTopics returns the topics of the logs of transfers out of wallets, as
-// eth_getLogs takes them.
+// TransferTopics returns the topics of transfers out of wallets, for eth_getLogs.
 func TransferTopics(wallets []token.Address) [][]Hash {
 	out := make([]Hash, len(wallets))
 	for i, w := range wallets {

@@ -6,23 +6,21 @@ import (
 	"slices"
 )
 
-// A Standing counts the nodes' answers about a block that was final. A missing answer
-// does not count.
+// A Standing counts the nodes' answers about a block that was final, without missing answers.
 type Standing struct {
-	Have, Other, Lack int   // nodes that have it, have another in its place, and do not reach its height
-	Newest            Block // the newest of it and all above it which most nodes call final
+	Have, Other, Lack int   // nodes that have it, have another block in its place, or are below its height
+	Newest            Block // the newest block, on top of it or itself, that most nodes call final
 }
 
-// Most reports whether so many nodes are more than half of the configured nodes.
+// Most reports whether nodes is more than half of the configured nodes.
 func (h Heads) Most(nodes int) bool { return h.Enough(nodes, 0) }
 
-// Enough is Most of the nodes but silent ones. Where three or more are configured it takes two.
+// Enough is Most without the silent nodes; of three or more configured nodes it needs at least two.
 func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes), silent) }
 
-// Standing asks the nodes that gave their heads whether they still have a block that was final. It
-// also finds Newest, the newest block that more than half of the configured nodes call final and
-// still build on that block; without a newer block, Newest is the block itself. Of the zero Block
-// it only finds Newest.
+// Standing queries the nodes that gave their heads for a block that was final. Newest is the newest
+// block that more than half of the configured nodes call final and build on that block, or the
+// block itself. For the zero Block, Standing only finds Newest.
 func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	s, next := Standing{Newest: of}, of.Number
 	nodes, heads := h.answered()

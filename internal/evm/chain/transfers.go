@@ -12,17 +12,16 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// ErrDisagree reports nodes that do not say the same of blocks that all of them
-// call final.
+// ErrDisagree reports nodes with different answers about final blocks.
 var ErrDisagree = errors.New("nodes disagree")
 
-// A LoggedTransfer is a transfer in a block, by its log.
+// A LoggedTransfer is a transfer that a mined log records.
 type LoggedTransfer struct {
 	Transfer
 	Tx        Hash
 	Block     uint64
 	BlockHash Hash
-	Index     uint64 // of the log in its block
+	Index     uint64 // the log's index in its block
 }
 
 // A MinedTx is a transaction in a block.
@@ -30,7 +29,7 @@ type MinedTx struct {
 	Hash     Hash
 	From, To token.Address // To is zero where a contract was created
 	Nonce    uint64
-	Value    token.Amount // ether that it moves, in wei
+	Value    token.Amount // wei of ether that it moves
 	Data     string       // its call data
 	Block    uint64
 	At       time.Time // of the block, in UTC
@@ -41,7 +40,7 @@ func (l LoggedTransfer) String() string {
 	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
 }
 
-// Noop reports whether tx only used its nonce up: it moved neither ether nor a token.
+// Noop reports whether tx only used up its nonce and moved neither ether nor a token.
 func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
 
 // String describes tx for errors.
@@ -49,7 +48,7 @@ func (tx MinedTx) String() string {
 	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
 }
 
-// FinalOnAll returns the highest block that every node calls final by rule.
+// FinalOnAll returns the highest block that is final on every node.
 func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, error) {
 	h := n.Heads(ctx, rule)
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
@@ -62,10 +61,9 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	return final, nil
 }
 
-// Transfers returns the transfers of a token out of wallets in the blocks from first to last, which
-// must be final. Every node must have the same block last and give the same transfers. A node that
-// differs is ErrDisagree, and a missing answer is an error too: the other nodes' answers prove
-// nothing.
+// Transfers returns the transfers of a token out of wallets in the final blocks from first to last.
+// Every node must have the same last block and the same transfers. A node that differs is
+// ErrDisagree. A missing answer is an error too: the other answers prove nothing.
 func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
 	if _, err := agreed(ctx, n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
 		hashes, err := node.BlockHashes(ctx, []uint64{last})
@@ -81,13 +79,13 @@ func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	})
 }
 
-// Transactions returns the transactions of hashes, in their order, if every node has
-// them in the same block. A node that differs is ErrDisagree.
+// Transactions returns the transactions of hashes, in their order, if every node has them in the
+// same block, and otherwise ErrDisagree.
 func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
 	return n.TransactionsUntil(ctx, hashes, math.MaxUint64)
 }
 
-// TransactionsUntil is Transactions without those of blocks after last.
+// TransactionsUntil is Transactions without transactions in blocks after last.
 func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
 	return agreed(ctx, n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
 		txs, err := node.Transactions(ctx, hashes)
@@ -95,8 +93,8 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 	})
 }
 
-// FirstSince returns the first of the blocks up to last whose time is at or later, if
-// every node gives the same times, and last+1 if there is none.
+// FirstSince returns the first block up to last whose time is at or later, or last+1 if there is
+// none. Every node must give the same times.
 func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
 	var err error
 	first := sort.Search(int(last)+1, func(number int) bool {
@@ -117,13 +115,13 @@ func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uin
 		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
-// tries is how many times a silent node is asked: a reader of the whole
-// chain makes thousands of requests, of which some get lost.
+// tries is how often a silent node is queried: a reader of the whole chain makes thousands of
+// requests, and some get lost.
 const tries = 3
 
-// agreed asks every node, and returns the answer that all of them give. what says
-// in errors what they were asked of.
-func agreed[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
+// agreed queries every node and returns the answer on which all agree. subject describes the query
+// in errors.
+func agreed[T comparable](ctx context.Context, nodes Nodes, subject string, ask func(Node) ([]T, error)) ([]T, error) {
 	answers, errs := all(ctx, nodes, func(_ int, node Node) (answer []T, err error) {
 		for range tries {
 			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
@@ -133,20 +131,19 @@ func agreed[T comparable](ctx context.Context, nodes Nodes, what string, ask fun
 		return answer, err
 	})
 	if err := errors.Join(errs...); err != nil || len(nodes) == 0 {
-		return nil, fmt.Errorf("asking every node of %s: %w", what, unavailable(errs))
+		return nil, fmt.Errorf("asking every node of %s: %w", subject, unavailable(errs))
 	}
 	for i, answer := range answers {
 		if at := differ(answers[0], answer); at >= 0 {
-			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, what, nodes[0], sayOf(answers[0], at), nodes[i],
+			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, subject, nodes[0], sayOf(answers[0], at), nodes[i],
 				sayOf(answer, at))
 		}
 	}
 	return answers[0], nil
 }
 
-// agreedOn is agreed for an answer that is one value.
-func agreedOn[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) (T, error)) (value T, err error) {
-	values, err := agreed(ctx, nodes, what, func(node Node) ([]T, error) {
+func agreedOn[T comparable](ctx context.Context, nodes Nodes, subject string, ask func(Node) (T, error)) (value T, err error) {
+	values, err := agreed(ctx, nodes, subject, func(node Node) ([]T, error) {
 		value, err := ask(node)
 		return []T{value}, err
 	})
@@ -156,7 +153,7 @@ func agreedOn[T comparable](ctx context.Context, nodes Nodes, what string, ask f
 	return value, err
 }
 
-// differ returns the first place at which two answers differ, -1 if they are the same.
+// differ returns the index of the first difference, or -1.
 func differ[T comparable](a, b []T) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

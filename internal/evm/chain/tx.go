@@ -10,29 +10,28 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. With
-// a nonce added, a key in memory turns it into exactly one sequence
-// of bytes (RFC 6979 signatures are deterministic); a key in KMS makes other bytes each
-// time, of the same meaning.
+// A Tx is an unsigned EIP-1559 transaction without its nonce. With a nonce, a key in memory always
+// makes the same bytes (RFC 6979 signatures are deterministic). A key in KMS makes different bytes
+// with the same meaning each time.
 type Tx struct {
 	ChainID uint64
 	To      token.Address
-	Value   token.Amount // ether that it moves, in wei
+	Value   token.Amount // wei of ether that it moves
 	Data    []byte
 	Gas     uint64 // limit, in units of gas
 	Fees    Fees
-	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
-	GasUnit GasUnit      // how its gas is paid; no part of what is signed
+	L1Fee   token.Amount // wei that the wallet must hold besides gas; not signed
+	GasUnit GasUnit      // how its gas is paid; not signed
 }
 
-// Takes returns what an amount of the token and the transaction's Cost take from its wallet's balances of the
-// token and of ether.
+// Takes returns how much an amount of the token and the transaction's Cost take from its wallet's
+// balances of the token and of ether.
 func (tx Tx) Takes(amount token.Amount) (coin, gas token.Amount) {
 	return tx.GasUnit.Takes(amount, tx.Cost())
 }
 
-// Cost is the most wei the transaction can take: gas limit times fee cap, the L1 fee,
-// and its value. It saturates, so that an absurd cost is refused as unaffordable.
+// Cost is the most wei that the transaction can take: gas limit times fee cap, the L1 fee, and its
+// value. It saturates, so that an absurd cost is refused as unaffordable.
 func (tx Tx) Cost() token.Amount {
 	cost, err := tx.Fees.Cap.Times(tx.Gas)
 	if err == nil {
@@ -47,7 +46,7 @@ func (tx Tx) Cost() token.Amount {
 	return cost
 }
 
-// A Signed transaction is the bytes that a node takes, with their hash.
+// A Signed transaction has the bytes to send and their hash.
 type Signed struct {
 	Nonce uint64
 	Hash  Hash
@@ -64,12 +63,12 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return slices.Concat(transferSelector[:], recipient[:], units[:])
 }
 
-// ToNewHolders returns the call with recipients that hold nothing of the token, and their number: a
-// transfer's recipient, or every tenth recipient of a batch. A balance that becomes non-zero costs
-// more gas than a balance that changes, so the call needs this much if so many recipients spend
-// their last coin before the block. Other calls have no recipients to replace.
+// ToNewHolders returns the call with recipients that hold nothing of the token: a transfer's
+// recipient, or every tenth recipient of a batch. n is their number. Making a balance non-zero
+// costs more gas than changing it, so the call needs this much if so many recipients spend their
+// last coin before the block. Other calls are unchanged.
 func (c Call) ToNewHolders() (other Call, n uint64) {
-	nobody := func(to token.Address) token.Address { // the hash of a recipient is no one's address
+	nobody := func(to token.Address) token.Address { // nobody owns the hash of an address
 		h := sha256.Sum256(to[:])
 		return token.Address(h[:20])
 	}
@@ -87,7 +86,7 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 	return c, n
 }
 
-// PaidTo returns the call of a transfer with another recipient. Other calls stay.
+// PaidTo returns a transfer's call with another recipient. Other calls are unchanged.
 func (c Call) PaidTo(to token.Address) Call {
 	if t, rest, ok := ParseTransfer(c.Data); ok {
 		c.Data = append(TransferData(to, t.Amount), rest...)
@@ -108,18 +107,16 @@ func ParseTransfer(data []byte) (t Transfer, rest []byte, ok bool) {
 	return t, data[size:], err == nil && bytes.Equal(data[:size], TransferData(t.To, amount))
 }
 
-// GasLimit returns the gas limit of a transaction whose estimate is estimate: a
-// fifth more, since the price of the data that goes to L1 can rise before the
-// transaction is mined.
+// GasLimit returns the gas limit of a transaction with the given estimate: a fifth more, since the
+// price of its data on L1 can rise before it is mined.
 func GasLimit(estimate uint64) uint64 { return estimate + estimate/5 }
 
-// NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any
-// transaction (Ethereum yellow paper, appendix G, G_transaction).
+// NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any transaction (Ethereum
+// yellow paper, appendix G, G_transaction).
 const NoopGas = 21_000
 
-// Noop is the package's Noop with the gas limit that the nodes' estimate asks for:
-// Arbitrum charges more than NoopGas (OffchainLabs/nitro, GasChargingHook). It is
-// NoopGas while no node gives an estimate.
+// Noop is the package's Noop with the nodes' estimate as its gas limit: Arbitrum charges more than
+// NoopGas (OffchainLabs/nitro, GasChargingHook). It has NoopGas if no node gives an estimate.
 func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, fees Fees) Tx {
 	tx := Noop(chainID, wallet, fees)
 	if gas, err := n.Estimate(ctx, Call{From: wallet, To: wallet}); err == nil {
@@ -128,8 +125,8 @@ func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, f
 	return tx
 }
 
-// Noop returns the transaction that consumes a nonce and does nothing else: a
-// transfer of no ether to the wallet itself, with NoopGas.
+// Noop returns the transaction that only uses up a nonce: a transfer of no ether to the wallet
+// itself, with NoopGas.
 func Noop(chainID uint64, wallet token.Address, fees Fees) Tx {
 	return Tx{ChainID: chainID, To: wallet, Gas: NoopGas, Fees: fees}
 }

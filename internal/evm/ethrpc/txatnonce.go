@@ -31,7 +31,7 @@ func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final
 }
 
 func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
-	used, err := n.look(ctx, wallet, nonce, stepsBack(final), final)
+	used, err := n.queryCounts(ctx, wallet, nonce, stepsBack(final), final)
 	if err != nil {
 		return chain.Hash{}, err
 	}
@@ -39,7 +39,7 @@ func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final u
 		return chain.Hash{}, nil // the count at final itself is not past nonce
 	}
 	for used.below != nil && *used.above-*used.below > 1 {
-		narrower, err := n.look(ctx, wallet, nonce, between(*used.below, *used.above), final)
+		narrower, err := n.queryCounts(ctx, wallet, nonce, between(*used.below, *used.above), final)
 		if err != nil {
 			return chain.Hash{}, err
 		}
@@ -63,9 +63,9 @@ type bracket struct {
 	unseen       error // of a block in question whose count the node did not tell
 }
 
-// look asks for the wallet's count at blocks, which ascend. A block whose state
+// queryCounts asks for the wallet's count at blocks, which ascend. A block whose state
 // the node lacks is skipped; it is an error if the node lacks all of them.
-func (n *Node) look(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
+func (n *Node) queryCounts(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
 	counts := make([]count, len(blocks))
 	var head count
 	calls := []query{call("eth_blockNumber", &head)}

@@ -73,7 +73,7 @@ type Settings struct {
 	BatchContract token.Address
 	FeeCapGwei    uint64 // the highest fee cap per gas; 0: the chain's own limit
 	NonceWindow   uint64 // payments in flight per wallet; 0: the chain's own number
-	MerchantShare uint64 // percent of the window that one merchant may use; 100: all
+	MerchantCap   uint64 // percent of the window that one merchant may use; 100: all
 	// MemoOff keeps payments' IDs out of the call data of their transfers.
 	MemoOff bool
 	Refills Refills
@@ -83,7 +83,7 @@ type Settings struct {
 type Keys struct {
 	Stamp
 	Public bool          // anybody may create API keys, not only operators
-	Hold   time.Duration // of a new entry of a recipient book, in whole seconds
+	Hold   time.Duration // of a new entry of an address book, in whole seconds
 }
 
 // Refills are the rules by which the funding wallet refills others, by asset.
@@ -123,7 +123,7 @@ func (r Refill) String() string {
 }
 
 // Default returns the settings that a first version starts from.
-func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantShare: 50} }
+func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantCap: 50} }
 
 // DefaultKeys returns the first version of Keys. live reports whether the
 // stack moves real money.

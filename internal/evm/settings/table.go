@@ -53,8 +53,8 @@ var Payments = Table[Settings]{
 			0, 1_000_000_000, func(s *Settings) *uint64 { return &s.FeeCapGwei }, unlessOwn),
 		count("NonceWindow", "Payments of a wallet that may wait to be mined at once, at most 64; 0 is the chain's own number.",
 			0, MaxWindow, func(s *Settings) *uint64 { return &s.NonceWindow }, unlessOwn),
-		count("MerchantShare", "Percent of each wallet's NonceWindow that one merchant may use; 100 is no limit.",
-			1, 100, func(s *Settings) *uint64 { return &s.MerchantShare }, func(from, to uint64) bool { return to > from }),
+		count("MerchantCap", "Percent of each wallet's NonceWindow that one merchant may use; 100 is no limit.",
+			1, 100, func(s *Settings) *uint64 { return &s.MerchantCap }, func(from, to uint64) bool { return to > from }),
 		flag("Memo", "Whether a payment's ID follows the transfer in its call data: on or off.", "off", "on",
 			func(s *Settings) *bool { return &s.MemoOff }, false),
 		field("RefillToken", "When the funding wallet refills others with tokens: LOW,AMOUNT,DAILY in the smallest unit. Empty: never.",
@@ -76,7 +76,7 @@ var APIKeys = Table[Keys]{
 	[]row[Keys]{
 		flag("KeyCreation", "Creators of API keys: public or operator.", "public", "operator",
 			func(k *Keys) *bool { return &k.Public }, false),
-		field("RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
+		field("RecipientHoldSeconds", "How long a new entry of an address book waits until keys may pay it.",
 			func(k *Keys) *time.Duration { return &k.Hold },
 			func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) },
 			func(text string) (time.Duration, error) {

@@ -35,8 +35,8 @@ func (c Config) Rules(s settings.Settings) Rules {
 	if s.FeeCapGwei > 0 {
 		r.FeeLimit, _ = token.Units(s.FeeCapGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	}
-	if s.MerchantShare < 100 {
-		r.MerchantCap = max(1, r.Window*s.MerchantShare/100)
+	if s.MerchantCap < 100 {
+		r.MerchantCap = max(1, r.Window*s.MerchantCap/100)
 	}
 	return r
 }

@@ -66,7 +66,7 @@ type Grant struct {
 	Scopes  Scopes
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
-	Book    bool // it pays active entries of the merchant's recipient book only
+	Book    bool // it pays active entries of the merchant's address book only
 }
 
 // Full is the grant of a merchant's first key: everything.

@@ -22,7 +22,7 @@ type KeyRequest struct {
 	Maximum token.Amount  // of one payment; zero: any
 	Amount  token.Amount  // in a UTC day; zero: any
 	Count   uint64        // of payments in a UTC day; zero: any
-	Book    bool          // it pays active entries of the merchant's recipient book only
+	Book    bool          // it pays active entries of the merchant's address book only
 	Life    time.Duration // zero: as long as the asking key's
 }
 

@@ -1,4 +1,4 @@
-// Package recipient keeps the book of a merchant: the addresses that its restricted
+// Package recipient keeps the address book of a merchant: the addresses that its restricted
 // keys may pay, each from the end of a hold on. It knows neither payments nor HTTP
 // nor any database.
 package recipient
@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// An Entry is an address in the book of a merchant.
+// An Entry is an address in the address book of a merchant.
 type Entry struct {
 	Merchant  string // "mer_…"
 	Mode      string // "test" or "live"
@@ -50,7 +50,7 @@ func (e Entry) activeAt(now time.Time) bool { return !now.Before(e.ActiveAt) }
 // stamp writes a time as RFC 3339 in UTC to the millisecond.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// ErrNotFound reports an address that is not in the merchant's book.
+// ErrNotFound reports an address that is not in the merchant's address book.
 var ErrNotFound = errors.New("no such recipient")
 
 // A Store keeps entries. Each write is all or nothing, and may be answered with an
@@ -79,24 +79,24 @@ type Position struct {
 	Address   token.Address
 }
 
-// A Book is the books of a stack's merchants.
-type Book struct {
+// An AddressBook keeps the address books of all merchants of a stack.
+type AddressBook struct {
 	Store
 	keys func(context.Context) (settings.Keys, error)
 	now  func() time.Time
 }
 
-// NewBook returns the books in store. A new entry is active when the Hold of keys has
+// NewAddressBook returns the books in store. A new entry is active when the Hold of keys has
 // passed; keys may be nil where none is added.
-func NewBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *Book {
-	return &Book{store, keys, now}
+func NewAddressBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *AddressBook {
+	return &AddressBook{store, keys, now}
 }
 
 // Add enters an address and returns its entry, or the existing entry. announce notifies the
 // merchant of a new entry before it is stored, so no entry is ever paid without notice. An error of
 // announce stores nothing, and a crash in between leaves a notice of an entry that does not exist.
 // After any other error the entry may be stored; adding it again repeats the notice.
-func (b *Book) Add(ctx context.Context, e Entry, announce func(context.Context, Entry) error) (Entry, bool, error) {
+func (b *AddressBook) Add(ctx context.Context, e Entry, announce func(context.Context, Entry) error) (Entry, bool, error) {
 	there, err := b.Entry(ctx, e.Merchant, e.Mode, e.Address)
 	if !errors.Is(err, ErrNotFound) {
 		return there, false, wrap(err, "looking for", e.Address)
@@ -115,7 +115,7 @@ func (b *Book) Add(ctx context.Context, e Entry, announce func(context.Context, 
 }
 
 // Active reports whether an address is an entry whose hold is over at now.
-func (b *Book) Active(ctx context.Context, merchant, mode string, a token.Address, now time.Time) (bool, error) {
+func (b *AddressBook) Active(ctx context.Context, merchant, mode string, a token.Address, now time.Time) (bool, error) {
 	e, err := b.Entry(ctx, merchant, mode, a)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil

@@ -52,7 +52,7 @@ func TestBook(t *testing.T) {
 		{"it is new", nil, held, told, true, nil},
 		{"it is there", nil, lost, deaf, false, nil},
 	} {
-		book := recipient.NewBook(store{entries, test.failure}, test.keys, now)
+		book := recipient.NewAddressBook(store{entries, test.failure}, test.keys, now)
 		got, added, err := book.Add(t.Context(), e, test.announce)
 		if added != test.added || !errors.Is(err, test.want) || err == nil && !got.ActiveAt.Equal(noon.Add(time.Hour)) {
 			t.Errorf("%s: Add = %+v, %v, %v", test.name, got, added, err)
@@ -67,7 +67,7 @@ func TestBook(t *testing.T) {
 		{e.Address, time.Hour - 1, nil, false}, {e.Address, time.Hour, nil, true}, {e.Address, time.Hour, errLost, false},
 		{token.Address{2}, time.Hour, nil, false},
 	} {
-		book := recipient.NewBook(store{entries, test.failure}, nil, nil)
+		book := recipient.NewAddressBook(store{entries, test.failure}, nil, nil)
 		active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at))
 		if active != test.want || !errors.Is(err, test.failure) {
 			t.Errorf("Active(%v, %v) = %v, %v", test.to, test.at, active, err)

@@ -16,7 +16,7 @@ const (
 	PaymentMined     = "payment.mined" // to endpoints that name it; a payment may have several
 	TestType         = "webhook.test"  // sent by Tester only, to endpoints of any subscription
 
-	RecipientCreated = "recipient.created" // an address was entered into the merchant's recipient book
+	RecipientCreated = "recipient.created" // an address was entered into the merchant's address book
 	KeyCreated       = "api_key.created"   // a key was made, or rotated
 )
 

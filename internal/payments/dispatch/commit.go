@@ -35,20 +35,20 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	var tried []token.Address
 	var refusals []error
 	var failed error // of the commit, if one did
-	looked := false
+	compared := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
 			return p, nil
 		}
 		need := store.NeedOf(p, d.Now())
-		need.Merchant, need.Share = p.Merchant, d.MerchantCap
+		need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
 		signer, w, err := d.reserve(ctx, p, need)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
 		case errors.Is(err, ErrInProgress):
 			return payment.Payment{}, err
 		case err == nil:
-			d.pool.Saw(w)
+			d.pool.Observe(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return payment.Payment{}, ErrWaiting
 			}
@@ -67,9 +67,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
 				return p, nil
 			}
-		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
-			looked = true
-			if err := d.look(ctx); err != nil {
+		case errors.Is(err, wallet.ErrUnknown) && !compared: // its key was added after this process started
+			compared = true
+			if err := d.compareAll(ctx); err != nil {
 				return payment.Payment{}, unfinished(err)
 			}
 		case !isRefusal(err):
@@ -80,7 +80,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			}
 		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
 		default:
-			d.pool.Saw(w)
+			d.pool.Observe(w)
 			refusals = append(refusals, err)
 			tried = append(tried, p.Wallet)
 			next, err := d.reassign(ctx, p, &tried, &refusals)
@@ -165,7 +165,7 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 		return payment.Payment{}, err
 	}
 	if errors.Is(err, store.ErrNonceTaken) {
-		// A run took the reservation for an orphan and filled its nonce.
+		// A run took the reservation for an orphan and used up its nonce.
 		tx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
 		if err != nil {
 			return payment.Payment{}, err
@@ -179,7 +179,7 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 
 // forgo ends the reservation of nonce that need was given for p, which a faster process
 // has committed at another nonce. It gives the nonce back if that is the wallet's last,
-// and fills it otherwise: payments with later nonces wait for it. A crash in between
+// and uses it up otherwise: payments with later nonces wait for it. A crash in between
 // leaves a reservation or a pending transaction, which check-receipts finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
@@ -187,15 +187,15 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 		err = d.Store.Return(ctx, need, nonce)
 	}
 	if errors.Is(err, store.ErrChanged) {
-		err = d.fill(ctx, p, need.Wallet, nonce)
+		err = d.useUp(ctx, p, need.Wallet, nonce)
 	}
 	if err != nil {
 		d.Log.WarnContext(ctx, "nonce left to another process", "payment", p.ID, "nonce", nonce, "err", err)
 	}
 }
 
-// fill stores and sends a no-op at a nonce that is reserved to p.
-func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+// useUp stores and sends a no-op at a nonce that is reserved to p.
+func (d sending) useUp(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
 	if d.refused != nil {
 		return d.refused
 	}
@@ -206,7 +206,7 @@ func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonc
 	if err != nil {
 		return err
 	}
-	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.GasUnit, d.Now())
+	noop, err := store.UseUp(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.GasUnit, d.Now())
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ var (
 	// ErrNoBatches reports a stack without a contract that pays batches.
 	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
-	ErrNotInBook = errors.New("recipient is no active entry of the book")
+	ErrNotInBook = errors.New("recipient is no active entry of the address book")
 	// ErrTooMany reports that too many of the merchant's payments wait to be mined.
 	// Safe to retry once some are.
 	ErrTooMany = errors.New("too many payments of the merchant are pending")
@@ -90,9 +90,9 @@ type Hinter interface {
 	Hint(ctx context.Context) error
 }
 
-// A Book lists the recipients of keys that pay from a recipient book.
-type Book interface {
-	// Active reports whether to is an entry of the merchant's book whose hold is
+// An AddressBook lists the recipients of keys that pay only its entries.
+type AddressBook interface {
+	// Active reports whether to is an entry of the merchant's address book whose hold is
 	// over at now. It sees every entry and deletion that was answered before.
 	Active(ctx context.Context, merchant, mode string, to token.Address, now time.Time) (bool, error)
 }
@@ -101,7 +101,7 @@ type Book interface {
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
-	Book   Book // asked for keys that pay from it only
+	Book   AddressBook // asked only for keys that are limited to it
 	Nodes  chain.Provider
 	Hints  Hinter
 	Log    *slog.Logger

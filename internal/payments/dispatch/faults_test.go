@@ -72,9 +72,9 @@ func full(p *process) error {
 	return nil
 }
 
-// fill is a run that took the reservation for an orphan: it stores a no-op at
+// useUp is a run that took the reservation for an orphan: it stores a no-op at
 // the first nonce of the first wallet.
-func fill(p *process) error {
+func useUp(p *process) error {
 	tx := chain.Noop(1, first, chain.Fees{})
 	p.Must(p.Tables.PutNoop(context.Background(),
 		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.Now())))
@@ -142,9 +142,9 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"another process commits first", script{"Commit#1": overtake}, nil},
 		{"and its bytes cannot be read", breaks("PendingTx#1").With("Commit#1", overtake), nil},
 		{"another process commits elsewhere", script{"Commit#1": elsewhere}, nil},
-		{"a run has filled the nonce", script{"Commit#1": fill}, nil},
-		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", fill), inProgress},
-		{"and the reservation cannot be released", breaks("Release#1").With("Commit#1", fill), inProgress},
+		{"a run has used up the nonce", script{"Commit#1": useUp}, nil},
+		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", useUp), inProgress},
+		{"and the reservation cannot be released", breaks("Release#1").With("Commit#1", useUp), inProgress},
 		{"the release is lost", breaks("Release#1"), nil},
 		{"the hint is lost", breaks("Hint#1"), nil},
 		{"the broadcast is lost", breaks("Send#1"), nil},
@@ -403,7 +403,7 @@ func TestTakenUp(t *testing.T) {
 }
 
 // TestWithoutRules: a request that finishes a payment while no rules are known gives it to no
-// other wallet, and fills no nonce.
+// other wallet, and uses up no nonce.
 func TestWithoutRules(t *testing.T) {
 	for name, test := range map[string]struct {
 		script script
@@ -424,7 +424,7 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestANonceThatIsForgone is filled step by step, and left to check-receipts at the first that
+// TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that
 // fails.
 func TestANonceThatIsForgone(t *testing.T) {
 	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Sign#2": "PutNoop#1",
@@ -436,7 +436,7 @@ func TestANonceThatIsForgone(t *testing.T) {
 	}
 }
 
-// A book is the recipient book of every merchant of a process.
+// A book is the address book of every merchant of a process.
 type book struct {
 	active token.Address
 	err    error

@@ -71,11 +71,11 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 	return nil
 }
 
-// bookReads is how many recipients of a batch are looked for in a book at once.
+// bookReads is how many recipients of a batch are queried in an address book at once.
 const bookReads = 20
 
 // listed returns ErrNotInBook unless every recipient of r is an active entry of its
-// merchant's book.
+// merchant's address book.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
 	active := make([]bool, len(r.Outputs()))
 	var asked errgroup.Group
@@ -118,8 +118,8 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 		case keyErr != nil: // of another wallet the key may be at hand
 			err = d.keyless(ctx, w, keyErr)
 		default:
-			d.pool.Wake(w)
-			d.rest(ctx, blocked)
+			d.pool.EndCooldown(w)
+			d.coolDown(ctx, blocked)
 			return offer.AssignedTo(w.Address, tx), nil
 		}
 		refusals = append(refusals, err)
@@ -164,13 +164,13 @@ const (
 	blockedReason = "blocked: the token pays nobody from it"
 )
 
-// rest lets wallets rest that are blocked while the token pays from another: an
+// coolDown puts wallets behind the others that are blocked while the token pays from another: an
 // issuer can freeze an account (EIP-20 tokens such as USDC and USDT do). One that
 // has been blocked for long is paused, so that an operator hears of it. A
 // pause for another reason stays.
-func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
+func (d sending) coolDown(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
-		since := d.pool.Rest(id, blockedReason, d.Now())
+		since := d.pool.CoolDown(id, blockedReason, d.Now())
 		d.Log.WarnContext(ctx, "wallet in cooldown: the token pays nobody from it", "wallet", id.Address, "since", since)
 		if d.Now().Sub(since) >= blockedFor {
 			d.warn(ctx, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)

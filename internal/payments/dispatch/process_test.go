@@ -85,7 +85,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		},
 	})
 	p.set(func(s *settings.Settings) {
-		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantShare = fakechain.Batcher, 4, token.Units(5000), 100
+		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantCap = fakechain.Batcher, 4, token.Units(5000), 100
 	})
 	return p
 }

@@ -14,7 +14,7 @@ import (
 // isRefusal reports whether a wallet refused the reservation: then nothing was
 // reserved. Any other error leaves that unknown.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken,
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
 		wallet.ErrGas, errNoKey}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
@@ -33,9 +33,9 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
-// keyless lets a wallet rest whose key is out of reach: another wallet's key may be at hand.
+// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be at hand.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
-	d.pool.Rest(id, "no key", d.Now())
+	d.pool.CoolDown(id, "no key", d.Now())
 	d.Log.WarnContext(ctx, "wallet in cooldown: its key is out of reach", "wallet", id.Address, "err", err)
 	return errors.Join(errNoKey, err)
 }
@@ -47,7 +47,7 @@ var errNoWallet = errors.New("no wallet is left to try")
 // stored payment: another process may have changed it first. It returns errNoWallet when no wallet
 // is left, and adds to refusals why each tried wallet cannot pay. A crash after the write leaves a
 // payment that the next request under its key finishes; its reservation on the earlier wallet, if
-// any, is an orphan, which check-receipts fills with a no-op.
+// any, is an orphan, which check-receipts uses up with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
@@ -97,7 +97,7 @@ func unable(refusals []error) error {
 // giveUp refuses a payment that no wallet can make now.
 func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (payment.Payment, error) {
 	refusal := unable(refusals)
-	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrShare) }) {
+	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrMerchantCap) }) {
 		refusal = ErrTooMany // a wallet would pay for another merchant
 		d.crowd.add(p.Merchant, d.Now())
 	}

@@ -80,7 +80,7 @@ func TestUnusableSettings(t *testing.T) {
 			}
 			p.Set(func(s *settings.Settings) {
 				if s.Minimum, s.Maximum, s.Daily = token.Units(1), token.Units(1000), token.Units(5000); s.Needs != settings.Code {
-					s.Needs, s.MerchantShare = settings.Code, 100
+					s.Needs, s.MerchantCap = settings.Code, 100
 				}
 				s.Confirmed = true
 			})

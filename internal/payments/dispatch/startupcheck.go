@@ -36,7 +36,7 @@ func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
 	}
-	err := d.look(ctx)
+	err := d.compareAll(ctx)
 	if coin := d.ours(); err == nil && d.coin != coin {
 		err = d.Store.Bind(ctx, coin, d.Now())
 	}
@@ -52,13 +52,13 @@ func (d *Dispatcher) ours() store.Coin {
 	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
 }
 
-// look compares every wallet that has a record with the chain, even if the wallet is draining or
+// compareAll compares every wallet that has a record with the chain, even if the wallet is draining or
 // its key is gone: its payment may be missing from the tables. It leaves out retired wallets, whose
 // keys may be public. It skips the comparison if a check-receipts run has just made it. Then it
 // opens the wallets that have no record. If no wallet has a record, the tables may have lost them
 // all: then one wallet that cannot be opened is an error, and none is opened. After a crash in
 // between, the next request looks again.
-func (d sending) look(ctx context.Context) error {
+func (d sending) compareAll(ctx context.Context) error {
 	var compared store.Comparison
 	var mark sync.WaitGroup
 	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
@@ -108,7 +108,7 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	if err != nil {
 		return err
 	}
-	d.pool.Saw(w)
+	d.pool.Observe(w)
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 		w.Paused = cmp.Or(w.Paused, suspicion)
 		err := d.Store.Open(ctx, w)
 		if err == nil {
-			d.pool.Saw(w)
+			d.pool.Observe(w)
 		}
 		return err
 	}))
@@ -184,7 +184,7 @@ func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) er
 	return func(r wallet.Registration) error {
 		err := do(r)
 		if err != nil {
-			d.pool.Rest(r.ID, "not opened", d.Now())
+			d.pool.CoolDown(r.ID, "not opened", d.Now())
 			d.Log.ErrorContext(ctx, "wallet left out", "wallet", r.ID.Address, "err", err)
 		}
 		return err

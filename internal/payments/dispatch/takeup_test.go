@@ -213,12 +213,12 @@ func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 	}
 }
 
-// TestACrowdCostsNoRequests: a merchant that has its share of every wallet is refused for a
+// TestACrowdCostsNoRequests: a merchant that has used its cap of every wallet is refused for a
 // second without a request to a node.
 func TestACrowdCostsNoRequests(t *testing.T) {
 	p := newProcess(t, script{})
 	p.keys = p.keys[:1]
-	p.set(func(s *settings.Settings) { s.MerchantShare = 25 * 1 })
+	p.set(func(s *settings.Settings) { s.MerchantCap = 25 * 1 })
 	must.Get(p.send("first"))(t)
 	for n, step := range []struct {
 		after time.Duration

@@ -143,7 +143,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	w, err := d.Store.Wallet(ctx, from.ID)
 	var unopened error
 	if errors.Is(err, wallet.ErrUnknown) { // it has never paid
-		unopened = d.look(ctx)
+		unopened = d.compareAll(ctx)
 		w, err = d.Store.Wallet(ctx, from.ID)
 	}
 	if err != nil {

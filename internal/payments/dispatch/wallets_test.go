@@ -111,7 +111,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 	}
 }
 
-// TestATokenThatPaysNobody is no reason to rest a wallet, and costs a request the
+// TestATokenThatPaysNobody is no reason for a cooldown, and costs a request the
 // simulations of four wallets, however many there are, and one without the memo.
 func TestATokenThatPaysNobody(t *testing.T) {
 	p := newProcess(t, script{})
@@ -130,7 +130,7 @@ func TestATokenThatPaysNobody(t *testing.T) {
 	}
 }
 
-// TestATokenThatRefusesTheMemo: nothing is stored, no wallet rests, and the error says
+// TestATokenThatRefusesTheMemo: nothing is stored, no wallet is in cooldown, and the error says
 // which setting to change. Without the memo the payment is made.
 func TestATokenThatRefusesTheMemo(t *testing.T) {
 	p := newProcess(t, script{})

@@ -75,7 +75,7 @@ func encode(b []byte) string { return strings.ToLower(base32.StdEncoding.EncodeT
 // signed for, so a handler that slept while the payment was reassigned, or
 // discarded and made again, cannot commit a payment that is no longer asked
 // for. The revision before is part of it: a payment that was moved to another
-// wallet and back may have had its nonce there filled with a no-op meanwhile.
+// wallet and back may have had its nonce there used up by a no-op meanwhile.
 func revisionOf(p Payment) string {
 	tip, limit, gas, value := p.Tx.Fees.Tip.Bytes32(), p.Tx.Fees.Cap.Bytes32(), token.Units(p.Tx.Gas).Bytes32(), p.Tx.Value.Bytes32()
 	return digest("revision", p.Fingerprint, string(p.Wallet[:]), string(p.Tx.To[:]), string(p.Tx.Data),

@@ -27,7 +27,7 @@ type Request struct {
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   DailyLimit   // of the key; zero: none
-	Book    bool         // only active entries of the merchant's recipient book are paid
+	Book    bool         // only active entries of the merchant's address book are paid
 
 	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
 	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's

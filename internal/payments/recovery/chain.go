@@ -77,7 +77,7 @@ func (r *run) left(ctx context.Context) (left uint64, err error) {
 		return 0, err
 	}
 	for i, id := range r.ids {
-		views, settled, err := r.look(ctx, id)
+		views, settled, err := r.queryWallet(ctx, id)
 		if err != nil {
 			return 0, err
 		}

@@ -31,7 +31,7 @@ func (r *run) useUp(ctx context.Context) error {
 // how many no-ops it stored, in a dry run at most stores. A nonce that a payment holds gets one too: its payment may
 // have been made otherwise since.
 func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
-	views, settled, err := r.look(ctx, id)
+	views, settled, err := r.queryWallet(ctx, id)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -77,9 +77,9 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 	return below, noops, r.advance(ctx, id, below)
 }
 
-// look returns every node's view of a wallet, and how many of its transactions are final
+// queryWallet returns every node's view of a wallet, and how many of its transactions are final
 // on all of them.
-func (r *run) look(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
+func (r *run) queryWallet(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
 	if views, err = r.nodes.AllViews(ctx, id.Address, r.Token.Contract, r.ConfirmationRule); err == nil {
 		settled, err = views.FinalCount(ctx, id.Address)
 	}

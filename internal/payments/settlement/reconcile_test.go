@@ -116,7 +116,7 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 		}
 		p := w.prepareFor(fmt.Sprint("mer_", n), fmt.Sprint(n), 0)
 		_, err := w.Tables.Reserve(t.Context(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.Now(),
-			Merchant: p.Merchant, Share: 2})
+			Merchant: p.Merchant, MerchantCap: 2})
 		w.Must(err)
 		p = w.unreleased(p, 0)
 		w.Must(w.Tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))

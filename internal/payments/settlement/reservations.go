@@ -130,7 +130,7 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 	if err != nil {
 		return nil, err
 	}
-	pendingTx, err := store.Fill(ctx, p.Store, signer, p.Nodes, p.wallet.ID, nonce, p.FeeLimit, p.GasUnit, p.Now())
+	pendingTx, err := store.UseUp(ctx, p.Store, signer, p.Nodes, p.wallet.ID, nonce, p.FeeLimit, p.GasUnit, p.Now())
 	if errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}

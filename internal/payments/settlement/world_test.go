@@ -94,8 +94,8 @@ func newWorld(t *testing.T, s script) *world {
 	return w
 }
 
-// set stores settings with a MerchantShare.
-func (w *world) set(share uint64) { w.Set(func(s *settings.Settings) { s.MerchantShare = share }) }
+// set stores settings with a MerchantCap.
+func (w *world) set(percent uint64) { w.Set(func(s *settings.Settings) { s.MerchantCap = percent }) }
 
 func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 	if c.Op == "PendingTxs" {

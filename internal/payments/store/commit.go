@@ -34,16 +34,16 @@ func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.P
 	return committed, to.Commit(ctx, committed)
 }
 
-// A filler is the part of PendingTxs that Fill needs.
-type filler interface {
+// A noopStore is the part of PendingTxs that UseUp needs.
+type noopStore interface {
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 }
 
-// Fill signs a no-op at a nonce that no payment will use, at the market's price up to
+// UseUp signs a no-op at a nonce that no payment will use, at the market's price up to
 // limit in wei per gas, and stores it in to. Two processes may sign different ones: only
 // the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
 // after the write leaves a pending transaction that check-receipts sends.
-func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
+func UseUp(ctx context.Context, to noopStore, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
 	unit chain.GasUnit, now time.Time) (wallet.PendingTx, error) {
 	market, err := nodes.Fees(ctx)
 	if err != nil {

@@ -83,20 +83,20 @@ func (d dear) Fees(context.Context) (chain.Market, error) {
 
 func (d dear) Estimate(context.Context, chain.Call) (uint64, error) { return chain.NoopGas, nil }
 
-// PutNoop implements the store of Fill.
+// PutNoop implements the store of UseUp.
 func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
 
-// TestFill: a no-op ties up what layer 1 takes, and none is made without a price.
-func TestFill(t *testing.T) {
+// TestUseUp: a no-op ties up what layer 1 takes, and none is made without a price.
+func TestUseUp(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
-	fill := func(err error) (wallet.PendingTx, error) {
-		return store.Fill(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, 0, now)
+	useUp := func(err error) (wallet.PendingTx, error) {
+		return store.UseUp(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, 0, now)
 	}
-	noop, err := fill(nil)
+	noop, err := useUp(nil)
 	if gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas)); err != nil || !gas.Less(noop.Gas) {
 		t.Errorf("%+v, %v", noop, err)
 	}
-	if noop, err := fill(errBroken); !errors.Is(err, errBroken) || !noop.ID.Address.IsZero() {
+	if noop, err := useUp(errBroken); !errors.Is(err, errBroken) || !noop.ID.Address.IsZero() {
 		t.Errorf("without a price: %+v, %v", noop, err)
 	}
 }

@@ -100,8 +100,8 @@ type Nonces interface {
 	// reservation for n.For there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after
 	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
-	// in this order) comes with the unchanged wallet. With n.Share the same write
+	// (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling, ErrToken, ErrGas, the first
+	// in this order) comes with the unchanged wallet. With n.MerchantCap the same write
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 

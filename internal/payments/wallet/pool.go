@@ -8,69 +8,66 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Pool chooses which wallet pays, from the last record of each that this
-// process has seen. A choice made on stale knowledge costs a refused
-// reservation, never safety.
+// A Pool chooses the wallet that pays, from the newest record of each wallet that this
+// process has read. A stale record costs a refused reservation, never safety.
 type Pool struct {
 	draw func(n int) int
 
-	mu    sync.Mutex
-	seen  map[ID]Wallet
-	rests map[ID]rest
+	mu        sync.Mutex
+	observed  map[ID]Wallet
+	cooldowns map[ID]cooldown
 }
 
-// A rest is the time in which a wallet that cannot pay is tried last. since is the
-// begin of the first of its rests that follow each other for one reason.
-type rest struct {
+// A cooldown is a minute in which a wallet that cannot pay is tried last. since is when
+// the first of consecutive cooldowns for the same reason began.
+type cooldown struct {
 	why          string
 	since, until time.Time
 }
 
 const (
-	// restTime is how long a wallet rests before it is tried again.
-	restTime = time.Minute
-	// apart is how long after the end of a rest another still follows it.
-	apart = 10 * time.Minute
+	cooldownTime = time.Minute
+	// consecutive is the longest time between two consecutive cooldowns.
+	consecutive = 10 * time.Minute
 )
 
-// NewPool returns a pool that knows no wallet yet. draw(n) returns a random
-// number from 0 to n-1.
+// NewPool returns a pool without records. draw(n) returns a random number from 0 to n-1.
 func NewPool(draw func(n int) int) *Pool {
-	return &Pool{draw: draw, seen: map[ID]Wallet{}, rests: map[ID]rest{}}
+	return &Pool{draw: draw, observed: map[ID]Wallet{}, cooldowns: map[ID]cooldown{}}
 }
 
-// Saw keeps a wallet's record that a store has just returned.
-func (p *Pool) Saw(w Wallet) {
+// Observe keeps a wallet's record that a store has just returned.
+func (p *Pool) Observe(w Wallet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen[w.ID] = w
+	p.observed[w.ID] = w
 }
 
-// Rest puts a wallet that cannot pay behind the others for a minute from now. It
-// returns since when that has been so, for the same reason.
-func (p *Pool) Rest(id ID, why string, now time.Time) (since time.Time) {
+// CoolDown puts a wallet that cannot pay behind the others for a minute. It returns
+// when the first of its consecutive cooldowns for that reason began.
+func (p *Pool) CoolDown(id ID, why string, now time.Time) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.rests[id]
-	if r.why != why || now.Sub(r.until) > apart {
-		r.why, r.since = why, now
+	c := p.cooldowns[id]
+	if c.why != why || now.Sub(c.until) > consecutive {
+		c.why, c.since = why, now
 	}
-	r.until = now.Add(restTime)
-	p.rests[id] = r
-	return r.since
+	c.until = now.Add(cooldownTime)
+	p.cooldowns[id] = c
+	return c.since
 }
 
-// Wake ends a wallet's rest: it can pay.
-func (p *Pool) Wake(id ID) {
+// EndCooldown ends the cooldown of a wallet that can pay again.
+func (p *Pool) EndCooldown(id ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.rests, id)
+	delete(p.cooldowns, id)
 }
 
-// Choose returns candidates in the order to try them: first the better of two random ones, which
-// keeps the fullest wallet within O(log log n) of the mean (Mitzenmacher, "The Power of Two Choices
-// in Randomized Load Balancing"), then the others at random, and last of all the wallets that rest
-// now. need is the amount of the token that the payment takes.
+// Choose returns candidates in the order to try them. The first is the better of two random
+// ones, which keeps the fullest wallet within O(log log n) of the mean (Mitzenmacher, "The
+// Power of Two Choices in Randomized Load Balancing"). The others follow at random, wallets
+// in cooldown last. need is the amount of the token that the payment takes.
 func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amount, now time.Time) []ID {
 	ids := make([]ID, len(candidates))
 	for i, a := range candidates {
@@ -82,28 +79,28 @@ func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amo
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	awake := func(id ID) bool { return !p.rests[id].until.After(now) }
-	ids = slices.Concat(only(ids, awake), only(ids, func(id ID) bool { return !awake(id) }))
-	if len(ids) > 1 && awake(ids[1]) && p.load(ids[1], need) < p.load(ids[0], need) {
+	ready := func(id ID) bool { return !p.cooldowns[id].until.After(now) }
+	ids = slices.Concat(only(ids, ready), only(ids, func(id ID) bool { return !ready(id) }))
+	if len(ids) > 1 && ready(ids[1]) && p.load(ids[1], need) < p.load(ids[0], need) {
 		ids[0], ids[1] = ids[1], ids[0]
 	}
 	return ids
 }
 
-// only returns the wallets of which keep is true, in their order.
+// only returns the wallets for which keep is true, in their order.
 func only(ids []ID, keep func(ID) bool) []ID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !keep(id) })
 }
 
-// load orders wallets: wallets that would refuse come last.
+// load orders wallets: a wallet that would refuse comes last.
 func (p *Pool) load(id ID, need token.Amount) uint64 {
-	w, ok := p.seen[id]
+	w, ok := p.observed[id]
 	switch {
 	case !ok:
 		return 0
 	case w.Paused != "" || w.Damaged != "" || w.Balance.Less(need):
 		return 1 << 63
 	default:
-		return 1<<62 + w.NextNonce - w.Ceiling // below it: how many nonces are left
+		return 1<<62 + w.NextNonce - w.Ceiling // below 1<<62 by the number of nonces left
 	}
 }

@@ -42,7 +42,7 @@ type Wallet struct {
 
 	// PerMerchant counts the nonces that each merchant's payments hold and that are not
 	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its
-	// need has a Share; a run replaces it by what is in flight.
+	// need has a MerchantCap; a run replaces it by what is in flight.
 	PerMerchant map[string]uint64
 }
 
@@ -84,7 +84,7 @@ type PendingTx struct {
 	Merchant string // of the payment; empty for a no-op, and where it is not known
 }
 
-// Noop reports whether the pending transaction only fills a nonce.
+// Noop reports whether the pending transaction only uses up a nonce.
 func (s PendingTx) Noop() bool { return s.Payment == "" }
 
 // Hash returns the hash of Raw.
@@ -227,13 +227,13 @@ func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUn
 
 // Refusals of a reservation. Each means that nothing was reserved.
 var (
-	ErrUnknown = errors.New("wallet has no record yet")
-	ErrPaused  = errors.New("wallet is paused")
-	ErrHeld    = errors.New("wallet holds a nonce for another form of the payment until check-receipts uses it up")
-	ErrShare   = errors.New("wallet has no nonce left for this merchant")
-	ErrCeiling = errors.New("wallet has no nonce left")
-	ErrToken   = errors.New("wallet has too little of the token")
-	ErrGas     = errors.New("wallet has too little ether for gas")
+	ErrUnknown     = errors.New("wallet has no record yet")
+	ErrPaused      = errors.New("wallet is paused")
+	ErrHeld        = errors.New("wallet holds a nonce for another form of the payment until check-receipts uses it up")
+	ErrMerchantCap = errors.New("wallet has no nonce left for this merchant")
+	ErrCeiling     = errors.New("wallet has no nonce left")
+	ErrToken       = errors.New("wallet has too little of the token")
+	ErrGas         = errors.New("wallet has too little ether for gas")
 )
 
 // A Need is a payment's need of a wallet: its next nonce, and an amount and gas
@@ -246,8 +246,8 @@ type Need struct {
 	Gas     token.Amount // wei of ether
 	At      time.Time    // when the reservation is requested
 
-	Merchant string
-	Share    uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted
+	Merchant    string
+	MerchantCap uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted
 }
 
 // Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
@@ -278,7 +278,7 @@ func (w Wallet) Refusal(n Need) error {
 	case w.heldForAnother(n):
 		return ErrHeld
 	case w.capped(n):
-		return ErrShare
+		return ErrMerchantCap
 	case w.NextNonce >= w.Ceiling || len(w.Reservations) >= MaxInFlight:
 		return ErrCeiling
 	case w.Balance.Less(n.Amount):
@@ -300,5 +300,5 @@ func (w Wallet) heldForAnother(n Need) bool {
 // be one more than are counted.
 func (w Wallet) capped(n Need) bool {
 	taken, counted := w.PerMerchant[n.Merchant]
-	return n.Share > 0 && (taken >= n.Share || !counted && len(w.PerMerchant) >= MaxInFlight)
+	return n.MerchantCap > 0 && (taken >= n.MerchantCap || !counted && len(w.PerMerchant) >= MaxInFlight)
 }

@@ -177,7 +177,7 @@ func TestChoose(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pool := wallet.NewPool(inOrder)
 			for _, w := range test.seen {
-				pool.Saw(w)
+				pool.Observe(w)
 			}
 			got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon)
 			if got[0].Address[19] != test.want || len(got) != 2 {
@@ -196,10 +196,10 @@ func TestChooseAll(t *testing.T) {
 		for i := range rapid.ByteRange(0, 9).Draw(t, "wallets") {
 			w := stored(i, rapid.Uint64Range(0, window).Draw(t, "in flight"))
 			if rapid.Bool().Draw(t, "seen") {
-				pool.Saw(w)
+				pool.Observe(w)
 			}
-			if rapid.Bool().Draw(t, "rests") {
-				pool.Rest(w.ID, "", noon)
+			if rapid.Bool().Draw(t, "in cooldown") {
+				pool.CoolDown(w.ID, "", noon)
 			}
 			candidates = append(candidates, w.Address)
 		}
@@ -217,45 +217,45 @@ func TestChooseAll(t *testing.T) {
 	})
 }
 
-// TestRest: a wallet that rests is tried last for a minute, also when the others
-// are full, and its rests that follow each other for one reason count from the first.
-func TestRest(t *testing.T) {
+// TestCooldown: a wallet in cooldown is tried last for a minute, also when the others
+// are full, and consecutive cooldowns for one reason count from the first.
+func TestCooldown(t *testing.T) {
 	pool, a := wallet.NewPool(inOrder), stored(1, 0)
 	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
-	pool.Saw(stored(2, window))
-	pool.Saw(stored(3, window))
+	pool.Observe(stored(2, window))
+	pool.Observe(stored(3, window))
 	for _, step := range []struct {
 		at   time.Duration // after now
 		do   func(time.Time)
 		want token.Address // that is tried last
 	}{
-		{0, func(at time.Time) { pool.Rest(a.ID, "blocked", at) }, candidates[0]},
+		{0, func(at time.Time) { pool.CoolDown(a.ID, "blocked", at) }, candidates[0]},
 		{time.Minute - 1, func(time.Time) {}, candidates[0]},
 		{time.Minute, func(time.Time) {}, candidates[2]},
 		{2 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon) {
-				t.Errorf("rests since %v", since)
+			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(noon) {
+				t.Errorf("in cooldown since %v", since)
 			}
 		}, candidates[0]},
 		{2 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, "no key", at); !since.Equal(at) {
+			if since := pool.CoolDown(a.ID, "no key", at); !since.Equal(at) {
 				t.Errorf("it has no key since %v", since)
 			}
 		}, candidates[0]},
-		{2 * time.Minute, func(time.Time) { pool.Wake(a.ID) }, candidates[2]},
+		{2 * time.Minute, func(time.Time) { pool.EndCooldown(a.ID) }, candidates[2]},
 		{3 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
-				t.Errorf("after it was woken it rests since %v", since)
+			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(at) {
+				t.Errorf("after its end, in cooldown since %v", since)
 			}
 		}, candidates[0]},
 		{14 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
-				t.Errorf("ten minutes after its last rest it rests since %v", since)
+			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
+				t.Errorf("ten minutes after the last one, in cooldown since %v", since)
 			}
 		}, candidates[0]},
 		{time.Hour, func(at time.Time) {
-			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
-				t.Errorf("long after its last rest it rests since %v", since)
+			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(at) {
+				t.Errorf("long after the last one, in cooldown since %v", since)
 			}
 		}, candidates[0]},
 	} {

@@ -59,7 +59,7 @@ type Setup struct {
 	Epoch            uint64 // blocks that become final together (fakechain.Chain)
 	Window           uint64 // payments in flight per wallet, the most that settings may allow
 	Narrow           uint64 // what they allow of Window; 0: all
-	Share            uint64 // of those, the most of one merchant; 0: any
+	MerchantCap      uint64 // of those, the most of one merchant; 0: any
 	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and
 	// no-ops of most seeds take.
 	Spare          uint64
@@ -135,7 +135,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare,
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, MerchantCap: c.MerchantCap, Spare: c.Spare,
 		Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
@@ -273,10 +273,10 @@ func (c *Cluster) config() stack.Config {
 // Set stores the Setup's settings with a largest payment; 0 is no limit.
 func (c *Cluster) Set(maximum token.Amount) {
 	s := settings.Default()
-	s.Maximum, s.Daily, s.Refills, s.MerchantShare, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
+	s.Maximum, s.Daily, s.Refills, s.MerchantCap, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
 	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
-	if c.Share > 0 {
-		s.MerchantShare = min(100, (100*c.Share+c.Window-1)/c.Window)
+	if c.MerchantCap > 0 {
+		s.MerchantCap = min(100, (100*c.MerchantCap+c.Window-1)/c.Window)
 	}
 	rules, _ := c.Store.Rules(context.Background()) // in memory
 	s.Version = rules.Settings.Version
@@ -301,10 +301,10 @@ func (c *Cluster) Hint(ctx context.Context) error {
 	})
 }
 
-// bookKept is the time from the start in which every payee is in the recipient book.
+// bookKept is the time from the start in which every payee is in the address book.
 const bookKept = 3 * time.Minute
 
-// Active implements dispatch.Book.
+// Active implements dispatch.AddressBook.
 func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
 	active := new(bool) // of its own: an answer that is lost may still be written
 	if err := c.scheduler.Around(ctx, interpose.Call{Op: "Active", Args: fmt.Sprintf("%x", to[18:])}, func(context.Context) {

@@ -22,7 +22,7 @@ func crowdOf(rng *rand.Rand, merchants int, setup *Setup) *crowd {
 		merchants = 100
 	}
 	if merchants > 0 {
-		setup.Window = []uint64{setup.Window, 64, 100}[rng.IntN(3)] // of which a percentage is a Share exactly
+		setup.Window = []uint64{setup.Window, 64, 100}[rng.IntN(3)] // of which a percentage is an exact MerchantCap
 		setup.Spare = 2 * setup.Window                              // as much as remit recover
 	}
 	return &crowd{rng: rng, merchants: merchants}

@@ -87,7 +87,7 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
 	unlimited := settings.Default()
-	unlimited.MerchantShare = 100
+	unlimited.MerchantCap = 100
 	_ = d.store.SetSettings(t.Context(), unlimited)
 	for _, a := range on.wallets {
 		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, State: wallet.Active,

@@ -25,7 +25,7 @@ func moved(s *simulation.Scenario) (first, second int) {
 var pair = simulation.Setup{Wallets: 2}
 
 // A handler that slept while its payment was moved to another wallet cannot
-// commit it on the first, and the nonce it took there is filled.
+// commit it on the first, and the nonce it took there is used up.
 func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
 	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
@@ -38,7 +38,7 @@ func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
 }
 
 // A payment is moved to another wallet and back, while the nonce that the sleeper
-// holds is filled with a no-op, mined and forgotten.
+// holds is used up by a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
@@ -57,7 +57,7 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	})
 }
 
-// A run that slept since before a nonce was filled fills it once more, when the
+// A run that slept since before a nonce was used up uses it up once more, when the
 // first no-op is long mined. No thief did that, so no wallet is paused.
 func TestNoopTwice(t *testing.T) {
 	for _, effect := range []string{"PutNoop", "Fees"} {
@@ -81,7 +81,7 @@ func TestNoopTwice(t *testing.T) {
 
 // The slower of two requests under one key reserves a nonce of its own after the
 // faster one has released. It gives the nonce back, or, when another payment has
-// reserved the next one since, has it filled at once: no other payment waits.
+// reserved the next one since, has it used up at once: no other payment waits.
 func TestSlowerOfTwoRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		asleep string // the loser's effect during which the other payment is made
@@ -106,9 +106,9 @@ func TestSlowerOfTwoRequests(t *testing.T) {
 	}
 }
 
-// A run is about to fill the slower request's nonce when that gives it back. The
+// A run is about to use up the slower request's nonce when that gives it back. The
 // no-op would be mined at a nonce that the wallet has yet to give out.
-func TestReturnWhileARunFills(t *testing.T) {
+func TestReturnWhileARunUsesUp(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{ReservationAge: 1}, func(s *simulation.Scenario) {
 		s.Idle = true
 		s.Begin("loser", 1, order(0), "Reserve", scheduler.Freeze)

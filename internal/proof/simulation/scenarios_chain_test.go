@@ -108,7 +108,7 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 
 // A thief's transaction is mined, next_nonce is raised over it, and then a
 // re-organisation removes it for good. Every payment after its nonce would wait
-// for ever: a no-op fills the nonce.
+// for ever: a no-op uses the nonce up.
 func TestStrangerReorganisedAway(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))

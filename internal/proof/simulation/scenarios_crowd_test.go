@@ -26,7 +26,7 @@ func TestManyMerchants(t *testing.T) {
 		rate, topUps = 25, 48
 	}
 	for _, test := range []struct{ wallets, rate int }{{1, 64 / 12}, {50, rate}} { // a second
-		setup := simulation.Setup{Wallets: test.wallets, Window: 64, Share: 32, Instances: 4}
+		setup := simulation.Setup{Wallets: test.wallets, Window: 64, MerchantCap: 32, Instances: 4}
 		perform(t, fmt.Sprint(test.wallets, " wallets"), setup, func(s *simulation.Scenario) {
 			var answers []<-chan oracle.Answer
 			pay := func(seconds int) {

@@ -37,11 +37,11 @@ func TestWalletBlockedByTheToken(t *testing.T) {
 	})
 }
 
-// A merchant floods: its payments fill their share of the window and no more, so that
+// A merchant floods: its payments use their merchant cap and no more, so that
 // another merchant pays. A replay is answered all the same, and a crash of a handler
 // or of a run that recounts holds the merchant up for no more than a round.
 func TestAMerchantFloods(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Window: 4, Share: 2}, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Window: 4, MerchantCap: 2}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("first", order(0))
 		s.Begin("second", 0, order(1), "Reserve", scheduler.KillAfter)
@@ -51,7 +51,7 @@ func TestAMerchantFloods(t *testing.T) {
 		s.Is("stored", s.State(order(2)), payment.State(""))
 		s.Pay("a replay", order(0))
 		s.Pay("the second again", order(1))
-		s.Is("another merchant", s.Record(0).Refusal(wallet.Need{Merchant: "mer_2", Share: 2}), nil)
+		s.Is("another merchant", s.Record(0).Refusal(wallet.Need{Merchant: "mer_2", MerchantCap: 2}), nil)
 		s.Halted = false
 		s.On("run", "Reconcile", 1, scheduler.LoseAnswer)
 		s.Elapse(5 * time.Minute)

@@ -18,7 +18,7 @@ import (
 )
 
 // sweep is the transfer of all tokens, or all ether, of the first wallet to an
-// operator's treasury.
+// operator's funding wallet.
 func sweep(key string, ether bool) oracle.Order {
 	return oracle.Order{Key: key, From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: ether}
 }

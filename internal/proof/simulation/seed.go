@@ -34,7 +34,7 @@ func setupOf(rng *rand.Rand) Setup {
 		}
 	}
 	if rng.IntN(3) == 0 {
-		s.Share = 1 + rng.Uint64N(2)
+		s.MerchantCap = 1 + rng.Uint64N(2)
 	}
 	if rng.IntN(4) == 0 {
 		s.FeeLimit = token.Units(1_000)

@@ -187,9 +187,9 @@ var boundPromises = []promise[*check]{
 		for _, row := range []struct {
 			merchant string
 			want     error
-		}{{"mer_more", wallet.ErrShare}, {fmt.Sprintf("mer_%026d", 7), nil}} {
+		}{{"mer_more", wallet.ErrMerchantCap}, {fmt.Sprintf("mer_%026d", 7), nil}} {
 			n := need(w, "pay_a")
-			n.Merchant, n.Share = row.merchant, 2
+			n.Merchant, n.MerchantCap = row.merchant, 2
 			c.refused(row.merchant, must.Err(c.Reserve(c.Context(), n)), row.want)
 		}
 	}},

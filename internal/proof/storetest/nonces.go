@@ -76,7 +76,7 @@ var noncePromises = []promise[*check]{
 		w := c.opened()
 		capped := func(id payment.ID, merchant string) wallet.Need {
 			n := need(w, id)
-			n.Merchant, n.Share = merchant, 2
+			n.Merchant, n.MerchantCap = merchant, 2
 			return n
 		}
 		reserve := func(id payment.ID, merchant string) error {
@@ -91,7 +91,7 @@ var noncePromises = []promise[*check]{
 		c.ok("the first", reserve("pay_a", "mer_a"))
 		c.ok("the first again", reserve("pay_a", "mer_a"))
 		c.ok("the second", reserve("pay_b", "mer_a"))
-		c.refused("the third", reserve("pay_c", "mer_a"), wallet.ErrShare)
+		c.refused("the third", reserve("pay_c", "mer_a"), wallet.ErrMerchantCap)
 		c.ok("another merchant's", reserve("pay_d", "mer_b"))
 		c.reserved(w, "pay_e") // without a cap
 		counted(map[string]uint64{"mer_a": 2, "mer_b": 1})

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 )
 
-// APIKeys keeps API keys and recipient books in memory. The zero APIKeys is empty and ready; it is safe
+// APIKeys keeps API keys and address books in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
 	mu        sync.RWMutex

@@ -18,7 +18,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet,
 		if !held && refusal == nil {
 			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC(), For: n.For}
 			p.w.NextNonce++
-			if n.Share > 0 {
+			if n.MerchantCap > 0 {
 				p.w.PerMerchant[n.Merchant]++
 			}
 			p.w.Balance, p.w.Gas = p.w.Balance.Sub(n.Amount), p.w.Gas.Sub(n.Gas)
@@ -46,7 +46,7 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 		}
 		delete(p.w.Reservations, n.Payment)
 		p.w.NextNonce, p.w.Returned = nonce, p.w.Returned+1
-		if n.Share > 0 {
+		if n.MerchantCap > 0 {
 			p.w.PerMerchant[n.Merchant] -= min(1, p.w.PerMerchant[n.Merchant])
 		}
 		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)

@@ -50,15 +50,15 @@ class Endpoints:
         return self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
     def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
-        """Enter an address into the recipient book."""
+        """Enter an address into the address book."""
         return self._request("", "POST", "/recipients", body)
 
     def list_recipients(self, **filters: str | int | None) -> Iterator[t.Recipient]:
-        """List the recipient book."""
+        """List the address book."""
         return self._pages("/recipients", filters)
 
     def delete_recipient(self, address: str) -> t.DeletedRecipient:
-        """Take an address out of the recipient book."""
+        """Take an address out of the address book."""
         return self._request("", "POST", f"/recipients/{quote(address, safe='')}/delete")
 
     def create_webhook(self, **body: Unpack[t.CreateWebhookRequest]) -> t.WebhookWithSecret:
@@ -136,15 +136,15 @@ class AsyncEndpoints:
         return await self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
     async def add_recipient(self, **body: Unpack[t.CreateRecipientRequest]) -> t.EnteredRecipient:
-        """Enter an address into the recipient book."""
+        """Enter an address into the address book."""
         return await self._request("", "POST", "/recipients", body)
 
     def list_recipients(self, **filters: str | int | None) -> AsyncIterator[t.Recipient]:
-        """List the recipient book."""
+        """List the address book."""
         return self._pages("/recipients", filters)
 
     async def delete_recipient(self, address: str) -> t.DeletedRecipient:
-        """Take an address out of the recipient book."""
+        """Take an address out of the address book."""
         return await self._request("", "POST", f"/recipients/{quote(address, safe='')}/delete")
 
     async def create_webhook(self, **body: Unpack[t.CreateWebhookRequest]) -> t.WebhookWithSecret:

@@ -49,17 +49,17 @@ export abstract class Endpoints {
     return this.request("", "POST", `/api-keys/${encodeURIComponent(id)}/revoke`);
   }
 
-  /** Enter an address into the recipient book. */
+  /** Enter an address into the address book. */
   async addRecipient(body: S["CreateRecipientRequest"]): Promise<S["EnteredRecipient"]> {
     return this.request("", "POST", `/recipients`, body);
   }
 
-  /** List the recipient book. */
+  /** List the address book. */
   listRecipients(filters: Filters = {}): AsyncGenerator<S["Recipient"], void, undefined> {
     return this.pages(`/recipients`, filters);
   }
 
-  /** Take an address out of the recipient book. */
+  /** Take an address out of the address book. */
   async deleteRecipient(address: string): Promise<S["DeletedRecipient"]> {
     return this.request("", "POST", `/recipients/${encodeURIComponent(address)}/delete`);
   }

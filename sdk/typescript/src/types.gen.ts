@@ -177,7 +177,7 @@ export type components = {
          */
         Scope: "payments:write" | "payments:read" | "webhooks" | "keys" | "recipients";
         /**
-         * @description Whom a key may pay, anybody or active entries of the recipient book.
+         * @description Whom a key may pay, anybody or active entries of the address book.
          * @enum {string}
          */
         Recipients: "any" | "book";
@@ -221,7 +221,7 @@ export type components = {
             /** @description Yours; 1 to 100 characters, not blank, no control characters. */
             label?: string | null;
         };
-        /** @description An entry of the recipient book. */
+        /** @description An entry of the address book. */
         Recipient: {
             address: components["schemas"]["Address"];
             label: string | null;
@@ -233,7 +233,7 @@ export type components = {
             active_at: components["schemas"]["Timestamp"];
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description An entry of the recipient book, and what to look at before you pay it. */
+        /** @description An entry of the address book, and what to look at before you pay it. */
         EnteredRecipient: {
             address: components["schemas"]["Address"];
             label: string | null;

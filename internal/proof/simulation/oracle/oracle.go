@@ -46,15 +46,15 @@ const (
 
 // A Config names the things that an Oracle looks at.
 type Config struct {
-	Store  *memory.Payments // the tables themselves, without faults
-	Chain  *fakechain.Chain
-	Depth  uint64                             // in blocks: nothing that deep is re-organised
-	Window uint64                             // payments in flight per wallet
-	Share  uint64                             // of those, the most of one merchant; 0: any
-	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
-	Limits []payment.DailyLimit               // of every payment's day
-	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
-	Trace  func(who, format string, a ...any) // of the simulation
+	Store       *memory.Payments // the tables themselves, without faults
+	Chain       *fakechain.Chain
+	Depth       uint64                             // in blocks: nothing that deep is re-organised
+	Window      uint64                             // payments in flight per wallet
+	MerchantCap uint64                             // of those, the most of one merchant; 0: any
+	Spare       uint64                             // nonces that a recovery uses up beyond a wallet's count
+	Limits      []payment.DailyLimit               // of every payment's day
+	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
+	Trace       func(who, format string, a ...any) // of the simulation
 }
 
 // An Oracle records how invariants are violated. Make one with New.
@@ -404,8 +404,8 @@ func (o *Oracle) owners(id wallet.ID) {
 	delete(busy, payment.Operator) // its transfers have no share
 	delete(busy, "")               // those of payments that were discarded
 	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
-		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
-			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
+		if o.MerchantCap > 0 && len(o.past) == 0 && busy[merchant] > o.MerchantCap {
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose cap is %d", busy[merchant], short(id.Address), merchant, o.MerchantCap)
 		}
 	}
 	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
