@@ -146,7 +146,7 @@ var onlyIn = map[string]string{
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page sdk/go " +
 		"webhook webhook/guard",
-	"os/exec":                "tools/mutate tools/words",
+	"os/exec":                "tools/mutate tools/verdict tools/words",
 	"github.com/alecthomas/": "operator",
 }
 
