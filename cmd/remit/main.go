@@ -39,10 +39,12 @@ type commands struct {
 	onAWS
 
 	operator.Commands
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 func newParser(cli *commands, options ...kong.Option) *kong.Kong {
-	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError())...)
+	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError(), kong.Vars{"version": builtAs()})...)
 }
 
 func main() {
@@ -55,7 +57,7 @@ func main() {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
-	parsed, err := parser.Parse(os.Args[1:])
+	parsed, err := parser.Parse(spelled(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)

@@ -214,6 +214,16 @@ func TestProgramsLinkOnlyWhatTheyNeed(t *testing.T) {
 	}
 }
 
+// TestMakeRunLinksNoAWS: the program of make run links the client of DynamoDB and no other of AWS.
+func TestMakeRunLinksNoAWS(t *testing.T) {
+	for _, dep := range list(t, `{{.ImportPath}}`, "-tags=sandbox", "-deps", "./cmd/remit") {
+		service, is := strings.CutPrefix(dep[0], "github.com/aws/aws-sdk-go-v2/service/")
+		if is && !has("dynamodb dynamodbstreams internal", strings.Split(service, "/")[0]) {
+			t.Errorf("make run links %s", dep[0])
+		}
+	}
+}
+
 // module begins the path of every package of ours.
 const module = "github.com/remit-payouts/remit/"
 
