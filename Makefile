@@ -3,7 +3,7 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# The packages of every module (go.work), those of `make test`, and further arguments of the
+# The packages of every module (go.work), those of the tests, and further arguments of the
 # command a target runs.
 # What takes longest is first, and the others run beside it.
 MODULES := ./e2e/... ./internal/proof/simulation ./sdk ./bench/... ./sdk/go/... ./...
@@ -106,6 +106,18 @@ vuln: ## Known vulnerabilities in what we link; fails where the database is out 
 .PHONY: ci
 ci: ## What CI runs, from a clean checkout
 	.ci/run
+
+# What takes too long for a change, by its target.
+NIGHTLY := sensitivity mutants nodes recover chaos fuzz conformance contract upgrade simulate
+
+.PHONY: nightly
+nightly: export SEEDS := 100000
+nightly: export FROM := $(shell echo $$((RANDOM * 100000)))
+nightly: ## The longer checks one after another, also after one failed, and a table of their results (NIGHTLY='nodes chaos' for some)
+	@table=; failed=0; for target in $(NIGHTLY); do SECONDS=0; result=passed; \
+	  $(MAKE) --no-print-directory $$target "ARGS=$$([ $$target != upgrade ] || echo '-from HEAD^')" || { result=FAILED; failed=1; }; \
+	  table+=$$(printf '%-12s %-6s %6d s' $$target $$result $$SECONDS)$$'\n'; \
+	done; printf '\n%s' "$$table"; exit $$failed
 
 .PHONY: explore
 explore: ## Every operation of the API with good and bad input, by schemathesis (ARGS='--seed 7')
