@@ -42,8 +42,11 @@ func run(args []string) error {
 	}
 	flags, patterns := args[:split], args[split+1:]
 	packages, err := list(patterns, all)
-	if err != nil || len(packages) == 0 {
-		return fmt.Errorf("no package with tests in %v: %w", patterns, err)
+	if err != nil {
+		return fmt.Errorf("listing the packages: %w", err)
+	}
+	if len(packages) == 0 {
+		return fmt.Errorf("no package has tests in %v", patterns)
 	}
 	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages))
 	tests := exec.Command("go", slices.Concat([]string{"test", "-json"}, flags, packages)...)
