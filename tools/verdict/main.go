@@ -198,8 +198,8 @@ func (t *tally) end(all bool, noRace string) error {
 	}
 	switch {
 	case !all:
-		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages with goroutines under the race detector. "+
-			"It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
+		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages with goroutines with the race "+
+			"detector. It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
 	case noRace != "":
 		fmt.Fprintln(t, "left out: the race detector, which needs", noRace)
 	}

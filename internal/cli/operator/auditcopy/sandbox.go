@@ -6,4 +6,4 @@ package auditcopy
 import "errors"
 
 // ErrUncopied is never returned.
-var ErrUncopied = errors.New("uncopied")
+var ErrUncopied = errors.New("a stack on this machine keeps no copy; ignore this")
