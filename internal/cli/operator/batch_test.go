@@ -92,6 +92,6 @@ func TestBatchCall(t *testing.T) {
 		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nGive the command with another --key to try again.\n$`)
 
 		e.asked = func() { e.Nodes = nil }
-		e.want("no nodes any more", "batch approve W --amount 0 --key g", "RPC secret")
+		e.want("no nodes any more", "batch approve W --amount 0 --key g", "payment rail unavailable")
 	})
 }

@@ -50,7 +50,7 @@ func TestMove(t *testing.T) {
 		e.own(2, wallet.Active)
 		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
 		e.Nodes = []string{"nodes"}
-		e.want("no node", move+"b --token 1", "is not an http or https URL")
+		e.want("no node", move+"b --token 1", "invalid node URL")
 	})
 }
 
