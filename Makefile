@@ -3,7 +3,7 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# The packages of every module (go.work), those of `make test`, and further arguments of the
+# The packages of every module (go.work), those of the tests, and further arguments of the
 # command a target runs.
 # What takes longest is first, and the others run beside it.
 MODULES := ./e2e/... ./internal/proof/simulation ./sdk ./bench/... ./sdk/go/... ./...
@@ -36,41 +36,46 @@ LAMBDA_TARGETS := build deploy
 $(LAMBDA_TARGETS): export GOFLAGS := -tags=lambda.norpc -trimpath -buildvcs=false '-ldflags=-s -w -buildid='
 
 # Without a C compiler a first build takes less time, and nothing here needs one
-# but the race detector of `make test`. The targets share what they compile.
-$(LAMBDA_TARGETS) run stage smoke e2e: export CGO_ENABLED := 0
+# but the race detector of `make test-all`. The targets share what they compile.
+$(LAMBDA_TARGETS) run test stage smoke e2e: export CGO_ENABLED := 0
 
-# compile builds the programs in the directories $(1) below .cache/bin, and says
-# how far it is.
+# compile builds the programs $(2) in the directory .cache/$(1), and says how far it is. The number of
+# packages is that of an empty build cache.
 define compile
-@mkdir -p .cache/bin; [ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: one to three minutes on two cores the first time, seconds later."
-@SECONDS=0; go build -v -o .cache/bin/ $(1) 2>&1 | \
-  { n=0; while IFS= read -r line; do case $$line in \
+@mkdir -p .cache/$(1); [ -x .cache/$(1)/remit ] || echo "Compiling remit: one to three minutes on two cores the first time, seconds later."
+@SECONDS=0; go build -v '-ldflags=-s -w' -o .cache/$(1)/ $(2) 2>&1 | \
+  { n=0; all=; while IFS= read -r line; do case $$line in \
     *[:\ ]*) echo "$$line" ;; \
-    *) n=$$((n + 1)); [ $$((n % 100)) -ne 0 ] || echo "  $$n packages compiled" ;; \
+    */cmd/remit) echo "  linking" ;; \
+    *) n=$$((n + 1)); [ $$((n % 50)) -ne 0 ] || { all=$${all:-$$(go list -deps $(2) | wc -l)}; echo "  $$n of about $$all packages compiled"; } ;; \
   esac; done; }; \
   [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
 endef
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@while IFS= read -r line; do [[ ! $$line =~ ^([a-z0-9-]+):.*\ \#\#\ (.*) ]] || printf '  %-14s %s\n' "$${BASH_REMATCH[@]:1}"; done <Makefile
 
 .PHONY: run
 run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
-	$(call compile,./cmd/remit)
-	@exec .cache/bin/remit local $(ARGS)
+	$(call compile,run,-tags=sandbox ./cmd/remit)
+	@exec .cache/run/remit local $(ARGS)
 
-# The tools that every test together needs, beside gotestsum.
-TEST_TOOLS := race dynamodb aws webhooks browser sdk
+# How both runs of the tests are made. Tests that wait share a core.
+verdict = go run ./tools/verdict $(1) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) -- $(PKG)
 
 .PHONY: test
-test: ## Every test that this machine can run, with the race detector (PKG=./internal/evm/token/... for some; CI=true leaves none out)
-	@$(SHELL) tools/install gotestsum
+test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=./internal/evm/token/... for some)
+	@$(call verdict)
+
+# The tools that the other tests need.
+TEST_TOOLS := race dynamodb aws webhooks browser sdk
+
+.PHONY: test-all
+test-all: ## The tests that need tools, and packages with goroutines, with the race detector (CI=true leaves none out)
 	@$(if $(filter ./...,$(PKG)),$(SHELL) tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
-	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
-	  no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
-	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command 'go run ./tools/verdict' \
-	  -- $$([ -n "$$NO_RACE" ] || echo -race) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) $(PKG)
+	@no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
+	  $(call verdict,-all $$([ -n "$$NO_RACE" ] || echo -race))
 
 .PHONY: lint
 lint: ## gofmt, golangci-lint with go vet, stilted phrases
@@ -81,12 +86,12 @@ lint: ## gofmt, golangci-lint with go vet, stilted phrases
 	go run ./tools/words
 
 .PHONY: quick
-quick: ## The loop while you work: lint of the packages you changed, the tests of internal/ but the seven longest (those of unchanged packages are remembered), 500 seeds
+quick: ## The loop while you work: the tests of internal/ but the seven longest (unchanged packages are remembered), 500 seeds, then lint of the packages you changed
+	go test $(LEAN) -skip '^(TestSeeds|TestExhaustive|TestGuides|TestManyMerchants|TestPayBatchesAfterAFailure|TestPayBatchesAtOnce|TestPaymentsTable)$$' ./internal/...
+	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
 	@tools/install golangci-lint
 	@changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
 	  [ -z "$$changed" ] || { echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
-	go test $(LEAN) -skip '^(TestSeeds|TestExhaustive|TestGuides|TestManyMerchants|TestPayBatchesAfterAFailure|TestPayBatchesAtOnce|TestPaymentsTable)$$' ./internal/...
-	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
 
 .PHONY: lint-template
 lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
@@ -101,6 +106,18 @@ vuln: ## Known vulnerabilities in what we link; fails where the database is out 
 .PHONY: ci
 ci: ## What CI runs, from a clean checkout
 	.ci/run
+
+# What takes too long for a change, by its target.
+NIGHTLY := sensitivity mutants nodes recover chaos fuzz conformance contract upgrade simulate
+
+.PHONY: nightly
+nightly: export SEEDS := 100000
+nightly: export FROM := $(shell echo $$((RANDOM * 100000)))
+nightly: ## The longer checks one after another, also after one failed, and a table of their results (NIGHTLY='nodes chaos' for some)
+	@table=; failed=0; for target in $(NIGHTLY); do SECONDS=0; result=passed; \
+	  $(MAKE) --no-print-directory $$target "ARGS=$$([ $$target != upgrade ] || echo '-from HEAD^')" || { result=FAILED; failed=1; }; \
+	  table+=$$(printf '%-12s %-6s %6d s' $$target $$result $$SECONDS)$$'\n'; \
+	done; printf '\n%s' "$$table"; exit $$failed
 
 .PHONY: explore
 explore: ## Every operation of the API with good and bad input, by schemathesis (ARGS='--seed 7')
@@ -122,7 +139,7 @@ conformance: ## Pay through faults and killed processes with the SDK of every la
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)
-	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
+	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -singles=false -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
 sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test must fail (ARGS='-only "bump is stored"')
@@ -185,8 +202,8 @@ contract: ## Recompile the contracts and compare them with the bytecode in the r
 	tools/contract --check
 
 .PHONY: tools
-tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)
-	tools/install $(TEST_TOOLS) gotestsum golangci-lint govulncheck cfnlint checkov schemathesis nodes
+tools: ## Install every pinned tool under .cache/ (test-all and lint do it by themselves)
+	tools/install $(TEST_TOOLS) golangci-lint govulncheck cfnlint checkov schemathesis nodes
 
 .PHONY: dynamodb
 dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
@@ -202,7 +219,7 @@ build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides A
 .PHONY: preflight
 preflight: ## Find out what would fail a deployment to AWS, and how to mend it (ENV=dev, staging or prod)
 	@tools/install aws
-	$(call compile,./cmd/remit)
+	$(call compile,bin,./cmd/remit)
 	@.cache/bin/remit preflight $$(.cache/venv/bin/python tools/samconfig $(ENV))
 
 .PHONY: deploy
@@ -211,19 +228,19 @@ deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, fr
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)
-	$(call compile,./cmd/remit)
-	@.cache/bin/remit smoke $(URL) $(ARGS)
+	$(call compile,run,-tags=sandbox ./cmd/remit)
+	@.cache/run/remit smoke $(URL) $(ARGS)
 
 .PHONY: stage
 stage: ## Keep the unchanged template deployed on a local AWS until Ctrl-C, to practise docs/operate.md on
 	@tools/install aws
-	$(call compile,./cmd/remit ./e2e/stage)
+	$(call compile,bin,./cmd/remit ./e2e/stage)
 	@exec .cache/bin/stage
 
 .PHONY: e2e
 e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit doctor against it
 	@tools/install aws
-	$(call compile,./cmd/remit ./e2e/stage)
+	$(call compile,bin,./cmd/remit ./e2e/stage)
 	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
 
 .PHONY: upgrade
@@ -234,7 +251,7 @@ upgrade: ## Deploy the newest tag v* before this commit, or else HEAD^ (ARGS='-f
 .PHONY: verify-aws
 verify-aws: ## Deploy, pay, ring, roll back and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
 	@tools/install aws
-	$(call compile,./cmd/remit)
+	$(call compile,bin,./cmd/remit)
 	@tools/verify-aws $(ARGS)
 
 .PHONY: logs

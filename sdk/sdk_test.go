@@ -113,10 +113,11 @@ func TestGenerated(t *testing.T) {
 // TestQuickstarts runs the programs of docs/clients.md, and installs the one in Go, as the page says.
 func TestQuickstarts(t *testing.T) {
 	page := func(start string) string { return guidetest.Read(t, "..", "docs/clients.md", start) }
+	languages := built(t)
 	_, api := localtest.Local(t, t.Output(), remitPath)
 	checkout := must.Get(filepath.Abs(".."))(t)
 	var ends []string
-	for i, l := range built(t) {
+	for i, l := range languages {
 		file := []string{"main.go", "pay.mjs", "pay.py"}[i]
 		program := page([]string{"package main", "import { Client }", "import os"}[i])
 		start := []string{page("go mod init"),

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/plan"
-	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
 // commands is the command line. remit --help lists the commands in this order.
@@ -31,13 +30,15 @@ type commands struct {
 	Smoke  merchant.Smoke  `cmd:"" help:"Pay once through a running stack." example:"https://api.example"`
 	Plan   plan.Command    `cmd:"" help:"Wallets and dollars for a rate." example:"--rate 5 --chain base"`
 
-	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
+	onAWS
 
 	operator.Commands
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 func newParser(cli *commands, options ...kong.Option) *kong.Kong {
-	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError())...)
+	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError(), kong.Vars{"version": builtAs()})...)
 }
 
 func main() {
@@ -50,7 +51,7 @@ func main() {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
-	parsed, err := parser.Parse(os.Args[1:])
+	parsed, err := parser.Parse(spelled(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)

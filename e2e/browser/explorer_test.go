@@ -29,6 +29,7 @@ import (
 // key, sends a payment by "Try it out", and reads it back. The page asks no other
 // server than the stack for anything.
 func TestExplorer(t *testing.T) {
+	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
 	tab := browser(t, api.URL)
 	tab.do("opening /docs", chromedp.Navigate(api.URL+"/docs"), chromedp.WaitVisible(chromedp.CSS(`#operations-Payments-sendPayment`)))

@@ -47,6 +47,7 @@ type sandbox struct {
 // openPage starts a stack and opens its page; a script runs before the page's own.
 func openPage(t *testing.T, width int64, script string) sandbox {
 	t.Helper()
+	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
 	return openAt(t, api.URL, width, script)
 }

@@ -139,7 +139,7 @@ var onlyIn = map[string]string{
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",
-	"os/exec":                "tools/mutate tools/words",
+	"os/exec":                "tools/mutate tools/verdict tools/words",
 	"github.com/alecthomas/": "operator",
 }
 
@@ -203,6 +203,16 @@ func TestProgramsLinkOnlyWhatTheyNeed(t *testing.T) {
 					t.Errorf("%s must not link %s", pkg[0], dep)
 				}
 			}
+		}
+	}
+}
+
+// TestMakeRunLinksNoAWS: the program of make run links the client of DynamoDB and no other of AWS.
+func TestMakeRunLinksNoAWS(t *testing.T) {
+	for _, dep := range list(t, `{{.ImportPath}}`, "-tags=sandbox", "-deps", "./cmd/remit") {
+		service, is := strings.CutPrefix(dep[0], "github.com/aws/aws-sdk-go-v2/service/")
+		if is && !has("dynamodb dynamodbstreams internal", strings.Split(service, "/")[0]) {
+			t.Errorf("make run links %s", dep[0])
 		}
 	}
 }

@@ -1,12 +1,15 @@
-// Command verdict ends `make test`: gotestsum runs it after its summary, and fails when it
-// does. A skipped test fails the run, since a test that did not run proves nothing, and so
-// does a run without tests. Two skips are allowed. The message of one begins with "operating
-// system: " and names a feature that this one lacks. The other begins with "needs " and
-// names a tool that the machine lacks; such tests are counted and listed, and fail where
-// CI=true, as a missing race detector does (NO_RACE says what it needs).
+// Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
+// the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
+// Go. With -all, only packages run that have such tests or goroutines (package list).
+//
+// A skipped test fails the run, since a test that did not run proves nothing, and so does a run
+// without tests. Two skips are allowed. The message of one begins with "operating system: " and names
+// a feature that this one lacks. The other is tooltest's, "needs TOOL: REMEDY".
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,87 +17,195 @@ import (
 	"log"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 func main() {
-	events, err := os.Open(os.Getenv("GOTESTSUM_JSONFILE"))
-	if err == nil {
-		err = judge(os.Stdout, events, os.Getenv)
-	}
-	if err != nil {
-		log.SetFlags(0)
+	log.SetFlags(0)
+	if err := run(os.Args[1:]); err != nil {
 		log.Fatal("verdict: ", err)
 	}
 }
 
 var errFailed = errors.New("not every test passed")
 
-// An event is a line of `go test -json`. The message of a skip is output of its test.
-type event struct{ Action, Package, Test, Output string }
-
-// judge prints what became of the tests, and returns errFailed unless all is well. TESTS_FAILED
-// counts tests, and packages that failed without one.
-func judge(w io.Writer, events io.Reader, getenv func(string) string) error {
-	failed, err := strconv.Atoi(getenv("TESTS_FAILED"))
+func run(args []string) error {
+	all := len(args) > 0 && args[0] == "-all"
+	if all {
+		args = args[1:]
+	}
+	split := slices.Index(args, "--")
+	if split < 0 {
+		return errors.New("name the packages after --")
+	}
+	flags, patterns := args[:split], args[split+1:]
+	packages, err := list(patterns, all)
 	if err != nil {
-		return fmt.Errorf("reading TESTS_FAILED: %w", err)
+		return fmt.Errorf("listing the packages: %w", err)
 	}
-	passed, excused, needs, left := 0, map[string]bool{}, map[string]string{}, map[string]int{}
-	for d := json.NewDecoder(events); d.More(); {
+	if len(packages) == 0 {
+		return fmt.Errorf("no package has tests in %v", patterns)
+	}
+	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages))
+	tests := exec.Command("go", slices.Concat([]string{"test", "-json"}, flags, packages)...)
+	tests.Stderr = os.Stderr
+	if !all {
+		tests.Env = append(os.Environ(), "REMIT_TEST_TOOLS=none")
+	}
+	events, err := tests.StdoutPipe()
+	if err == nil {
+		err = tests.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("running go test: %w", err)
+	}
+	err = judge(os.Stdout, events, all, os.Getenv("NO_RACE"))
+	return cmp.Or(err, tests.Wait()) // a failure that no event shows
+}
+
+// list returns the packages that have tests. With some, only those whose tests may ask tooltest or that
+// import what goroutines need: these are the ones that run once more with the race detector.
+func list(patterns []string, some bool) (packages []string, err error) {
+	const format = "{{.ImportPath}}\t{{.ForTest}}\t{{range .Imports}}={{.}} {{end}}{{range .Deps}}{{.}} {{end}}"
+	cmd := exec.Command("go", append([]string{"list", "-test", "-f", format}, patterns...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	chosen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.SplitN(line, "\t", 3)
+		name := cmp.Or(fields[1], fields[0])
+		if strings.HasSuffix(fields[0], ".test") {
+			packages = append(packages, strings.TrimSuffix(fields[0], ".test"))
+			continue
+		}
+		for _, mark := range []string{"=sync ", "=sync/atomic ", "=net/http/httptest ", "/proof/tooltest "} {
+			chosen[name] = chosen[name] || strings.Contains(fields[2], mark)
+		}
+	}
+	return slices.DeleteFunc(packages, func(p string) bool { return some && !chosen[p] }), err
+}
+
+// An event is a line of `go test -json`. The message of a skip is output of its test.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // seconds
+}
+
+// A tally is the result of the tests so far.
+type tally struct {
+	io.Writer
+	passed, failed int
+	output         map[string]string  // of tests and packages that run
+	tests, broken  map[string]int     // of each package: passed, failed
+	seconds        map[string]float64 // of each package
+	left           map[string]int     // tests left out, by their need
+}
+
+// judge prints the packages as they end and, at last, what became of the tests. It returns errFailed
+// unless all is well. noRace says what the race detector needs and this machine lacks.
+func judge(w io.Writer, events io.Reader, all bool, noRace string) error {
+	t := tally{Writer: w, output: map[string]string{}, tests: map[string]int{}, broken: map[string]int{},
+		seconds: map[string]float64{}, left: map[string]int{}}
+	for lines := bufio.NewReader(events); ; {
+		line, err := lines.ReadBytes('\n')
 		var e event
-		if err := d.Decode(&e); err != nil {
-			return fmt.Errorf("reading the events of the tests: %w", err)
-		}
-		test := e.Package + " " + e.Test
-		_, need, _ := strings.Cut(e.Output, ": needs ")
 		switch {
-		case e.Test == "":
-		case e.Action == "pass":
-			passed++
-		case strings.Contains(e.Output, ": operating system: "):
-			excused[test] = true
-		case strings.Contains(need, ": "):
-			needs[test] = strings.TrimSpace(need)
-		case e.Action != "skip" || excused[test]:
-		case needs[test] != "":
-			left[needs[test]]++
+		case len(line) == 0 && err == io.EOF:
+			return t.end(all, noRace)
+		case err != nil && err != io.EOF:
+			return fmt.Errorf("reading the events of the tests: %w", err)
+		case json.Unmarshal(line, &e) != nil: // of no test
+			fmt.Fprintf(w, "%s", line)
 		default:
-			failed++
-			fmt.Fprintln(w, "skipped, which counts as failed:", test)
+			t.add(e)
 		}
 	}
-	failed += list(w, left, passed, getenv)
-	fmt.Fprintf(w, "%d passed, %d failed\n", passed, failed)
-	if failed > 0 || passed == 0 {
+}
+
+// add counts an event.
+func (t *tally) add(e event) {
+	id := e.Package + " " + e.Test
+	said := t.output[id]
+	_, need, _ := strings.Cut(said, ": needs ")
+	need, _, _ = strings.Cut(need, "\n")
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(t, e.Output)
+		return
+	case "output":
+		t.output[id] += e.Output
+		return
+	case "pass", "fail", "skip":
+		delete(t.output, id)
+	default:
+		return
+	}
+	switch {
+	case e.Test == "":
+		t.endPackage(e, said)
+	case e.Action == "pass":
+		t.passed++
+		t.tests[e.Package]++
+	case e.Action == "fail":
+		t.failed++
+		t.broken[e.Package]++
+		fmt.Fprintf(t, "FAIL  %s\n%s", id, said)
+	case strings.Contains(said, ": operating system: "):
+	case strings.Contains(need, ": "):
+		t.left[need]++
+	default:
+		t.failed++
+		t.broken[e.Package]++
+		fmt.Fprintf(t, "skipped, which counts as failed: %s\n%s", id, said)
+	}
+}
+
+// endPackage prints a package that ended. One that failed without a failed test counts as one.
+func (t *tally) endPackage(e event, said string) {
+	if e.Action == "skip" { // it has no tests
+		return
+	}
+	mark := "ok  "
+	if e.Action == "fail" {
+		if mark = "FAIL"; t.broken[e.Package] == 0 {
+			t.failed++
+		}
+		fmt.Fprint(t, said)
+	}
+	t.seconds[short(e.Package)] = e.Elapsed
+	fmt.Fprintf(t, "%s  %-40s %5d passed %7.1f s\n", mark, short(e.Package), t.tests[e.Package], e.Elapsed)
+}
+
+// short returns the directory of a package of ours.
+func short(pkg string) string { return strings.TrimPrefix(pkg, "github.com/remit-payouts/remit/") }
+
+// end prints the slowest packages, the tests that were left out, and the last line.
+func (t *tally) end(all bool, noRace string) error {
+	slowest := slices.SortedFunc(maps.Keys(t.seconds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.seconds[b], t.seconds[a]), cmp.Compare(a, b))
+	})
+	fmt.Fprintln(t, "The slowest packages:")
+	for _, pkg := range slowest[:min(10, len(slowest))] {
+		fmt.Fprintf(t, "  %-40s %7.1f s\n", pkg, t.seconds[pkg])
+	}
+	count := 0
+	for _, need := range slices.Sorted(maps.Keys(t.left)) {
+		if count += t.left[need]; all {
+			fmt.Fprintf(t, "left out: %d tests need %s\n", t.left[need], need)
+		}
+	}
+	switch {
+	case !all:
+		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages with goroutines with the race "+
+			"detector. It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
+	case noRace != "":
+		fmt.Fprintln(t, "left out: the race detector, which needs", noRace)
+	}
+	fmt.Fprintf(t, "%d passed, %d failed\n", t.passed, t.failed)
+	if t.failed > 0 || t.passed == 0 {
 		return errFailed
 	}
 	return nil
-}
-
-// list prints how many tests were left out, by their needs, and returns how many count as failed.
-func list(w io.Writer, left map[string]int, passed int, getenv func(string) string) (failed int) {
-	race, ci := getenv("NO_RACE"), getenv("CI")
-	if len(left) == 0 && race == "" {
-		return 0
-	}
-	end := ":"
-	if ci != "" && ci != "false" {
-		end = ", which counts as failed where CI=" + ci + ":"
-	}
-	fmt.Fprintln(w, "Left out, since this machine lacks what they need"+end)
-	for _, need := range slices.Sorted(maps.Keys(left)) {
-		fmt.Fprintf(w, "  %d tests: %s\n", left[need], need)
-		failed += left[need]
-	}
-	if race != "" {
-		fmt.Fprintf(w, "  the race detector, in all %d tests: %s\n", passed, race)
-		failed++
-	}
-	if end == ":" {
-		return 0
-	}
-	return failed
 }

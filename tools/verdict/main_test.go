@@ -1,66 +1,102 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestVerdict(t *testing.T) {
-	const (
-		pass    = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":0.5}` + "\n"
-		skip    = `{"Action":"skip","Package":"p","Test":"TestA/\"x\"","Elapsed":0}` + "\n"
-		message = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: `
-	)
-	const needs = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: needs a 'moon': run it\n"}` + "\n" + skip
-	const list = "Left out, since this machine lacks what they need"
+	event := func(action, test, output string) string {
+		return `{"Action":"` + action + `","Package":"p","Test":"` + test + `","Output":"` + output +
+			`","Elapsed":0.5}` + "\n"
+	}
+	skip := func(test, message string) string {
+		return event("output", test, `    a_test.go:3: `+message+`\n`) + event("skip", test, "")
+	}
+	pass, moon := event("pass", "TestB", ""), skip("TestA", "needs a 'moon': buy it")
+	const slowest = "The slowest packages:\n"
 	for _, row := range []struct {
 		name, events string
-		env          string
-		failed       string // as gotestsum counts
+		all          bool
+		noRace       string
 		ok           bool
 		want         string
 	}{
-		{name: "tests that pass", events: pass + pass, failed: "0", ok: true, want: "2 passed, 0 failed\n"},
-		{name: "a test that fails", events: pass, failed: "1", want: "1 passed, 1 failed\n"},
-		{
-			name: "a skipped test did not run, so it failed", events: pass + message + `no reason\n"}` + "\n" + skip, failed: "0",
-			want: "skipped, which counts as failed: p TestA/\"x\"\n1 passed, 1 failed\n",
-		},
-		{
-			name: "an operating system may lack a feature", events: pass + message + `operating system: no IPv6 loopback\n"}` + "\n" + skip,
-			failed: "0",
-			ok:     true, want: "1 passed, 0 failed\n",
-		},
-		{
-			name:   "the message of one test excuses no other",
-			events: pass + `{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:3: operating system: no IPv6\n"}` + "\n" + skip,
-			failed: "0", want: "1 passed, 1 failed\n",
-		},
-		{
-			name: "a package is no test", failed: "0", ok: true, want: "1 passed, 0 failed\n",
-			events: `{"Action":"skip","Package":"p"}` + "\n" + pass + `{"Action":"pass","Package":"p"}` + "\n",
-		},
-		{
-			name: "a tool that the machine lacks", events: pass + needs + strings.ReplaceAll(needs, "TestA", "TestC"), failed: "0",
-			ok: true, want: list + ":\n  2 tests: a 'moon': run it\n1 passed, 0 failed\n",
-		},
-		{name: "the same under CI", events: pass + needs, env: "CI=true", failed: "0", want: "  1 tests: a 'moon': run it\n1 passed, 1 failed\n"},
-		{name: "CI is not meant", events: pass + needs, env: "CI=false", failed: "0", ok: true, want: "1 passed, 0 failed\n"},
-		{
-			name: "a machine without a C compiler", events: pass, env: "NO_RACE=a C compiler", failed: "0",
-			ok: true, want: list + ":\n  the race detector, in all 1 tests: a C compiler\n1 passed, 0 failed\n",
-		},
-		{name: "no test at all", failed: "0", want: "0 passed, 0 failed\n"},
+		{name: "tests that pass", events: pass + pass + event("pass", "", ""), all: true, ok: true,
+			want: "ok    p                                            2 passed     0.5 s\n" + slowest +
+				"  p                                            0.5 s\n2 passed, 0 failed\n"},
+		{name: "a test that fails prints what it said",
+			events: pass + event("output", "TestC", `why\n`) + event("fail", "TestC", ""),
+			want:   "FAIL  p TestC\nwhy\n" + slowest, all: true},
+		{name: "its package fails with it",
+			events: pass + event("fail", "TestC", "") + event("fail", "", ""), want: "1 passed, 1 failed\n"},
+		{name: "a package that fails without a test",
+			events: pass + event("output", "", `panic\n`) + event("fail", "", ""),
+			want:   "panic\nFAIL  p "},
+		{name: "and counts", events: pass + event("fail", "", ""), want: "1 passed, 1 failed\n"},
+		{name: "code that does not compile",
+			events: `{"Action":"build-output","ImportPath":"p","Output":"main.go:1\n"}` + "\n" + pass,
+			want:   "main.go:1\n", ok: true},
+		{name: "a skipped test did not run, so it failed", events: pass + skip("TestA", "no reason"),
+			want: "skipped, which counts as failed: p TestA\n    a_test.go:3: no reason\n"},
+		{name: "and counts too", events: pass + skip("TestA", "no reason"), want: "1 passed, 1 failed\n"},
+		{name: "an operating system may lack a feature",
+			events: pass + skip("TestA", "operating system: no IPv6"), ok: true,
+			want: "1 passed, 0 failed\n"},
+		{name: "the message of one test excuses no other", want: "1 passed, 1 failed\n",
+			events: event("output", "TestB", "    a_test.go:3: operating system: no IPv6") + pass + event("skip", "TestA", "")},
+		{name: "a package without tests is no test",
+			events: event("skip", "", "") + pass, ok: true, want: "1 passed, 0 failed\n"},
+		{name: "what needs a tool is left out",
+			events: pass + moon + strings.ReplaceAll(moon, "TestA", "TestC"), ok: true,
+			want: "Left out: 2 tests. make test-all runs them"},
+		{name: "also by make test-all, where the machine lacks it", events: pass + moon, all: true, ok: true,
+			want: "left out: 1 tests need a 'moon': buy it\n1 passed, 0 failed\n"},
+		{name: "a machine without a C compiler", events: pass, all: true, noRace: "a C compiler", ok: true,
+			want: "left out: the race detector, which needs a C compiler\n1 passed, 0 failed\n"},
+		{name: "no test at all", want: "0 passed, 0 failed\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			env := map[string]string{"TESTS_FAILED": row.failed}
-			name, value, _ := strings.Cut(row.env, "=")
-			env[name] = value
 			var out strings.Builder
-			err := judge(&out, strings.NewReader(row.events), func(name string) string { return env[name] })
-			if ok := err == nil; ok != row.ok || !strings.HasSuffix(out.String(), row.want) {
-				t.Errorf("%v, printed:\n%swant:\n%s", err, &out, row.want)
+			err := judge(&out, strings.NewReader(row.events), row.all, row.noRace)
+			said := out.String()
+			if ok := err == nil; ok != row.ok || !strings.Contains(said, row.want) || !strings.HasSuffix(said, " failed\n") {
+				t.Errorf("%v, printed:\n%swant:\n%s", err, said, row.want)
 			}
 		})
+	}
+}
+
+// TestPackagesOfTestAll: make test-all runs every package that has tests and starts a goroutine, or
+// that has a test that may need a tool. make test runs every package.
+func TestPackagesOfTestAll(t *testing.T) {
+	t.Chdir("../..")
+	patterns := []string{"./...", "./e2e/...", "./bench/...", "./sdk/go/..."}
+	every, some := must.Get(list(patterns, false))(t), must.Get(list(patterns, true))(t)
+	if len(some) < 20 || len(some) >= len(every) {
+		t.Errorf("%d of %d packages", len(some), len(every))
+	}
+	for _, pkg := range every {
+		starts := ""
+		files := must.Get(filepath.Glob(filepath.Join(short(pkg), "*.go")))(t)
+		for _, file := range files {
+			ast.Inspect(must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t), func(n ast.Node) bool {
+				imports, _ := n.(*ast.ImportSpec)
+				if _, is := n.(*ast.GoStmt); is || imports != nil && strings.HasSuffix(imports.Path.Value, `/tooltest"`) {
+					starts = file
+				}
+				return true
+			})
+		}
+		if starts != "" && !slices.Contains(some, pkg) {
+			t.Errorf("make test-all leaves out %s, in spite of %s", pkg, starts)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -38,7 +39,7 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 		store = "DynamoDB at " + s.DynamoDB
 	}
 	fmt.Fprintf(&b, "  data       %s\n", store)
-	fmt.Fprintf(&b, "  operators  export REMIT_STACK=%s, then .cache/bin/remit wallet list (docs/operate.md)\n", s.url)
+	fmt.Fprintf(&b, "  operators  export REMIT_STACK=%s, then %s wallet list (docs/operate.md)\n", s.url, os.Args[0])
 	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", s.curls())
 	_, _ = io.WriteString(w, b.String())
 }
@@ -50,7 +51,7 @@ func (s *process) curls() string {
 	if !s.hasReadyKey() {
 		create := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
 		if s.KeyCreation != "public" {
-			create = fmt.Sprintf(".cache/bin/remit keys create Acme --yes --stack %s", s.url)
+			create = fmt.Sprintf("%s keys create Acme --yes --stack %s", os.Args[0], s.url)
 		}
 		key = fmt.Sprintf("export KEY=$(%s | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*')", create)
 	}

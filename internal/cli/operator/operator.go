@@ -23,8 +23,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/audit"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
-	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 )
 
@@ -41,8 +39,7 @@ type Commands struct {
 	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain."`
 	AuditLog  change.Log       `cmd:"" help:"List operators' changes."`
 	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Rollback  rollback.Command `cmd:"" help:"Go back to the versions before a deployment."`
-	Doctor    doctor.Command   `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
+	OnAWS
 
 	Recover change.Command[recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -23,7 +22,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // recovering is the command line of `remit recover`.
@@ -132,13 +130,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	if err != nil {
 		return nil, err
 	}
-	keys := keyring.New(read(d))
-	if d.Account != nil {
-		inKMS := kms.Open(d.Account.AWS)
-		keys = keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
-			return inKMS.Sign(ctx, string(key), digest)
-		})
-	}
+	keys := signing(d, keyring.New(read(d)))
 	settler := settlement.New(d.Config, settlement.Parts{
 		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
 	})

@@ -53,7 +53,7 @@ func TestMove(t *testing.T) {
 		e.own(2, wallet.Active)
 		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
 		e.Nodes = []string{"nodes"}
-		e.want("no node", move+"b --token 1", "is not an http or https URL")
+		e.want("no node", move+"b --token 1", "invalid node URL")
 	})
 }
 
@@ -368,6 +368,6 @@ func TestBatchCall(t *testing.T) {
 		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nGive the command with another --key to try again.\n$`)
 
 		e.asked = func() { e.Nodes = nil }
-		e.want("no nodes any more", "batch approve W --amount 0 --key g", "RPC secret")
+		e.want("no nodes any more", "batch approve W --amount 0 --key g", "payment rail unavailable")
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 var (
 	pairs    = flag.Bool("pairs", false, "explore every pair of faults, not only pairs in writes")
-	singles  = flag.Bool("singles", raceDetector, "explore single faults only")
+	singles  = flag.Bool("singles", true, "explore single faults only")
 	schedule simulation.Schedule
 )
 

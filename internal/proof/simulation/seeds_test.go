@@ -18,7 +18,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 0, "the one seed to run; -v shows its trace")
-	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
+	seeds = flag.Uint64("seeds", inRace[uint64](100, 1_000), "how many seeds to run")
 	from  = flag.Uint64("from", 1, "the first of them")
 	gas   = flag.String("gas", "", "only seeds whose gas is paid in this, token or ether")
 

@@ -1,4 +1,6 @@
-// Package tooltest finds what tests need beside Go. It installs nothing: tools/install does.
+// Package tooltest finds what tests need beside Go. It installs nothing: tools/install does. In `make
+// test`, where REMIT_TEST_TOOLS=none, every test that asks for something is left out, also if the
+// machine has it: `make test-all` runs these.
 package tooltest
 
 import (
@@ -15,6 +17,7 @@ import (
 // of the repository. Without it the test needs what, and ends: see Missing.
 func Path(t testing.TB, what, name string) string {
 	t.Helper()
+	leaveOut(t, what)
 	path := filepath.Join(root(t), name)
 	if _, err := os.Stat(path); err != nil {
 		Missing(t, what, advice)
@@ -26,6 +29,7 @@ func Path(t testing.TB, what, name string) string {
 // of the program that tools/install installs. Without either the test ends.
 func Program(t testing.TB, what, name string) string {
 	t.Helper()
+	leaveOut(t, what)
 	path, err := exec.LookPath(filepath.Join(root(t), ".cache/path", name))
 	if err == nil {
 		return path
@@ -40,6 +44,7 @@ func Program(t testing.TB, what, name string) string {
 // a program of each machine that they use, the test ends.
 func Shell(t testing.TB) string {
 	t.Helper()
+	leaveOut(t, "a shell with its programs")
 	for _, name := range []string{"grep", "sed", "awk", "bash"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -54,10 +59,19 @@ func Shell(t testing.TB) string {
 
 const advice = "run 'make tools', with Python 3.10 or later and venv (Debian: python3-venv)"
 
+// leaveOut ends a test of `make test`.
+func leaveOut(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("REMIT_TEST_TOOLS") == "none" {
+		t.Skipf("needs %s: run make test-all", what)
+	}
+}
+
 // Missing ends a test on a machine without what, saying what to do about it. The test is
 // skipped, and tools/verdict counts it; with CI=true it fails.
 func Missing(t testing.TB, what, remedy string) {
 	t.Helper()
+	leaveOut(t, what)
 	if ci := os.Getenv("CI"); ci != "" && ci != "false" {
 		t.Fatalf("needs %s: %s", what, remedy)
 	}

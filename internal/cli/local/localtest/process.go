@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -34,21 +35,31 @@ func Build(file, pkg string, env ...string) error {
 	return nil
 }
 
-// Main runs tests, after it has built remit as `make run` does and said where it is. More
-// tests run at once than there are processors: each waits for a stack most of the time.
+// Main runs tests, and says where Local builds remit. More tests run at once than there are
+// processors: each waits for a stack most of the time.
 func Main(m *testing.M, remit *string) int {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "remit")
-	if err = errors.Join(err, flag.Set("test.parallel", "4")); err == nil {
-		*remit = filepath.Join(dir, "remit")
-		err = Build(*remit, "github.com/remit-payouts/remit/cmd/remit", "CGO_ENABLED=0")
-	}
-	if err != nil {
+	if err = errors.Join(err, flag.Set("test.parallel", "4")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	*remit = filepath.Join(dir, "remit")
 	return m.Run()
+}
+
+var building sync.Mutex
+
+// build builds remit as `make run` does, unless it is built.
+func build(remit string) error {
+	building.Lock()
+	defer building.Unlock()
+	if _, err := os.Stat(remit); err == nil {
+		return nil
+	}
+	return Build(remit, "github.com/remit-payouts/remit/cmd/remit", "CGO_ENABLED=0",
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -tags=sandbox '-ldflags=-s -w'")
 }
 
 // Launch starts a program, which is killed when ctx or this process ends.
@@ -70,6 +81,9 @@ func Launch(ctx context.Context, stderr io.Writer, program string, args ...strin
 // merchant of its stack.
 func Local(t testing.TB, stderr io.Writer, remit string, flags ...string) (*Process, *remit.Client) {
 	t.Helper()
+	if err := build(remit); err != nil {
+		t.Fatal(err)
+	}
 	p, err := Launch(context.WithoutCancel(t.Context()), stderr, remit, slices.Concat([]string{"local"}, free, flags)...)
 	if err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build !sandbox
+
 package deployed
 
 import (
@@ -5,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
@@ -19,27 +23,83 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/secrets"
+	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// An Account is the platform of a stack on AWS: its outputs and, through them, its
-// tables, secrets and queues.
-type Account struct {
-	Stack      string
-	ID         string // the stack's ARN
-	AWS        aws.Config
-	Outputs    map[string]string
-	Parameters map[string]string
-}
-
 // tableOutputs are the outputs that name tables, by the kinds of --table.
 var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "PaymentsTableName", "webhooks": "WebhooksTableName"}
+
+// ErrNoValue reports a secret that was never given one.
+var ErrNoValue = errors.New("the secret has no value yet")
+
+// LoadAWS returns the configuration that the AWS CLI would use, after it has found credentials. The SDK's warnings are not printed.
+func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
+	if err != nil {
+		return cfg, fmt.Errorf("reading the AWS configuration (correct ~/.aws/config, or AWS_PROFILE): %w", err)
+	}
+	if cfg.Region == "" {
+		return cfg, errors.New("no AWS region; set AWS_REGION")
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return cfg, errors.New("no AWS credentials; run aws sso login, or set AWS_PROFILE (aws sts get-caller-identity shows the cause)")
+	}
+	return cfg, nil
+}
+
+// onAWS reads the stack's outputs and parameters.
+func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
+	for kind := range t.Table {
+		if tableOutputs[kind] == "" {
+			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
+		}
+	}
+	cfg, err := LoadAWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
+	if err != nil {
+		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
+	}
+	if len(found.Stacks) != 1 {
+		return nil, fmt.Errorf("there is no stack %s; choose one with --stack", t.Stack)
+	}
+	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
+		Outputs: map[string]string{}, Parameters: map[string]string{}}
+	for _, o := range found.Stacks[0].Outputs {
+		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	for _, p := range found.Stacks[0].Parameters {
+		a.Parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	for kind, name := range t.Table {
+		a.Outputs[tableOutputs[kind]] = name
+	}
+	return a.deployment(t, out)
+}
+
+// deployment reads the parameters, and opens the tables.
+func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
+	p := a.Parameters
+	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
+	var err error
+	if d.Config, err = chains.Read(p); err != nil {
+		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
+	}
+	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
+	d.Tables, err = a.tables()
+	return d, err
+}
 
 // Output returns a stack output, or an error that an older template is deployed.
 func (a *Account) Output(name string) (string, error) {
@@ -93,12 +153,19 @@ func (a *Account) Topic() string {
 }
 
 // RPC implements Platform.
-func (a *Account) RPC(ctx context.Context) ([]byte, error) {
+func (a *Account) RPC(ctx context.Context) ([]string, error) {
 	arn, err := a.Output("RpcSecretArn")
 	if err != nil {
 		return nil, err
 	}
-	return a.secret(ctx, arn)
+	value, err := a.secret(ctx, arn)
+	if errors.Is(err, ErrNoValue) {
+		err = fmt.Errorf(`%w; put {"urls":["https://…"]} into it (docs/deploy.md#nodes)`, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secrets.RPC(value)
 }
 
 // secret reads a secret by its name or ARN.

@@ -1,3 +1,5 @@
+//go:build !sandbox
+
 package deployed
 
 import (
@@ -12,9 +14,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
-
-// ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (you need logs:PutLogEvents, as in RemitOperator)")
 
 // A CopiedLog is the audit log of a table. It copies each entry to CloudWatch Logs, where
 // operators cannot change or delete it.

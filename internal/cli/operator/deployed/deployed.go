@@ -7,17 +7,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/smithy-go/logging"
 
-	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
@@ -31,6 +26,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
+// ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
+var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (you need logs:PutLogEvents, as in RemitOperator)")
+
 // A Target names the stack of a command, and the form of its answer. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.
 type Target struct {
@@ -38,6 +36,15 @@ type Target struct {
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 
 	Table map[string]string `placeholder:"KIND=NAME" help:"Use this restored table instead of the stack's own; KIND is keys, payments or webhooks."`
+}
+
+// An Account is where a stack on AWS runs.
+type Account struct {
+	Stack      string
+	ID         string // the stack's ARN
+	AWS        aws.Config
+	Outputs    map[string]string
+	Parameters map[string]string
 }
 
 // A Deployment is a stack as a command sees it.
@@ -74,84 +81,27 @@ type KeyStore = interface {
 type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) ([]byte, error)                            // the RPC secret; ErrNoValue if it was never written
+	RPC(ctx context.Context) (urls []string, err error)                 // of the nodes
 	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // the wallets that have a key in the secret store, and since when
 	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // that remit recover signs with; nothing else reads one
 	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
 	Hint(ctx context.Context) error                                     // starts a run of check-receipts soon, where a command can
 }
 
-// ErrNoValue reports a secret that was never given one.
-var ErrNoValue = errors.New("the secret has no value yet")
-
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// LoadAWS returns the configuration that the AWS CLI would use, after it has found credentials. The SDK's warnings are not printed.
-func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
-	if err != nil {
-		return cfg, fmt.Errorf("reading the AWS configuration (correct ~/.aws/config, or AWS_PROFILE): %w", err)
-	}
-	if cfg.Region == "" {
-		return cfg, errors.New("no AWS region; set AWS_REGION")
-	}
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return cfg, errors.New("no AWS credentials; run aws sso login, or set AWS_PROFILE (aws sts get-caller-identity shows the cause)")
-	}
-	return cfg, nil
-}
-
-// ProvideDeployment reads the stack's outputs and parameters, for the Run method
-// of the command that kong has found. Answers go to out.
+// ProvideDeployment opens the stack, for the Run method of the command that kong has found.
+// Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
-	for kind := range t.Table {
-		if tableOutputs[kind] == "" {
-			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
-		}
+	here, ok := ctx.Value(localKey{}).(*Local)
+	switch {
+	case !ok:
+		return t.onAWS(ctx, out)
+	case len(t.Table) > 0:
+		return nil, errors.New("--table is for a stack on AWS; remove it")
 	}
-	if here, ok := ctx.Value(localKey{}).(*Local); ok {
-		if len(t.Table) > 0 {
-			return nil, errors.New("--table is for a stack on AWS; remove it")
-		}
-		return here.deployment(t, out), nil
-	}
-	cfg, err := LoadAWS(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
-	if err != nil {
-		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
-	}
-	if len(found.Stacks) != 1 {
-		return nil, fmt.Errorf("there is no stack %s; choose one with --stack", t.Stack)
-	}
-	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
-		Outputs: map[string]string{}, Parameters: map[string]string{}}
-	for _, o := range found.Stacks[0].Outputs {
-		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
-	}
-	for _, p := range found.Stacks[0].Parameters {
-		a.Parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
-	}
-	for kind, name := range t.Table {
-		a.Outputs[tableOutputs[kind]] = name
-	}
-	return a.deployment(t, out)
-}
-
-// deployment reads the parameters, and opens the tables.
-func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
-	p := a.Parameters
-	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
-	var err error
-	if d.Config, err = chains.Read(p); err != nil {
-		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
-	}
-	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
-	d.Tables, err = a.tables()
-	return d, err
+	return here.deployment(t, out), nil
 }
 
 // Rules returns the rules by the settings that are stored, or why there are none.
@@ -195,16 +145,9 @@ func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, ol
 	return left, old, err
 }
 
-// Nodes opens the nodes that the RPC secret names, and returns their URLs too.
+// Nodes opens the nodes of the stack, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
-	value, err := d.RPC(ctx)
-	if errors.Is(err, ErrNoValue) {
-		err = fmt.Errorf(`%w; put {"urls":["https://…"]} into it (docs/deploy.md#nodes)`, err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if urls, err = secrets.RPC(value); err != nil {
+	if urls, err = d.RPC(ctx); err != nil {
 		return nil, nil, err
 	}
 	nodes, err = d.Open(urls)

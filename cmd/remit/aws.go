@@ -1,0 +1,10 @@
+//go:build !sandbox
+
+package main
+
+import "github.com/remit-payouts/remit/internal/cli/preflight"
+
+// onAWS is left out of the program of `make run`, with the clients of AWS.
+type onAWS struct {
+	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
+}

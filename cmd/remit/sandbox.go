@@ -1,0 +1,5 @@
+//go:build sandbox
+
+package main
+
+type onAWS struct{}
