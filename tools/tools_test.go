@@ -212,17 +212,17 @@ func TestRelease(t *testing.T) {
 	for _, name := range []string{"rm", "mkdir", "sha256sum", "cat"} {
 		commands[name] = `PATH=/usr/bin:/bin exec ` + name + ` "$@"`
 	}
-	out, err := run(t, "release", commands, nil, "v0.2.0")
+	out, err := run(t, "release", commands, nil, "v0.1.0")
 	if err != nil {
 		t.Fatal(err, out)
 	}
 	for _, platform := range []string{"linux amd64", "linux arm64", "darwin amd64", "darwin arm64"} {
-		sum := fmt.Sprintf("%x  remit-v0.2.0-%s", sha256.Sum256([]byte(platform+"\n")), strings.ReplaceAll(platform, " ", "-"))
+		sum := fmt.Sprintf("%x  remit-v0.1.0-%s", sha256.Sum256([]byte(platform+"\n")), strings.ReplaceAll(platform, " ", "-"))
 		if !strings.Contains(out, sum) {
 			t.Errorf("no %s in\n%s", sum, out)
 		}
 	}
-	if out, err := run(t, "release", commands, nil, "0.2"); err == nil || !strings.Contains(out, "write it as v0.2.0") {
+	if out, err := run(t, "release", commands, nil, "0.2"); err == nil || !strings.Contains(out, "write it as v0.1.0") {
 		t.Errorf("0.2 is a version: %s", out)
 	}
 }

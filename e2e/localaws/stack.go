@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -118,15 +116,8 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 // Install deploys a build, over an existing deployment if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
-		own := s.Parameters()
-		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
-			own[slices.Index(own, noTraces)] = "TraceRule=false"
-			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
-			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
-		}
-		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own,
-			parameters)...))
+		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(),
+			parameters)...)
 	})
 	if err != nil {
 		return err
@@ -142,13 +133,10 @@ func Where(build string) []string {
 	}
 }
 
-// noTraces is a parameter: ministack knows no X-Ray.
-const noTraces = "TraceShare=none"
-
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, noTraces,
+		Architecture, "TraceShare=none", // ministack knows no X-Ray
 		"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
 		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
 		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),

@@ -118,9 +118,7 @@ func multi(all map[string][]string, single map[string]string) map[string][]strin
 	return all
 }
 
-// principal reads the authorizer's context. Only API Gateway can write it. API Gateway caches
-// answers for a while, also of an older authorizer that knew no grants: their key may do
-// everything.
+// principal reads the authorizer's context. Only API Gateway can write it.
 func principal(authorizer map[string]any) (apikey.Principal, bool) {
 	text := func(name string) string { s, _ := authorizer[name].(string); return s }
 	mode, err := apikey.ParseMode(text(contextMode))

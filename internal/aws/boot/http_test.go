@@ -30,7 +30,7 @@ func event(change func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyRe
 		MultiValueHeaders: map[string][]string{"x-api-key": {"k"}},
 		RequestContext: events.APIGatewayProxyRequestContext{
 			APIID: "api", Stage: "v1", RequestID: "request-1", DomainName: "api.example.com",
-			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test"},
+			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "grant": `{"scopes":[]}`},
 		},
 	}
 	if change != nil {
@@ -85,10 +85,8 @@ func TestRequests(t *testing.T) {
 }
 
 func TestPrincipalOfARequest(t *testing.T) {
-	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
-	restricted := merchant
-	restricted.Hash, restricted.Grant = apikey.Hash{0xab},
-		apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
+	restricted := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab},
+		Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}}
 	restricted.Grant.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}
 	grant := must.Get(restricted.Grant.MarshalText())(t)
 	hash := hex.EncodeToString(restricted.Hash[:])
@@ -102,14 +100,15 @@ func TestPrincipalOfARequest(t *testing.T) {
 		{"a grant that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash,
 			"grant": "{"}, apikey.Principal{}},
 		{"a hash that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test",
-			"key_hash": hash + hash + "x"}, apikey.Principal{}},
-		{"whom an older authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"},
-			merchant},
+			"key_hash": hash + hash + "x", "grant": string(grant)}, apikey.Principal{}},
+		{"no grant", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash}, apikey.Principal{}},
 		{"no authorizer", nil, apikey.Principal{}},
-		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test"}, apikey.Principal{}},
-		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test"}, apikey.Principal{}},
-		{"an unknown mode", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "prod"}, apikey.Principal{}},
-		{"values that are no text", map[string]any{"merchant_id": 1, "key_id": true, "mode": "test"}, apikey.Principal{}},
+		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test", "grant": string(grant)}, apikey.Principal{}},
+		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test", "grant": string(grant)}, apikey.Principal{}},
+		{"an unknown mode", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "prod",
+			"grant": string(grant)}, apikey.Principal{}},
+		{"values that are no text", map[string]any{"merchant_id": 1, "key_id": true, "mode": "test",
+			"grant": string(grant)}, apikey.Principal{}},
 	} {
 		ev := event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = test.authorizer })
 		var got apikey.Principal

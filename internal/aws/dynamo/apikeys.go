@@ -271,8 +271,7 @@ type apiKeyItem struct {
 	KeyID        string `dynamodbav:"key_id"`
 	MerchantID   string `dynamodbav:"merchant_id"`
 	MerchantName string `dynamodbav:"merchant_name"`
-	Mode         string `dynamodbav:"mode,omitempty"`            // of a key that may do everything
-	Restricted   string `dynamodbav:"restricted_mode,omitempty"` // of any other: a version before grants refuses a key without a mode
+	Mode         string `dynamodbav:"mode"`
 	Prefix       string `dynamodbav:"prefix"`
 	Last4        string `dynamodbav:"last4"`
 	CreatedAt    string `dynamodbav:"created_at"`
@@ -280,25 +279,21 @@ type apiKeyItem struct {
 	RevokedAt    string `dynamodbav:"revoked_at,omitempty"`
 	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
 	Label        string `dynamodbav:"label,omitempty"`
-	Grant        string `dynamodbav:"grant,omitempty"` // apikey.Grant's text; absent: everything
+	Grant        string `dynamodbav:"grant"` // apikey.Grant's text
 	Term         string `dynamodbav:"term,omitempty"`
 }
 
 func encodeAPIKey(k apikey.Key) attributes {
-	it := apiKeyItem{
+	grant, err := k.Grant.MarshalText()
+	if err != nil { // none has a value that JSON cannot write
+		panic(err)
+	}
+	return encode(apiKeyItem{
 		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
 		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instant(k.CreatedAt),
 		ExpiresAt: instant(k.ExpiresAt), RevokedAt: instant(k.RevokedAt), LastUsedAt: instant(k.LastUsedAt),
-		Label: k.Label, Term: instant(k.Term),
-	}
-	if k.Grant != apikey.Full() {
-		grant, err := k.Grant.MarshalText()
-		if err != nil { // none has a value that JSON cannot write
-			panic(err)
-		}
-		it.Grant, it.Mode, it.Restricted = string(grant), "", it.Mode
-	}
-	return encode(it)
+		Label: k.Label, Grant: string(grant), Term: instant(k.Term),
+	})
 }
 
 func decodeAPIKey(item attributes) (apikey.Key, error) {
@@ -306,7 +301,7 @@ func decodeAPIKey(item attributes) (apikey.Key, error) {
 	r := read(item, &it)
 	k := apikey.Key{
 		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
-		Mode: apikey.Mode(it.Mode + it.Restricted), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
+		Mode: apikey.Mode(it.Mode), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
 		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
 		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
 		Term: r.instant("term", it.Term),

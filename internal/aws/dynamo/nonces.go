@@ -29,8 +29,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		do: "SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas",
 		when: "attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
-			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most AND " +
-			"attribute_exists(reserved_for)",
+			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most",
 		names: map[string]string{"#id": string(n.Payment)},
 		values: attributes{
 			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight),
@@ -49,26 +48,12 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 			return wallet.Wallet{}, wallet.ErrUnknown
 		}
 		w, err := decodeWallet(n.Wallet)(old)
-		if err == nil && w.Refusal(n) == nil && (old["reserved_for"] == nil || n.Share > 0 && old["in_flight"] == nil) {
-			return s.reserveFirst(ctx, n)
-		}
 		return unreserved(n, w, err)
 	}
 	if err != nil {
 		return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, err)
 	}
 	return decodeWallet(n.Wallet)(item)
-}
-
-// reserveFirst reserves on a wallet that a version before had opened, without in_flight or
-// reserved_for: an update sets an element in a map that exists only.
-func (s *Payments) reserveFirst(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	err := s.change(ctx, n.Wallet, "adding maps to", change{values: attributes{":none": &types.AttributeValueMemberM{}},
-		do: "SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)"})
-	if err != nil {
-		return wallet.Wallet{}, err
-	}
-	return s.Reserve(ctx, n)
 }
 
 // unreserved answers a need whose condition failed, from the wallet w that was

@@ -36,7 +36,6 @@ type paymentItem struct {
 	Network     string            `dynamodbav:"network"`
 
 	Wallet   string `dynamodbav:"wallet"`
-	Source   string `dynamodbav:"source,omitempty"` // absent: the wallet
 	ChainID  uint64 `dynamodbav:"chain_id"`
 	Memo     bool   `dynamodbav:"memo"`
 	TxGas    uint64 `dynamodbav:"tx_gas"`
@@ -90,9 +89,6 @@ func encodePayment(p payment.Payment) attributes {
 		GasUnit: uint64(p.Tx.GasUnit),
 		State:   string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
-	}
-	if !p.Source.IsZero() {
-		it.Source = p.Source.String()
 	}
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()
@@ -151,7 +147,6 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
-		Source:        optional(r, "source", it.Source, token.ParseAddress),
 		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),
 		Tx: chain.Tx{
 			ChainID: it.ChainID, Gas: it.TxGas,

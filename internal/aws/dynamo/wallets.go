@@ -218,33 +218,10 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 		c.when, c.values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
 	}
 	c.store(seen)
-	if perMerchant == nil {
-		return s.change(ctx, w.ID, "reconciling", c)
+	if perMerchant != nil {
+		c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
 	}
-	c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
-	c.returns = types.ReturnValueAllNew
-	item, err := s.changed(ctx, w.ID, "reconciling", c)
-	if err != nil {
-		return err
-	}
-	return s.forgetTaken(ctx, w.ID, item)
-}
-
-// forgetTaken removes, so many at once, the attributes in which versions before counted
-// each merchant's nonces. It raises recounts, by which a run of such a version sees that
-// they are not as it read them.
-func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attributes) error {
-	names := map[string]string{}
-	for name := range item {
-		if strings.HasPrefix(name, "taken#") && len(names) < 100 {
-			names[fmt.Sprint("#m", len(names))] = name
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return s.change(ctx, id, "counting the nonces of", change{names: names, values: attributes{":one": number(1)},
-		do: "ADD recounts :one REMOVE " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")})
+	return s.change(ctx, w.ID, "reconciling", c)
 }
 
 // Advance implements store.Wallets.
@@ -275,18 +252,12 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 // change changes a stored wallet. It returns wallet.ErrUnknown if the wallet is not stored,
 // and store.ErrChanged if the stored one does not meet the condition.
 func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c change) error {
-	_, err := s.changed(ctx, id, doing, c)
-	return err
-}
-
-// changed is change that returns the attributes that c asks for.
-func (s *Payments) changed(ctx context.Context, id wallet.ID, doing string, c change) (attributes, error) {
 	c.key, c.when = keyOf(id), strings.TrimSuffix("attribute_exists(pk) AND "+c.when, " AND ")
-	written, err := s.update(ctx, c)
+	_, err := s.update(ctx, c)
 	if item, failed := refused(err); failed && item == nil {
-		return nil, wallet.ErrUnknown
+		return wallet.ErrUnknown
 	}
-	return written, outcome(err, store.ErrChanged, doing+" "+id.Address.String())
+	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
 }
 
 // walletItem is the item of a wallet. Fields may be added, but none changes its
@@ -301,7 +272,7 @@ type walletItem struct {
 	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
 	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
 	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
-	ReservedFor  map[string]string     `dynamodbav:"reserved_for"` // payment id → revision; none where a version before reserved
+	ReservedFor  map[string]string     `dynamodbav:"reserved_for"` // payment id → revision
 	Token        attributevalue.Number `dynamodbav:"token_available"`
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`

@@ -80,7 +80,6 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"region", f.region},
 		{"stack", f.stackIsWhole},
 		{"versions", f.leftVersions},
-		{"treasury allowance", f.allowance},
 		{"log role of API Gateway", f.logRole},
 		{"concurrency", f.concurrency},
 		{"alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["AlarmTopicArn"]) }},

@@ -163,28 +163,3 @@ func TestFindingsAreMended(t *testing.T) {
 		})
 	}
 }
-
-// TestTreasuryAllowance: a stack whose wallets pay with another account's coins, or would be
-// deployed so, is not updated to a version that cannot.
-func TestTreasuryAllowance(t *testing.T) {
-	const source = "0x7E00000000000000000000000000000000000000"
-	for name, test := range map[string]struct {
-		deployed, samconfig string
-		refused             bool
-	}{
-		"never set":                     {"", "", false},
-		"emptied":                       {"", ` TreasuryAllowance=""`, false},
-		"deployed":                      {source, "", true},
-		"deployed, emptied in its file": {source, " TreasuryAllowance=", true},
-		"in samconfig.toml":             {"", " TreasuryAllowance=" + source, true},
-	} {
-		a := newAccount(t)
-		a.stack, a.allowance = "UPDATE_COMPLETE", test.deployed
-		a.samconfig += test.samconfig
-		found, _, _ := a.fly()
-		why, refused := found["treasury allowance"]
-		if refused != test.refused || refused && (!strings.Contains(why, source) || !strings.Contains(why, "move coins to the funding wallet")) {
-			t.Errorf("%s: %q", name, why)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,32 +165,6 @@ func (f *flight) leftVersions(ctx context.Context) (commands string, err error) 
 		return commands, warning("an update was rolled back and has left versions; delete them before you deploy the same once more")
 	}
 	return "", err
-}
-
-// gone is a parameter of earlier versions, by which wallets paid with another account's coins.
-const gone = "TreasuryAllowance"
-
-// allowance finds a stack whose wallets pay with another account's coins, as those of this
-// version cannot.
-func (f *flight) allowance(ctx context.Context) (string, error) {
-	s, err := f.deployed(ctx)
-	if err != nil {
-		return "", err
-	}
-	source := f.template.allowance
-	if s != nil {
-		for _, p := range s.Parameters {
-			if aws.ToString(p.ParameterKey) == gone {
-				source = cmp.Or(aws.ToString(p.ParameterValue), source)
-			}
-		}
-	}
-	if source == "" {
-		return "", nil
-	}
-	return "", fmt.Errorf("wallets pay with the coins of %s, which this version cannot; move coins to the funding wallet or the wallets, "+
-		"deploy the version that runs with an empty %s, and take the parameter out of samconfig.toml (docs/operate.md#upgrade-and-roll-back)",
-		source, gone)
 }
 
 // remains returns the commands that remove the empty tables of a failed deployment, which may be

@@ -13,7 +13,6 @@ import (
 // A template is template.yaml with the parameters of one deployment.
 type template struct {
 	parameters map[string]string
-	allowance  string // the value of TreasuryAllowance, which is none of them
 
 	Parameters map[string]struct {
 		Default string `yaml:"Default"`
@@ -42,16 +41,10 @@ func readTemplate(path string, set []string) (t template, err error) {
 	}
 	for _, pair := range set {
 		name, value, _ := strings.Cut(pair, "=")
-		value = strings.Trim(value, `"`)
-		_, known := t.Parameters[name]
-		switch {
-		case name == gone:
-			t.allowance = value
-		case !known:
+		if _, known := t.Parameters[name]; !known {
 			return t, fmt.Errorf("%s has no parameter %q: check its spelling, and samconfig.toml", path, name)
-		default:
-			t.parameters[name] = value
 		}
+		t.parameters[name] = strings.Trim(value, `"`)
 	}
 	return t, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -57,48 +58,10 @@ type Signed struct {
 // keccak256("transfer(address,uint256)"), EIP-20.
 var transferSelector = [4]byte{0xa9, 0x05, 0x9c, 0xbb}
 
-// transferFromSelector is the first four bytes of
-// keccak256("transferFrom(address,address,uint256)"), EIP-20.
-var transferFromSelector = [4]byte{0x23, 0xb8, 0x72, 0xdd}
-
 // TransferData returns the call data of an ERC-20 transfer.
 func TransferData(to token.Address, amount token.Amount) []byte {
-	return Transfer{To: to, Amount: amount}.data()
-}
-
-// TransferFromData returns the call data of an ERC-20 transferFrom, by which a spender
-// moves coins of an account that has granted it an allowance.
-func TransferFromData(from, to token.Address, amount token.Amount) []byte {
-	return Transfer{From: from, To: to, Amount: amount}.data()
-}
-
-// data returns the call data of transferFrom if t has a From, and of transfer otherwise.
-func (t Transfer) data() []byte {
-	selector, accounts := transferSelector, []token.Address{t.To}
-	if t.From != (token.Address{}) {
-		selector, accounts = transferFromSelector, []token.Address{t.From, t.To}
-	}
-	data := selector[:]
-	for _, a := range accounts {
-		word := addressTopic(a)
-		data = append(data, word[:]...)
-	}
-	word := t.Amount.Bytes32()
-	return append(data, word[:]...)
-}
-
-// arguments returns how many bytes of call data an ERC-20 transfer or transferFrom has,
-// with its selector; 0 if data begins like neither, or is too short.
-func arguments(data []byte) int {
-	for _, kind := range []struct {
-		selector [4]byte
-		size     int
-	}{{transferSelector, 4 + 32 + 32}, {transferFromSelector, 4 + 32 + 32 + 32}} {
-		if len(data) >= kind.size && bytes.HasPrefix(data, kind.selector[:]) {
-			return kind.size
-		}
-	}
-	return 0
+	recipient, units := addressTopic(to), amount.Bytes32()
+	return slices.Concat(transferSelector[:], recipient[:], units[:])
 }
 
 // ToNewHolders returns the call with recipients that hold nothing of the token, and their number: a
@@ -127,27 +90,22 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 // PaidTo returns the call of a transfer with another recipient. Other calls stay.
 func (c Call) PaidTo(to token.Address) Call {
 	if t, rest, ok := ParseTransfer(c.Data); ok {
-		t.To = to
-		c.Data = append(t.data(), rest...)
+		c.Data = append(TransferData(to, t.Amount), rest...)
 	}
 	return c
 }
 
-// ParseTransfer reads the call data of an ERC-20 transfer, or of a transferFrom, of
-// which t has the From. rest follows the arguments. It reports false if data is no such
-// call.
+// ParseTransfer reads the recipient and the amount from the call data of an ERC-20 transfer.
+// rest follows the arguments. It reports false if data is no such call.
 func ParseTransfer(data []byte) (t Transfer, rest []byte, ok bool) {
-	size := arguments(data)
-	if size == 0 {
+	const size = 4 + 32 + 32
+	if len(data) < size {
 		return t, nil, false
 	}
-	if size > 4+32+32 {
-		copy(t.From[:], data[4+12:])
-	}
-	copy(t.To[:], data[size-64+12:])
+	copy(t.To[:], data[4+12:])
 	amount, err := token.AmountFromBytes(data[size-32 : size])
 	t.Amount = amount
-	return t, data[size:], err == nil && bytes.Equal(data[:size], t.data())
+	return t, data[size:], err == nil && bytes.Equal(data[:size], TransferData(t.To, amount))
 }
 
 // GasLimit returns the gas limit of a transaction whose estimate is estimate: a

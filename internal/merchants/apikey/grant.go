@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,11 +67,6 @@ type Grant struct {
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
 	Book    bool // it pays active entries of the merchant's recipient book only
-
-	// Former are the scopes that a key was stored with before keys with limits lost the
-	// scope Keys, if it has limits beside it or of other keys: it keeps PaymentsRead
-	// only, until an operator reissues it. Empty for every other key.
-	Former Scopes
 }
 
 // Full is the grant of a merchant's first key: everything.
@@ -82,11 +78,11 @@ func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
 func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its
-// meaning. Keys that inherited limits have several, their own last.
+// meaning.
 type grantText struct {
 	Scopes  []Scope      `json:"scopes"`
 	Maximum token.Amount `json:"max_amount,omitzero"`
-	Limits  []Limit      `json:"limits,omitempty"`
+	Limits  []Limit      `json:"limits,omitempty"` // at most one
 	Book    bool         `json:"book,omitempty"`
 }
 
@@ -100,23 +96,21 @@ func (g Grant) MarshalText() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// UnmarshalText reads what MarshalText wrote. Empty text is Full: keys that were
-// made before there were grants may do everything.
+// errGrant reports limits that this code would not enforce.
+var errGrant = errors.New("several daily limits, or limits beside the scope keys")
+
+// UnmarshalText reads what MarshalText wrote.
 func (g *Grant) UnmarshalText(b []byte) error {
-	if len(b) == 0 {
-		*g = Full()
-		return nil
-	}
 	var t grantText
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
 	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book}
-	if n := len(t.Limits); n > 0 {
-		g.Daily = t.Limits[n-1]
+	if len(t.Limits) == 1 {
+		g.Daily = t.Limits[0]
 	}
 	if len(t.Limits) > 1 || g.May(Keys) && g.limited() {
-		g.Former, g.Scopes = g.Scopes, g.Scopes&ScopesOf(PaymentsRead)
+		return errGrant
 	}
 	return nil
 }

@@ -68,14 +68,13 @@ func (d sending) stale(p, offer payment.Payment) bool {
 		!d.FeeLimit.IsZero() && d.FeeLimit.Less(p.Tx.Fees.Cap)
 }
 
-// errStale reports a stored payment that would be paid through another contract, or with
-// other coins, now.
-var errStale = fmt.Errorf("%w: the payment was stored for another batch contract, or another account's coins", ErrUnavailable)
+// errStale reports a stored payment that would be paid through another contract now.
+var errStale = fmt.Errorf("%w: the payment was stored for another batch contract", ErrUnavailable)
 
-// renew stores how p would be begun now, if no other process has changed it. Through which
-// contract and with whose coins it is paid cannot be changed: such a payment is given up.
+// renew stores how p would be begun now, if no other process has changed it. Its contract
+// cannot be changed: a payment of another one is given up.
 func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.Payment, error) {
-	if p.BatchContract != offer.BatchContract || !p.Source.IsZero() {
+	if p.BatchContract != offer.BatchContract {
 		return d.refuse(ctx, p, errStale)
 	}
 	renewed := p.AssignedTo(offer.Wallet, offer.Tx)

@@ -82,48 +82,32 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 	}
 }
 
-// TestTakenUpByAnotherContract: a payment that would be made through another contract, or
-// with other coins, by now is given up. The next request makes it so.
+// TestTakenUpByAnotherContract: a payment that would be made through another contract by now
+// is given up. The next request makes it so.
 func TestTakenUpByAnotherContract(t *testing.T) {
-	for name, test := range map[string]struct {
-		r      payment.Request
-		change func(p *process)
-	}{
-		"BatchContract": {batchOf(5, 6), func(p *process) { p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher }) }},
-		"other coins": {asked, func(p *process) { // as an older version stored it
-			stored, err := p.Tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
-			p.Must(err)
-			p.Must(p.Tables.Discard(t.Context(), stored))
-			stored.Source = token.Address{0x7e}
-			stored.Tx.Data = stored.CallData(true)
-			_, _, err = p.Tables.Create(t.Context(), stored.AssignedTo(stored.Wallet, stored.Tx))
-			p.Must(err)
-		}},
-	} {
-		begun := func() *process {
-			p := newProcess(t, breaks(unreserved...))
-			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
-			if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
-				t.Fatal(err)
-			}
-			p.Pass(handlerLife)
-			test.change(p)
-			return p
+	r := batchOf(5, 6)
+	begun := func() *process {
+		p := newProcess(t, breaks(unreserved...))
+		p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
+		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrInProgress) {
+			t.Fatal(err)
 		}
-		p := begun()
-		p.Script = script{"Discard#1": overtake}
-		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.State != payment.Committed || p.Did("Charge#2") {
-			t.Errorf("%s, and another process makes it: %+v, %v, after %v", name, result, err, p.Calls)
-		}
-		p = begun()
-		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
-			len(p.sent) > 0 || p.Did("Charge#2") {
-			t.Errorf("%s: %v, after %v", name, err, p.Calls)
-		}
-		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil &&
-			result.Payment.Tx.To != fakechain.Batcher {
-			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.Calls)
-		}
+		p.Pass(handlerLife)
+		p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher })
+		return p
+	}
+	p := begun()
+	p.Script = script{"Discard#1": overtake}
+	if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.State != payment.Committed || p.Did("Charge#2") {
+		t.Errorf("another process makes it: %+v, %v, after %v", result, err, p.Calls)
+	}
+	p = begun()
+	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
+		len(p.sent) > 0 || p.Did("Charge#2") {
+		t.Errorf("%v, after %v", err, p.Calls)
+	}
+	if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Tx.To != fakechain.Batcher {
+		t.Errorf("%+v, %v, after %v", result.Payment, err, p.Calls)
 	}
 }
 

@@ -56,10 +56,7 @@ type Payment struct {
 	Network       string        // "base-sepolia"
 	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
 	Wallet        token.Address // the wallet that pays; may change while Prepared
-	// Whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own. New has none:
-	// an older version stored it.
-	Source token.Address
-	Tx     chain.Tx // everything that is signed, but for the nonce
+	Tx            chain.Tx      // everything that is signed, but for the nonce
 	// Changes with everything a signature depends on; see revisionOf. A store may forget it once the
 	// payment is committed.
 	Revision string
@@ -136,7 +133,7 @@ func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network strin
 	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
 	t, memo, ok := chain.ParseTransfer([]byte(tx.Data))
 	if ok && tx.To == coin.Contract {
-		p.To, p.Amount, p.Source = t.To, t.Amount, t.From
+		p.To, p.Amount = t.To, t.Amount
 	} else {
 		contract, outputs, rest, batch := disburser.Parse([]byte(tx.Data))
 		p.BatchContract, memo, ok = tx.To, rest, batch && contract == coin.Contract && len(outputs) > 1
@@ -213,7 +210,7 @@ func outputs(entries []Entry, to token.Address, amount token.Amount) []Entry {
 // Transfers returns the transfers that the payment promises, all or none.
 func (p Payment) Transfers() (all []chain.Transfer) {
 	for _, e := range p.Outputs() {
-		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: cmp.Or(p.Source, p.Wallet), To: e.To, Amount: e.Amount})
+		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: e.To, Amount: e.Amount})
 	}
 	return all
 }
@@ -253,8 +250,6 @@ func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 			outputs = append(outputs, disburser.Entry{To: e.To, Amount: e.Amount})
 		}
 		c.To, c.Batch, c.Data = p.BatchContract, true, disburser.Calldata(p.Token.Contract, outputs, nil)
-	case !p.Source.IsZero():
-		c.Data = chain.TransferFromData(p.Source, p.To, p.Amount)
 	default:
 		c.Data = chain.TransferData(p.To, p.Amount)
 	}

@@ -12,20 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// findSources finds the accounts whose coins stored payments took by an allowance. A
-// source that only lost payments name is not found.
-func (r *run) findSources(ctx context.Context) error {
-	for entry, err := range r.Store.Entries(ctx) {
-		if err != nil && !errors.Is(err, store.ErrUnreadable) { // other payments name the source of an unreadable one
-			return fmt.Errorf("reading the payments: %w", err)
-		}
-		if source := entry.Payment.Source; !source.IsZero() && !slices.Contains(r.sources, source) {
-			r.sources = append(r.sources, source)
-		}
-	}
-	return nil
-}
-
 func (r *run) wallets() (all []token.Address) {
 	for _, id := range r.ids {
 		all = append(all, id.Address)
@@ -33,10 +19,10 @@ func (r *run) wallets() (all []token.Address) {
 	return all
 }
 
-// readTransfers finds the transactions that moved coins of the wallets and the sources.
+// readTransfers finds the transactions that moved coins of the wallets.
 func (r *run) readTransfers(ctx context.Context) error {
 	r.Say("reading the transfers of blocks %d to %d", r.Since, r.last)
-	transfers, err := r.nodes.Transfers(ctx, r.Token.Contract, slices.Concat(r.wallets(), r.sources), min(r.Since, r.last), r.last)
+	transfers, err := r.nodes.Transfers(ctx, r.Token.Contract, r.wallets(), min(r.Since, r.last), r.last)
 	for _, t := range transfers {
 		r.moved = append(r.moved, t.Tx) // the logs of one transaction follow each other
 	}
@@ -69,8 +55,6 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	found, ok := payment.Recovered(tx, r.ChainID, r.Token, r.Network)
 	found.Tx.GasUnit = r.GasUnit
 	switch {
-	case !ours && len(r.sources) > 0:
-		return nil // a source's owner moves its coins too
 	case !ours, !ok:
 		r.report.Foreign = append(r.report.Foreign, tx.Hash)
 		return nil
@@ -116,7 +100,7 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 // while all are paused.
 func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chain.MinedTx) error {
 	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data {
-		// It was discarded since, and its key used for another request, or the stack pays with another contract or its own coins.
+		// It was discarded since, and its key used for another request, or the stack pays with another contract.
 		err := r.Store.Discard(ctx, stored)
 		if err == nil {
 			stored, _, err = r.Store.Create(ctx, found)

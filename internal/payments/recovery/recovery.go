@@ -50,14 +50,13 @@ type Report struct {
 // A run is one Run of a Recovery.
 type run struct {
 	*Recovery
-	nodes   chain.Nodes
-	final   chain.Block     // the newest that was final before the run
-	ids     []wallet.ID     // of the wallets, which are paused
-	below   []uint64        // of each, the nonce below which all are used up
-	sources []token.Address // accounts whose coins stored payments took by an allowance
-	last    uint64          // the last block in which a lost transaction can be
-	moved   []chain.Hash    // the transactions that moved the token, once for each transfer
-	report  Report
+	nodes  chain.Nodes
+	final  chain.Block  // the newest that was final before the run
+	ids    []wallet.ID  // of the wallets, which are paused
+	below  []uint64     // of each, the nonce below which all are used up
+	last   uint64       // the last block in which a lost transaction can be
+	moved  []chain.Hash // the transactions that moved the token, once for each transfer
+	report Report
 }
 
 // Run recovers the payments of the wallets that Hold returned, which stay paused. An
@@ -75,7 +74,6 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	step(now.noteFinal)
 	step(now.checkChain) // on another chain, nonces that are used up may be free on this one
 	step(now.useUp)
-	step(now.findSources)
 	step(now.await)
 	step(now.readTransfers)
 	step(now.checkChain) // or the transfers are of another chain

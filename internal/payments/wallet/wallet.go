@@ -56,14 +56,14 @@ const MaxInFlight = 1024
 type Reservation struct {
 	Nonce uint64
 	At    time.Time // when it was taken, by the taker's clock; zero for an orphan, which no payment will use
-	For   string    // the revision of the payment that it was taken for; empty: any, as versions before took it
+	For   string    // the revision of the payment that it was taken for
 }
 
 // Holds returns the nonce that w holds for a revision of a payment, and whether it does.
 // One for another revision is an orphan: it may tie up less than this one needs.
 func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) {
 	r, held := w.Reservations[id]
-	return r.Nonce, held && (r.For == "" || r.For == revision)
+	return r.Nonce, held && r.For == revision
 }
 
 // A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an

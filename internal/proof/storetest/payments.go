@@ -29,9 +29,6 @@ var paymentPromises = []promise[*check]{
 		ether := c.draft(c.walletID(), noon, token.Units(17))
 		ether.Token = payment.Ether
 		c.holds(c.create(ether.AssignedTo(ether.Wallet, chain.Tx{To: ether.To, Value: ether.Amount})))
-		granted := c.draft(c.walletID(), noon, token.Units(18))
-		granted.Source = token.Address{0x7e}
-		c.holds(c.create(granted.AssignedTo(granted.Wallet, unsigned(wallet.ID{ChainID: granted.Tx.ChainID}, granted, 7))))
 	}},
 	{"a payment that exists is returned and not changed", func(c *check) {
 		again := func(p, want payment.Payment) {

@@ -80,7 +80,6 @@ type auditor struct {
 	report
 	nodes     chain.Nodes
 	wallets   []token.Address
-	sources   []token.Address // whose coins payments took by an allowance (payment.Source)
 	transfers []chain.LoggedTransfer
 	known     map[chain.Hash]*entry // payments, by every attempt that they wait for, or by the attempt that ended them
 	noops     []chain.Hash
@@ -164,11 +163,11 @@ func (a *auditor) open(ctx context.Context) error {
 // chunk is how many blocks one request covers; smaller for a node that takes fewer.
 const chunk = 10_000
 
-// readChain reads the transfers out of the wallets and sources.
+// readChain reads the transfers out of the wallets.
 func (a *auditor) readChain(ctx context.Context) error {
 	for next, last := a.report.From, a.report.To; next <= last; next += chunk {
 		end := min(last, next+chunk-1)
-		found, err := a.nodes.Transfers(ctx, a.Asset.Contract, slices.Concat(a.wallets, a.sources), next, end)
+		found, err := a.nodes.Transfers(ctx, a.Asset.Contract, a.wallets, next, end)
 		if err != nil {
 			return err
 		}
@@ -180,7 +179,7 @@ func (a *auditor) readChain(ctx context.Context) error {
 	return nil
 }
 
-// readTables reads every payment of the chain and token, with the sources, and every no-op.
+// readTables reads every payment of the chain and token, and every no-op.
 func (a *auditor) readTables(ctx context.Context) error {
 	for stored, err := range a.Payments.Entries(ctx) {
 		p := stored.Payment
@@ -192,9 +191,6 @@ func (a *auditor) readTables(ctx context.Context) error {
 		case !stored.Noop.IsZero():
 			a.noops = append(a.noops, stored.Noop)
 		case p.Tx.ChainID == a.ChainID && (p.Ether() || p.Token.Contract == a.Asset.Contract):
-			if !p.Source.IsZero() && !slices.Contains(a.sources, p.Source) {
-				a.sources = append(a.sources, p.Source)
-			}
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
 			known := &entry{p, p.Transfers()}
@@ -203,7 +199,6 @@ func (a *auditor) readTables(ctx context.Context) error {
 			}
 		}
 	}
-	slices.SortFunc(a.sources, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
 	return nil
 }
 
@@ -237,25 +232,19 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 	return nil
 }
 
-// compare compares the transfers with the payments, both ways. A transfer of
-// a source's coins is of the wallet that made it; its owner's are left out.
+// compare compares the transfers with the payments, both ways.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
-		p, spender := a.known[t.Tx], t.From
-		if slices.Contains(a.sources, t.From) {
-			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
-				continue
-			}
-		}
+		p := a.known[t.Tx]
 		kind, what := a.judge(t, p)
 		if what != "" {
-			d := difference{Wallet: spender, Tx: &t.Tx, What: what}
+			d := difference{Wallet: t.From, Tx: &t.Tx, What: what}
 			if p != nil {
 				d.Payment = p.ID
 			}
 			a.differ(kind, d)
 		}
-		a.count(kind, spender, a.txs[t.Tx].At, t.Amount)
+		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
 		a.counted[t.Tx] = kind
 	}
 	for h, p := range a.known {

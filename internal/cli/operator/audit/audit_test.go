@@ -156,42 +156,6 @@ func TestAuditOfTransfers(t *testing.T) {
 	}
 }
 
-// TestAuditOfASource: a transfer of the coins of a source that a stored payment names is
-// compared with the tables if a wallet made it. Its owner's are left out.
-func TestAuditOfASource(t *testing.T) {
-	l := operatortest.NewLedger(t)
-	source := l.Keys[1].Address()
-	approve := l.Transfer(l.Keys[0].Address(), 1_000)
-	copy(approve.Data, []byte{0x09, 0x5e, 0xa7, 0xb3}) // approve(address,uint256) has the arguments of transfer
-	l.Mine(1, approve)
-	l.Keys = l.Keys[:1]
-	l.Payments = slices.DeleteFunc(l.Payments, func(p payment.Payment) bool { return p.Wallet == source })
-	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "of the source", To: operatortest.Payee, Amount: token.Units(20)}
-	p := payment.New(payment.KeyID("mer_1", "test", r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
-	p.Source = source
-	tx := l.Transfer(operatortest.Payee, 20)
-	tx.Data = p.CallData(true)
-	l.Enter(0, p.AssignedTo(l.Keys[0].Address(), tx), true)
-	p = l.Payments[len(l.Payments)-1]
-	receipts := must.Get(l.Node.Receipts(t.Context(), p.Hashes()))(l)
-	if verdict := p.Judge(receipts[0]); verdict != chain.Transferred || !p.Memo() {
-		t.Errorf("%s, with memo: %t", verdict, p.Memo())
-	}
-	sum := token.Amount{}
-	for _, s := range audit(l).Sums {
-		sum, _ = sum.Add(s.Amount)
-	}
-	if sum != token.Units(5+1_500_000+20) {
-		t.Errorf("%s units in the books", sum)
-	}
-	stolen := l.Mine(0, chain.Tx{ChainID: l.Chain.ID(), To: tx.To,
-		Data: chain.TransferFromData(source, token.Address{0xdd}, token.Units(77)), Gas: 100_000, Fees: operatortest.Fees})
-	if _, err := l.Run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") ||
-		!strings.Contains(err.Error(), "unknown: "+stolen.Hash.String()) {
-		t.Errorf("coins that a thief of a wallet's key took: %v", err)
-	}
-}
-
 // TestMoments: the line names blocks by number or by time, and an impossible block is refused
 // before anything is read or changed.
 func TestMoments(t *testing.T) {

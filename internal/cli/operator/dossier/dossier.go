@@ -154,9 +154,6 @@ func (dos Dossier) Text(p payment.Payment) string {
 		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %q", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
 	}
 	row("from wallet", p.Wallet)
-	if !p.Source.IsZero() {
-		row("with coins of", p.Source)
-	}
 	row("created", deployed.Stamp(p.CreatedAt))
 	if p.Failure != nil {
 		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)

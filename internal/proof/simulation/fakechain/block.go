@@ -1,7 +1,6 @@
 package fakechain
 
 import (
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -11,11 +10,10 @@ import (
 )
 
 // An Account is the state of one address: how many transactions it sent, its
-// ether in wei, its units of the token, and how many of Source's it may move.
+// ether in wei, and its units of the token.
 type Account struct {
 	Nonce      uint64
 	Gas, Coins token.Amount
-	Allowance  token.Amount
 }
 
 // A Rule is how gas is paid.
@@ -68,18 +66,6 @@ func (r Rule) move(accounts map[token.Address]Account, from, to token.Address, a
 	payee.Coins, _ = payee.Coins.Add(coins)
 	payee.Gas, _ = payee.Gas.Add(wei)
 	accounts[to] = r.one(payee)
-}
-
-// Source is an account whose tokens addresses may move by the allowance that Approve gives.
-var Source = token.Address{0: 0x7e}
-
-// spendable is how many tokens of owner an address may move.
-func spendable(accounts map[token.Address]Account, a, owner token.Address) token.Amount {
-	coins := accounts[owner].Coins
-	if allowance := accounts[a].Allowance; a != owner && allowance.Less(coins) {
-		return allowance
-	}
-	return coins
 }
 
 // A block is one block of a tree: forks share their ancestors.
@@ -212,15 +198,13 @@ var Batcher = token.Address{0: 0xba}
 // returns their logs. It reports false if one reverts: then nothing has moved, whatever
 // accounts say.
 func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chain.Log, ok bool) {
-	call, _, ok := chain.ParseTransfer(tx.Data)
-	if !ok && tx.To == c.Token {
+	if _, _, ok := chain.ParseTransfer(tx.Data); !ok && tx.To == c.Token {
 		return nil, false
 	}
-	owner := cmp.Or(call.From, tx.From)
 	for _, e := range Outputs(tx.Tx) {
 		moved := e.Amount
 		switch behaviour := c.Recipients[e.To]; {
-		case behaviour == Reverts, c.Blocked[tx.From], spendable(accounts, tx.From, owner).Less(e.Amount), tx.Gas < c.gasOf(tx),
+		case behaviour == Reverts, c.Blocked[tx.From], accounts[tx.From].Coins.Less(e.Amount), tx.Gas < c.gasOf(tx),
 			tx.To == Batcher && c.Approved != nil && !c.Approved[tx.From]:
 			return nil, false
 		case behaviour == ReturnsFalse && tx.To == Batcher:
@@ -230,19 +214,14 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 		case behaviour == LogsLess:
 			moved = e.Amount.Sub(token.Units(1))
 		}
-		if !call.From.IsZero() {
-			spender := accounts[tx.From]
-			spender.Allowance = spender.Allowance.Sub(e.Amount)
-			accounts[tx.From] = spender
-		}
 		to := e.To
 		if c.Recipients[to] == Guarded {
 			to = Guard
 		}
-		c.move(accounts, owner, to, moved)
+		c.move(accounts, tx.From, to, moved)
 		word := moved.Bytes32()
 		logs = append(logs, chain.Log{
-			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(to)}, Data: word[:], Index: uint64(len(logs)),
+			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:], Index: uint64(len(logs)),
 		})
 	}
 	return logs, true

@@ -93,15 +93,6 @@ func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {
 	}
 }
 
-// Approve lets an address move so many units of Source's tokens, in every block so far.
-func (c *Chain) Approve(a token.Address, units token.Amount) {
-	for b := c.tip; b != nil; b = b.parent {
-		account := b.accounts[a]
-		account.Allowance = units
-		b.accounts[a] = account
-	}
-}
-
 // Funded returns the units of the token that Fund ever gave, by address.
 func (c *Chain) Funded() map[token.Address]token.Amount { return maps.Clone(c.funded) }
 

@@ -283,7 +283,7 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 		})
-		if pays && !blocked && !starved && p.Source.IsZero() && !o.Stolen() { // a source's owner promises nothing
+		if pays && !blocked && !starved && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
