@@ -27,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator/console"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/stack"
@@ -90,9 +91,9 @@ func openConsole(t *testing.T, flags string) *visit {
 	dead := serve(http.NotFoundHandler())
 	nodes := []string{through(d.ledger.Chain.URL()), dead}
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", through(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")))
-	names := dynamo.Tables{APIKeys: "operator-keys", Payments: fmt.Sprint("console-payments-", len(flags)),
+	names := schema.Tables{APIKeys: "operator-keys", Payments: fmt.Sprint("console-payments-", len(flags)),
 		Webhooks: fmt.Sprint("console-webhooks-", len(flags))}
-	must.OK(d.ledger, dynamo.CreateTables(t.Context(), dynamotest.Client(t), names))
+	must.OK(d.ledger, schema.Create(t.Context(), dynamotest.Client(t), names))
 	coin := d.ledger.Chain.Token()
 	t.Setenv("AWS_ENDPOINT_URL", serve(&operatortest.Cloud{Nodes: nodes,
 		Outputs: map[string]string{"PaymentsTableName": names.Payments, "WebhooksTableName": names.Webhooks},

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/auditcopy"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
@@ -153,7 +153,7 @@ func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[stri
 		return statement{"Allow", actions, on, when}
 	}
 	all, payments, rules := []string{"*"}, []string{r.payments}, dynamo.SettingsPartitions()
-	ours := conditions{"StringEquals": {"aws:ResourceTag/" + kms.Tag: {a.Stack}}}
+	ours := conditions{"StringEquals": {"aws:ResourceTag/" + walletkey.Tag: {a.Stack}}}
 	logged := []statement{
 		allow(only(dynamo.AuditPartition), payments, "dynamodb:PutItem"),
 		allow(nil, []string{r.auditEntries}, "logs:PutLogEvents"),
@@ -189,10 +189,10 @@ func Of(a *deployed.Account, list []deployed.Resource, wallets string) (map[stri
 		"RemitKeys": write(
 			allow(only(wallets), payments, "dynamodb:PutItem"),
 			allow(nil, []string{r.secrets}, "secretsmanager:CreateSecret", "secretsmanager:ReplicateSecretToRegions", "secretsmanager:TagResource"),
-			allow(conditions{"StringEquals": {"aws:RequestTag/" + kms.Tag: {a.Stack}}, "Null": {"aws:ResourceTag/" + kms.Tag: {"true"}}}, all,
+			allow(conditions{"StringEquals": {"aws:RequestTag/" + walletkey.Tag: {a.Stack}}, "Null": {"aws:ResourceTag/" + walletkey.Tag: {"true"}}}, all,
 				"kms:CreateKey", "kms:TagResource"),
 			allow(ours, []string{r.walletKeys}, "kms:GetPublicKey", "kms:RevokeGrant"),
-			allow(conditions{"StringEquals": {"aws:ResourceTag/" + kms.Tag: {a.Stack}, "kms:GranteePrincipal": r.signers},
+			allow(conditions{"StringEquals": {"aws:ResourceTag/" + walletkey.Tag: {a.Stack}, "kms:GranteePrincipal": r.signers},
 				"ForAllValues:StringEquals": {"kms:GrantOperations": {"Sign"}}},
 				[]string{r.walletKeys}, "kms:CreateGrant"),
 		),

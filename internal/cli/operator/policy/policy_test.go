@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/policy"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -33,7 +33,7 @@ func TestPolicies(t *testing.T) {
 	list := []deployed.Resource{{ID: "App", Name: "remit-App", Kind: "AWS::CodeDeploy::Application"},
 		{ID: "Group", Name: "remit-Group", Kind: "AWS::CodeDeploy::DeploymentGroup"},
 		{ID: "AuditLogGroup", Name: "remit-audit", Kind: "AWS::Logs::LogGroup"}}
-	for i, role := range kms.SigningRoles() {
+	for i, role := range walletkey.SigningRoles() {
 		list = append(list, deployed.Resource{ID: role, Name: "remit-" + role + "-x", Kind: "AWS::IAM::Role"},
 			deployed.Resource{ID: "F", Name: fmt.Sprintf("remit-function-%d", i), Kind: "AWS::Lambda::Function"})
 	}
