@@ -1,13 +1,13 @@
 package devnet_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -63,7 +63,7 @@ func TestWalletsPayABatchFromTheStart(t *testing.T) {
 		[]disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
 	code, err := p.client.CodeAt(t.Context(), contract, nil)
 	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil ||
-		crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
+		!bytes.Equal(code, disburser.Code()) || nonce != 0 {
 		t.Fatalf("%x %d %v", code, nonce, err)
 	}
 	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))
