@@ -24,6 +24,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	sqsjobs "github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -41,8 +42,8 @@ func lives(b *testing.B, n, size int) {
 	m := &meter{}
 	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
 	name := rand.Text()
-	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
-	must.OK(b, dynamo.CreateTables(b.Context(), db, tables))
+	tables := schema.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
+	must.OK(b, schema.Create(b.Context(), db, tables))
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks),
 		&sender{}
 	jobs := q.jobsOf()

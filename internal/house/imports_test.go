@@ -63,7 +63,9 @@ var mayImport = map[string]string{
 	"kms":           "",
 	"memory":        "settings store " + domains,
 	"queue":         "webhook",
+	"schema":        "",
 	"secrets":       "",
+	"kms/walletkey": "",
 
 	// A merchant's view of the API: a module that merchants import, which knows nothing of the rest. The rooms
 	// that stand where a merchant stands use it, and so do tests.
@@ -79,24 +81,24 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other, but local and
 	// preflight how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
-		"operator/deployed recipient settings settlement stack store token wallet webhook webhook/guard",
+		"operator/deployed recipient schema settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "sdk/go token",
-	"preflight": "chains dynamo kms operator/deployed settings store",
-	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/deployed " +
+	"preflight": "chains dynamo kms/walletkey operator/deployed settings store",
+	"operator": "apikey disburser dispatch dynamo keyring kms kms/walletkey operator/audit operator/change operator/deployed " +
 		"operator/doctor operator/dossier operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
 		"wallet webhook",
 
 	// Rooms of the operator: what is deployed, the one way to change it, and what is
 	// large enough to stand alone.
-	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms queue secrets settings stack store token wallet " +
+	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms/walletkey queue secrets settings stack store token wallet " +
 		"webhook",
 	"operator/change":   "apikey operator/deployed store wallet",
 	"operator/dossier":  "chain operator/deployed payment token wallet webhook",
 	"operator/setting":  "chains operator/change operator/deployed settings store",
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting store",
-	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
+	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms/walletkey schema operator/deployed operator/setting settings token " +
 		"wallet",
 
 	// The page's view of the stack on one machine, and the faults around it.
@@ -110,7 +112,7 @@ var mayImport = map[string]string{
 	"house":               "",
 	"httpapi/httpapitest": "httpapi",
 	"local/localtest":     "local sdk/go",
-	"operatortest": "chain devnet disburser dynamo dynamotest ethrpc keyring memory must operator operator/change operator/deployed " +
+	"operatortest": "chain devnet disburser schema dynamotest ethrpc keyring memory must operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
 	"must":     "",
 	"porttest": "chain interpose memory settings wallet",
@@ -134,8 +136,8 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms local operator/deployed operator/doctor " +
-		"operator/rollback preflight queue secrets",
+	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/deployed operator/doctor " +
+		"operator/rollback preflight queue schema secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",

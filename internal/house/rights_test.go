@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 )
 
 // TestPeoplesRights: the policies for people name the partitions, roles and functions that the code names. A condition
@@ -20,7 +20,7 @@ func TestPeoplesRights(t *testing.T) {
 	const keys = "dynamodb:LeadingKeys"
 	like, unlike, some := "Condition.ForAllValues:StringLike."+keys, "Condition.ForAllValues:StringNotLike."+keys,
 		"Condition.ForAnyValue:StringEquals."+keys
-	audit, rules, signers := []string{dynamo.AuditPartition}, dynamo.SettingsPartitions(), kms.SigningRoles()
+	audit, rules, signers := []string{dynamo.AuditPartition}, dynamo.SettingsPartitions(), walletkey.SigningRoles()
 	for i := range signers {
 		signers[i] += ".Arn"
 	}
@@ -57,7 +57,7 @@ func TestPeoplesRights(t *testing.T) {
 	for policy := range all {
 		for _, s := range statements(at[any](all[policy], "Properties.PolicyDocument")) {
 			if keys := strings.HasPrefix(words(s["Action"])[0], "kms:"); keys && fmt.Sprint(s["Resource"]) == "*" &&
-				!strings.Contains(fmt.Sprint(s["Condition"]), kms.Tag+":AWS::StackName") {
+				!strings.Contains(fmt.Sprint(s["Condition"]), walletkey.Tag+":AWS::StackName") {
 				t.Errorf("%s may %v with the keys of other stacks", policy, s["Action"])
 			}
 		}

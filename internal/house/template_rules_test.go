@@ -52,7 +52,7 @@ var rules = []rule{
 	{"a change of a parameter keeps the version before it, for remit rollback", "AWS::Serverless::Function",
 		unless("UpdateReplacePolicy", "Retain")},
 	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
-	{"rounds that know what a payment writes are deployed before it: older ones never lower its counts", "AWS::Serverless::Function",
+	{"rounds that know what a payment writes are deployed before it", "AWS::Serverless::Function",
 		precedesRounds},
 	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},

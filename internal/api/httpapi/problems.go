@@ -47,19 +47,19 @@ var problems = []struct {
 }{
 	{errNoRoute, problem{status: http.StatusNotFound, detail: "Not Found"}},
 	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
-	{errTooLarge, problem{status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "The body may have at most 65536 bytes."}},
-	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
-	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
-		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
+	{errTooLarge, refusal(http.StatusRequestEntityTooLarge, "body_too_large", "The body may have at most 65536 bytes.")},
+	{errNotUTF8, refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")},
+	{errKeySyntax, refusal(http.StatusBadRequest, "idempotency_key_invalid",
+		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")},
 	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
 		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
-	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed",
-		detail: "API keys are issued by the operator of this service."}},
+	{errKeyCreation, refusal(http.StatusForbidden, "key_creation_closed",
+		"API keys are issued by the operator of this service.")},
 
-	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
-		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
-	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
-		detail: "Your API key does not permit this. Use a key that has the scopes and works as long."}},
+	{apikey.ErrSuspended, refusal(http.StatusForbidden, "merchant_suspended",
+		"The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator.")},
+	{apikey.ErrNotPermitted, refusal(http.StatusForbidden, "key_not_permitted",
+		"Your API key does not permit this. Use a key that has the scopes and works as long.")},
 
 	{errKeyless, problem{status: http.StatusConflict, code: "idempotency_in_progress", // no Retry-After: a repeated POST is another payment
 		detail: "The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it."}},
@@ -85,22 +85,24 @@ var problems = []struct {
 		"Your API key pays active entries of the address book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
 
-	{recipient.ErrNotFound, problem{status: http.StatusNotFound, code: "recipient_not_found", detail: "No such recipient."}},
-	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
-	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
-	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
-	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
+	{recipient.ErrNotFound, refusal(http.StatusNotFound, "recipient_not_found", "No such recipient.")},
+	{apikey.ErrNotFound, refusal(http.StatusNotFound, "api_key_not_found", "No such API key.")},
+	{store.ErrNotFound, refusal(http.StatusNotFound, "transaction_not_found", "No such transaction.")},
+	{webhook.ErrNotFound, refusal(http.StatusNotFound, "webhook_not_found", "No such webhook.")},
+	{webhook.ErrDeliveryNotFound, refusal(http.StatusNotFound, "delivery_not_found", "No such delivery.")},
 	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
-	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled",
-		detail: "The webhook is disabled and is sent nothing. Enable it first."}},
+	{webhook.ErrDisabled, refusal(http.StatusConflict, "webhook_disabled",
+		"The webhook is disabled and is sent nothing. Enable it first.")},
 	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1,
 		detail: "The webhook was changed by another request. Try again."}},
 }
 
 // badRequest is the problem of a request that a rule of the service refuses.
 // Nothing was started, and no Idempotency-Key was used up.
-func badRequest(code, detail string) problem {
-	return problem{status: http.StatusBadRequest, code: code, detail: detail}
+func badRequest(code, detail string) problem { return refusal(http.StatusBadRequest, code, detail) }
+
+func refusal(status int, code, detail string) problem {
+	return problem{status: status, code: code, detail: detail}
 }
 
 // unavailable is the problem of nodes or stores that could not be reached before
@@ -114,7 +116,7 @@ var behind = problem{status: unavailable.status, code: unavailable.code, retryAf
 		"to try again."}
 
 // internal is the problem of every other error.
-var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}
+var internal = refusal(http.StatusInternalServerError, "internal_error", "Internal Server Error")
 
 func problemOf(err error) problem {
 	if list := invalidsOf(err); list != nil {

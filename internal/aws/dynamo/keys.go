@@ -18,7 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Attributes that are keys of a table or an index. tables.go and template.yaml
+// Attributes that are keys of a table or an index. Package schema and template.yaml
 // declare them with these names; a test compares the two.
 const (
 	attrPK            = "pk"

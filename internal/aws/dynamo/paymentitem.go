@@ -52,7 +52,7 @@ type paymentItem struct {
 
 	Onchain        string `dynamodbav:"onchain_tx_hash,omitempty"`
 	Block          uint64 `dynamodbav:"block_number,omitempty"`
-	Fee            string `dynamodbav:"network_fee,omitempty"` // wei; absent in items of before it was read
+	Fee            string `dynamodbav:"network_fee,omitempty"` // wei; absent if the nodes did not agree on it
 	FailureCode    string `dynamodbav:"failure_code,omitempty"`
 	FailureMessage string `dynamodbav:"failure_message,omitempty"`
 	EventID        string `dynamodbav:"event_id,omitempty"`

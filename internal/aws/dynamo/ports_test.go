@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
@@ -27,12 +28,12 @@ import (
 )
 
 // tables makes three tables under new names.
-func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
+func tables(t *testing.T, db *dynamodb.Client) schema.Tables {
 	t.Helper()
 	id := rand.Text()
-	names := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
+	names := schema.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
 	for range 2 { // the second call finds them there
-		must.OK(t, dynamo.CreateTables(t.Context(), db, names))
+		must.OK(t, schema.Create(t.Context(), db, names))
 	}
 	return names
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes
+// TestTemplateDeclaresTheSameTables compares the tables that schema.Create makes
 // with those of template.yaml.
 func TestTemplateDeclaresTheSameTables(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../template.yaml"))(t)
@@ -29,7 +29,7 @@ func TestTemplateDeclaresTheSameTables(t *testing.T) {
 		"WebhooksTable": tables.Webhooks} {
 		out := must.Get(db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}))(t)
 		if diff := cmp.Diff(shapeOf(t, template.Resources[logical].Properties), shapeOf(t, out.Table)); diff != "" {
-			t.Errorf("%s (-template.yaml +CreateTables):\n%s", logical, diff)
+			t.Errorf("%s (-template.yaml +schema.Create):\n%s", logical, diff)
 		}
 	}
 }

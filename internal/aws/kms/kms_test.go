@@ -21,6 +21,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
@@ -33,7 +34,10 @@ var private = secp256k1.PrivKeyFromBytes([]byte{0x46})
 
 // service answers as KMS does, with one key, and refuses what KMS would refuse. spec is
 // the key's.
-func service(t *testing.T, spec string) kms.Keys { return kms.Open(account(t, spec, map[string]int{})) }
+func service(t *testing.T, spec string) (kms.Keys, walletkey.Keys) {
+	cfg := account(t, spec, map[string]int{})
+	return kms.Open(cfg), walletkey.Open(cfg)
+}
 
 // account is an account with the service, which counts the calls of each operation.
 func account(t *testing.T, spec string, calls map[string]int) aws.Config {
@@ -55,7 +59,7 @@ func account(t *testing.T, spec string, calls map[string]int) aws.Config {
 			_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": arn, "Plaintext": bytes.TrimPrefix(blob, []byte("wrapped "))})
 		case op == "CreateKey" && in["KeySpec"] == spec && in["KeyUsage"] == "SIGN_VERIFY":
 			tag := in["Tags"].([]any)[0].(map[string]any)
-			if !maps.Equal(tag, map[string]any{"TagKey": kms.Tag, "TagValue": "remit-prod"}) {
+			if !maps.Equal(tag, map[string]any{"TagKey": walletkey.Tag, "TagValue": "remit-prod"}) {
 				t.Errorf("made with the tag %v", tag)
 			}
 			_ = json.NewEncoder(w).Encode(map[string]any{"KeyMetadata": key})
@@ -88,7 +92,7 @@ func account(t *testing.T, spec string, calls map[string]int) aws.Config {
 
 // TestAKeyIsMadeAndSigns: from the making of a key to a transaction of its account.
 func TestAKeyIsMadeAndSigns(t *testing.T) {
-	keys := service(t, "ECC_SECG_P256K1")
+	signs, keys := service(t, "ECC_SECG_P256K1")
 	made := must.Get(keys.Create(t.Context(), "remit-prod"))(t)
 	name, public, err := keys.Public(t.Context(), made)
 	if err != nil || name != arn {
@@ -96,24 +100,24 @@ func TestAKeyIsMadeAndSigns(t *testing.T) {
 	}
 	address := must.Get(keyring.AddressOf(public))(t)
 	signer := keyring.NewRemote(address, time.Now,
-		func(ctx context.Context, digest []byte) ([]byte, error) { return keys.Sign(ctx, arn, digest) })
+		func(ctx context.Context, digest []byte) ([]byte, error) { return signs.Sign(ctx, arn, digest) })
 	must.OK(t, signer.Ready(t.Context()))
 	must.Get(signer.Sign(t.Context(), chain.Noop(1, address, chain.Fees{Cap: token.Units(1)}), 0))(t)
 }
 
 // TestRefusals: a key that is not there, and one of another curve.
 func TestRefusals(t *testing.T) {
-	keys := service(t, "ECC_NIST_P256")
-	if _, err := keys.Sign(t.Context(), "another", make([]byte, 32)); err == nil || !strings.Contains(err.Error(), "signing with another: ") {
+	signs, keys := service(t, "ECC_NIST_P256")
+	if _, err := signs.Sign(t.Context(), "another", make([]byte, 32)); err == nil || !strings.Contains(err.Error(), "signing with another: ") {
 		t.Errorf("signing: %v", err)
 	}
 	if _, err := keys.Create(t.Context(), "remit-prod"); err == nil {
 		t.Error("a key was made")
 	}
-	if _, _, err := keys.Public(t.Context(), "another"); err == nil || errors.Is(err, kms.ErrKey) {
+	if _, _, err := keys.Public(t.Context(), "another"); err == nil || errors.Is(err, walletkey.ErrKey) {
 		t.Errorf("reading: %v", err)
 	}
-	if _, _, err := keys.Public(t.Context(), arn); !errors.Is(err, kms.ErrKey) {
+	if _, _, err := keys.Public(t.Context(), arn); !errors.Is(err, walletkey.ErrKey) {
 		t.Errorf("another curve: %v", err)
 	}
 }

@@ -87,8 +87,7 @@ func (s *Settings) profile(id uint64, coin token.Token) chains.Profile {
 	if known {
 		return own
 	}
-	own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
-		ByCall: own.ByCall}
+	own.ConfirmationRule, own.BlockTime, own.Window = chain.ConfirmationRule{Depth: 2}, time.Second, 1024
 	if s.Chain == arc {
 		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
@@ -39,7 +40,7 @@ type tables struct {
 const tableTimeout = 5 * time.Second
 
 // localTables are the names that a stack on one machine gives its tables.
-var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
+var localTables = schema.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
 // openTables returns stores in memory, or in DynamoDB at url, whose tables it
 // creates if they are absent, and deletes first if they are to be fresh.
@@ -55,11 +56,11 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 		HTTPClient: awshttp.NewBuildableClient().WithTimeout(tableTimeout),
 	})
 	if fresh {
-		if err := dynamo.DeleteTables(ctx, db, localTables); err != nil {
+		if err := schema.Delete(ctx, db, localTables); err != nil {
 			return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
 		}
 	}
-	if err := dynamo.CreateTables(ctx, db, localTables); err != nil {
+	if err := schema.Create(ctx, db, localTables); err != nil {
 		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
 	}
 	return &tables{

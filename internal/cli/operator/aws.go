@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
@@ -48,11 +49,11 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 		kind = "a new key in KMS, which costs money each month until you schedule its deletion,"
 	}
 	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
-		keys := kms.Open(d.Account.AWS)
+		keys := walletkey.Open(d.Account.AWS)
 		if name == "" {
 			if name, err = keys.Create(ctx, d.Stack); err != nil {
 				return none, fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register "+
-					"it with remit wallet import --kms, or schedule its deletion", err, kms.Tag, d.Stack)
+					"it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
 			}
 		}
 		r := wallet.Registration{ID: d.WalletID(token.Address{}), State: wallet.Active, Since: time.Now()}
@@ -94,7 +95,7 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	if err != nil {
 		return err
 	}
-	if err := kms.Open(d.Account.AWS).GrantSign(ctx, string(r.Key), d.Stack, roles); err != nil {
+	if err := walletkey.Open(d.Account.AWS).GrantSign(ctx, string(r.Key), d.Stack, roles); err != nil {
 		return err
 	}
 	return d.Payments.Register(ctx, r)
@@ -105,7 +106,7 @@ func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) 
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil
 	}
-	if err := kms.Open(a.AWS).EndGrants(ctx, string(r.Key), a.Stack); err != nil {
+	if err := walletkey.Open(a.AWS).EndGrants(ctx, string(r.Key), a.Stack); err != nil {
 		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights of RemitKeys: %w",
 			r.Address, err)
 	}

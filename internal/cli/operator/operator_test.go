@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -117,8 +118,8 @@ func TestMerchants(t *testing.T) {
 // the key: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := operatortest.NewAccount(t)
-	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t),
-		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}))
+	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t),
+		schema.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}))
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
 	const create = "wallet create --yes --table payments=create-payments"
 	registered := func() (all []string) {

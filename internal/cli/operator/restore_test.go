@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -28,8 +29,8 @@ import (
 // stays paused.
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
-	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
-	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored))
+	restored := schema.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
+	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t), restored))
 	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
@@ -115,8 +116,8 @@ func TestPauseAll(t *testing.T) {
 func TestRevokedKeysStayRevoked(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {
-		must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t),
-			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}))
+		must.OK(t, schema.Create(t.Context(), dynamotest.Client(t),
+			schema.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}))
 	}
 	damaged, restored := dynamo.NewAPIKeys(dynamotest.Client(t), "ends-before"), dynamo.NewAPIKeys(dynamotest.Client(t), "ends-after")
 	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)

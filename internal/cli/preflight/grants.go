@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
@@ -33,7 +33,7 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 		if r.ID == "PaymentsTable" && table == "" {
 			table = r.Name
 		}
-		if slices.Contains(kms.SigningRoles(), r.ID) {
+		if slices.Contains(walletkey.SigningRoles(), r.ID) {
 			roles = append(roles, fmt.Sprintf("arn:%s:iam::%s:role/%s", f.partition, f.account, r.Name))
 		}
 	}
@@ -49,11 +49,11 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 		if w.State == "retired" || !deployed.InKMS(w.Key) {
 			continue
 		}
-		granted, err := kms.Open(f.aws).Grants(ctx, string(w.Key))
+		granted, err := walletkey.Open(f.aws).Grants(ctx, string(w.Key))
 		if err != nil {
 			return "", err
 		}
-		if len(kms.Lacking(granted, roles)) > 0 {
+		if len(walletkey.Lacking(granted, roles)) > 0 {
 			commands += fmt.Sprintf("AWS_REGION=%s remit wallet import --stack %s --kms %s\n", f.aws.Region, f.stack, w.Key)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
@@ -23,8 +24,8 @@ import (
 // has a grant on its key.
 func TestGrants(t *testing.T) {
 	dynamotest.Clear(t)
-	tables := dynamo.Tables{APIKeys: "grants-keys", Payments: "grants-payments", Webhooks: "grants-webhooks"}
-	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
+	tables := schema.Tables{APIKeys: "grants-keys", Payments: "grants-payments", Webhooks: "grants-webhooks"}
+	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t), tables))
 	granted, exists, restored := 0, false, false // the stack uses a table that it did not make
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -37,7 +38,7 @@ func TestGrants(t *testing.T) {
 			if !restored {
 				all = fmt.Sprintf(member, "PaymentsTable", tables.Payments)
 			}
-			for _, id := range kms.SigningRoles() {
+			for _, id := range walletkey.SigningRoles() {
 				all += fmt.Sprintf(member, id, id)
 			}
 			_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", all,
@@ -46,7 +47,7 @@ func TestGrants(t *testing.T) {
 			_, _ = io.WriteString(w, operatortest.Stack("UPDATE_COMPLETE", map[string]string{"PaymentsTableName": tables.Payments}, nil))
 		case r.Header.Get("X-Amz-Target") == "TrentService.ListGrants":
 			var all []string
-			for _, id := range kms.SigningRoles()[:granted] {
+			for _, id := range walletkey.SigningRoles()[:granted] {
 				all = append(all, fmt.Sprintf(`{"GrantId": "1", "Operations": ["Sign"], "GranteePrincipal": "arn:aws:iam::1:role/%s"}`, id))
 			}
 			_, _ = fmt.Fprintf(w, `{"Grants": [%s]}`, strings.Join(all, ", "))

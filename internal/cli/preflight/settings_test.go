@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -22,8 +23,8 @@ import (
 // TestSettings: a live stack is updated only once its settings are stored.
 func TestSettings(t *testing.T) {
 	dynamotest.Clear(t)
-	tables := dynamo.Tables{APIKeys: "flight-keys", Payments: "flight-payments", Webhooks: "flight-webhooks"}
-	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
+	tables := schema.Tables{APIKeys: "flight-keys", Payments: "flight-payments", Webhooks: "flight-webhooks"}
+	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t), tables))
 	exists := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -26,16 +26,23 @@ type Profile struct {
 	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
 	// (docs/decisions/0015-window.md).
 	Window uint64
+	pricing
+	USDC string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
+}
+
+// pricing is how the cost of a transfer is found.
+type pricing struct {
 	L1Fee  bool // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
-	ByCall bool // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
+	ByCall bool // nodes execute a call within its gas like a transaction, and pad no estimate: it stands for one
 	Gas    chain.GasRule
-	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
 
 // leastPause is the least time between two rounds of settling. Each asks every
 // node once per wallet, so rounds as fast as the fastest chains' blocks would use
 // up a node's rate, for payments that wait minutes for finality.
-const leastPause = time.Second
+const leastPause = second
+
+const second = time.Second
 
 var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRule{Tag: "finalized"}
 
@@ -45,12 +52,15 @@ const (
 	testUSDT0 = "0x78Cf24370174180738C5B8E352B6D14c83a6c9A9"
 )
 
-// How gas is paid: in a coin of the chain; on Tempo in every stablecoin of its own kind, whose fees are logged as
+// Gas is paid in a coin of the chain; on Tempo in every stablecoin of its own kind, whose fees are logged as
 // transfers to the fee manager; on Arc and Stable in the one token that is the coin too, which moves fractions of its
 // smallest unit to a reserve and back on Stable.
 var (
-	ether = chain.GasRule{}
-	tempo = chain.GasRule{InToken: true, NoEther: true, Account: token.Address{0: 0xfe, 1: 0xec}}
+	estimated = pricing{}
+	called    = pricing{ByCall: true}
+	rollup    = pricing{L1Fee: true, ByCall: true} // of the OP Stack
+	tempo     = pricing{Gas: chain.GasRule{InToken: true, NoEther: true, Account: token.Address{0: 0xfe, 1: 0xec}}}
+	arc       = pricing{Gas: of(arcUSDC)}
 )
 
 // of returns the rule of a chain whose coin is the token of a contract too.
@@ -62,43 +72,43 @@ func of(contract string) chain.GasRule {
 	return chain.GasRule{InToken: true, Token: coin}
 }
 
-func stable(contract string) chain.GasRule {
+func stable(contract string) pricing {
 	rule := of(contract)
 	rule.Account = of("0x6D11e1A6BdCC974ebE1cA73CC2c1Ea3fDE624370").Token
-	return rule
+	return pricing{Gas: rule}
 }
 
 // profiles are the known chains, each main network before its test network.
 // docs/chains.md has the source of each value.
 var profiles = []Profile{
-	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, ether, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
-	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, ether, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
-	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, true, ether, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, true, ether, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
-	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, true, ether, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
-	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, true, ether, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
-	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, false, ether, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
-	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, false, ether, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
-	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, true, ether, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
-	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, true, ether, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
-	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, true, ether, ""},
-	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, true, ether, ""},
-	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, true, ether, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
-	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, true, ether, "0x5425890298aed601595a70AB815c96711a31Bc65"},
-	{42220, "Celo", finalized, time.Second, 500, 64, false, true, ether, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
-	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, true, ether, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
-	{59144, "Linea", finalized, time.Second, 10, 64, false, false, ether, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
-	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, false, ether, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
-	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, false, ether, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
-	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, false, ether, ""},
-	{5042, "Arc", finalized, 500 * time.Millisecond, 1000, 16, false, false, of(arcUSDC), arcUSDC},
-	{5042002, "Arc Testnet", finalized, 500 * time.Millisecond, 1000, 16, false, false, of(arcUSDC), arcUSDC},
-	{4217, "Tempo", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
-	{42431, "Tempo Moderato", finalized, 500 * time.Millisecond, 1000, 16, false, false, tempo, ""},
-	{988, "Stable", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(usdt0), ""},
-	{2201, "Stable Testnet", finalized, 700 * time.Millisecond, 100, 64, false, false, stable(testUSDT0), ""},
-	{9745, "Plasma", finalized, time.Second, 100, 16, false, false, ether, ""},
-	{9746, "Plasma Testnet", finalized, time.Second, 100, 16, false, false, ether, ""},
+	{1, "Ethereum", finalized, 12 * second, 200, 64, called, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+	{11155111, "Ethereum Sepolia", safe, 12 * second, 200, 64, called, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
+	{8453, "Base", finalized, 2 * second, 1, 16, rollup, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	{84532, "Base Sepolia", safe, 2 * second, 1, 16, rollup, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
+	{10, "OP Mainnet", finalized, 2 * second, 1, 64, rollup, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
+	{11155420, "OP Sepolia", safe, 2 * second, 1, 64, rollup, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
+	{42161, "Arbitrum One", finalized, second / 4, 1, 16, estimated, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
+	{421614, "Arbitrum Sepolia", safe, second / 4, 1, 16, estimated, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
+	{137, "Polygon PoS", finalized, 2 * second, 1000, 64, called, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+	{80002, "Polygon Amoy", finalized, 2 * second, 1000, 64, called, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
+	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, called, ""},
+	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, called, ""},
+	{43114, "Avalanche C-Chain", finalized, 2 * second, 100, 64, called, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
+	{43113, "Avalanche Fuji", finalized, 2 * second, 100, 64, called, "0x5425890298aed601595a70AB815c96711a31Bc65"},
+	{42220, "Celo", finalized, second, 500, 64, called, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
+	{11142220, "Celo Sepolia", finalized, second, 500, 64, called, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
+	{59144, "Linea", finalized, second, 10, 64, estimated, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
+	{59141, "Linea Sepolia", finalized, second, 10, 64, estimated, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
+	{324, "ZKsync Era", finalized, second / 5, 5, 64, estimated, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
+	{300, "ZKsync Sepolia", finalized, second / 5, 5, 64, estimated, ""},
+	{5042, "Arc", finalized, second / 2, 1000, 16, arc, arcUSDC},
+	{5042002, "Arc Testnet", finalized, second / 2, 1000, 16, arc, arcUSDC},
+	{4217, "Tempo", finalized, second / 2, 1000, 16, tempo, ""},
+	{42431, "Tempo Moderato", finalized, second / 2, 1000, 16, tempo, ""},
+	{988, "Stable", finalized, 700 * time.Millisecond, 100, 64, stable(usdt0), ""},
+	{2201, "Stable Testnet", finalized, 700 * time.Millisecond, 100, 64, stable(testUSDT0), ""},
+	{9745, "Plasma", finalized, second, 100, 16, estimated, ""},
+	{9746, "Plasma Testnet", finalized, second, 100, 16, estimated, ""},
 }
 
 // development reports whether a chain is one of the nodes that `make nodes` pays through:
@@ -114,7 +124,8 @@ func Of(id uint64) (Profile, bool) {
 			return p, true
 		}
 	}
-	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64, ByCall: development(id)}, false
+	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64,
+		pricing: pricing{ByCall: development(id)}}, false
 }
 
 // Complete returns a stack's decisions, with the profile's confirmation rule and block time where

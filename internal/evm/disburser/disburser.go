@@ -135,9 +135,6 @@ func Address() token.Address {
 // Code returns the contract's runtime code: what eth_getCode answers for it.
 func Code() []byte { return compiled().code }
 
-// CodeHash returns keccak256 of Code, the code hash of an account that is the contract.
-func CodeHash() [32]byte { return [32]byte(digest(Code())) }
-
 type contract struct{ init, code []byte }
 
 func compiled() contract {

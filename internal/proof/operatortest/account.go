@@ -15,7 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -39,9 +39,9 @@ type Account struct {
 func NewAccount(t *testing.T) *Account {
 	t.Helper()
 	dynamotest.Clear(t)
-	tables := dynamo.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"],
+	tables := schema.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"],
 		Webhooks: outputs["WebhooksTableName"]}
-	must.OK(t, dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables))
+	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t), tables))
 	a := &Account{T: t, Cloud: &Cloud{Secrets: map[string]string{}, Made: time.Now(), Parameters: map[string]string{}}}
 	server := httptest.NewServer(a.Cloud)
 	t.Cleanup(server.Close)

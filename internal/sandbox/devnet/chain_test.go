@@ -1,6 +1,7 @@
 package devnet_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -274,7 +274,7 @@ func TestWalletsPayABatchFromTheStart(t *testing.T) {
 		[]disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
 	code, err := p.client.CodeAt(t.Context(), contract, nil)
 	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil ||
-		crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
+		!bytes.Equal(code, disburser.Code()) || nonce != 0 {
 		t.Fatalf("%x %d %v", code, nonce, err)
 	}
 	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))

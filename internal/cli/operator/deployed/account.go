@@ -26,7 +26,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/evm/chains"
@@ -281,7 +281,7 @@ func (a *Account) ARN(service, resource string) (string, error) {
 // Signers returns the ARNs of the roles of the functions that sign.
 func (a *Account) Signers(all []Resource) (arns []string, err error) {
 	for _, r := range all {
-		if slices.Contains(kms.SigningRoles(), r.ID) {
+		if slices.Contains(walletkey.SigningRoles(), r.ID) {
 			role, err := a.ARN("iam", "role/"+r.Name)
 			if err != nil {
 				return nil, err
@@ -289,8 +289,8 @@ func (a *Account) Signers(all []Resource) (arns []string, err error) {
 			arns = append(arns, role)
 		}
 	}
-	if len(arns) != len(kms.SigningRoles()) {
-		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), kms.SigningRoles())
+	if len(arns) != len(walletkey.SigningRoles()) {
+		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), walletkey.SigningRoles())
 	}
 	slices.Sort(arns)
 	return arns, nil

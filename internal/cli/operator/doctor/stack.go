@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/kms"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
+	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/chains"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -43,7 +43,7 @@ func (e *examination) isReserved(context.Context) (string, error) {
 
 // tablesAreKept finds tables without backups or protection, as after a restore.
 func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
-	t := dynamo.Tables{APIKeys: e.Account.Outputs["ApiKeysTableName"], Payments: e.Account.Outputs["PaymentsTableName"],
+	t := schema.Tables{APIKeys: e.Account.Outputs["ApiKeysTableName"], Payments: e.Account.Outputs["PaymentsTableName"],
 		Webhooks: e.Account.Outputs["WebhooksTableName"]}
 	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(e.Account.AWS), e.Account.Parameters["Environment"] == "prod")
 	if err == nil && len(lacks) > 0 {
@@ -132,7 +132,7 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 			continue
 		}
 		keys++
-		grants, err := kms.Open(e.Account.AWS).Grants(ctx, string(r.Key))
+		grants, err := walletkey.Open(e.Account.AWS).Grants(ctx, string(r.Key))
 		if err != nil {
 			return "", err
 		}
@@ -140,10 +140,10 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 		if r.State == wallet.Retired {
 			may = nil
 		}
-		if others := kms.Strangers(grants, may); len(others) > 0 {
+		if others := walletkey.Strangers(grants, may); len(others) > 0 {
 			wrong = append(wrong, fmt.Errorf("%s may sign for the %s wallet %s", strings.Join(others, ", "), r.State, r.Address))
 		}
-		if lacking := kms.Lacking(grants, may); len(lacking) > 0 {
+		if lacking := walletkey.Lacking(grants, may); len(lacking) > 0 {
 			wrong = append(wrong, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s", strings.Join(lacking, ", "), r.Address, r.Key))
 		}
 	}

@@ -1,4 +1,6 @@
-package dynamo
+// Package schema makes and examines the three tables of a stack in DynamoDB. The functions find them made
+// by template.yaml.
+package schema
 
 import (
 	"context"
@@ -12,14 +14,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Tables names the three tables of a stack.
+// Tables are the names of the three tables of a stack.
 type Tables struct{ APIKeys, Payments, Webhooks string }
 
-// CreateTables creates the tables that do not exist, with the keys and indexes of
+// Create creates the tables that do not exist, with the keys and indexes of
 // template.yaml, and returns when all can be used. It leaves existing tables as
 // they are. It is for stacks on one machine and for tests; a deployed stack gets
 // its tables from the template.
-func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
+func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, in := range t.definitions() {
 		_, err := db.CreateTable(ctx, in)
 		if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
@@ -37,9 +39,9 @@ func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
-// DeleteTables deletes those of the tables that exist, with all that they hold, and waits
+// Delete deletes those of the tables that exist, with all that they hold, and waits
 // until they are gone.
-func DeleteTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
+func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, name := range []string{t.APIKeys, t.Payments, t.Webhooks} {
 		_, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
 		if _, absent := errors.AsType[*types.ResourceNotFoundException](err); absent {
@@ -63,12 +65,12 @@ func DeleteTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 // keeps it from reading payments of another status.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
-		definition(t.APIKeys, attrKeyHash, "",
-			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeAll)),
-		definition(t.Payments, attrPK, attrSK,
-			index(indexMerchant, attrListPK, attrListSK, types.ProjectionTypeInclude, attrState)),
-		definition(t.Webhooks, attrPK, attrSK,
-			index(indexDue, attrShard, attrNextAttemptAt, types.ProjectionTypeKeysOnly)),
+		definition(t.APIKeys, "key_hash", "",
+			index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
+		definition(t.Payments, "pk", "sk",
+			index("merchant", "list_pk", "list_sk", types.ProjectionTypeInclude, "state")),
+		definition(t.Webhooks, "pk", "sk",
+			index("due", "shard", "next_attempt_at", types.ProjectionTypeKeysOnly)),
 	}
 }
 
@@ -108,9 +110,9 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 			backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled,
 			"cannot be restored to a point in time")
 		ttl := expiry.TimeToLiveDescription
-		lack(*name != t.APIKeys && (ttl == nil || aws.ToString(ttl.AttributeName) != attrTTL ||
+		lack(*name != t.APIKeys && (ttl == nil || aws.ToString(ttl.AttributeName) != "ttl" ||
 			ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling),
-			"does not expire items by "+attrTTL)
+			"does not expire items by ttl")
 		lack(protected && !aws.ToBool(found.Table.DeletionProtectionEnabled), "can be deleted by mistake")
 	}
 	return lacks, nil
