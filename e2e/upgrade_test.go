@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,31 +21,26 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
-	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
-	"github.com/remit-payouts/remit/internal/cli/preflight"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
-	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // from is the version that TestUpgrade begins with.
-var from = flag.String("from", "", "the revision to upgrade from; the newest tag v* before this commit if it is empty")
+var from = flag.String("from", "", "the revision to upgrade from; if it is empty, the newest tag v* before this commit, or else HEAD^")
 
-// Limits of the stack that is upgraded, which the earlier version has as parameters. A
-// payment of the daily limit is the largest too.
+// Limits of the stack that is upgraded. A payment of the daily limit is the largest too.
 const (
-	least   = base
-	most    = 2_000_000_000
-	settled = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 RequireIdempotencyKey=true NonceWindow=20 MerchantShare=60"
+	least  = base
+	most   = 2_000_000_000
+	limits = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 NonceWindow=20 MerchantShare=60"
 )
 
 // TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a
 // team that has to roll back does, while a merchant pays all the time. Then it counts the
-// payments on the chain. The stack is a live one, whose limits are parameters of the earlier
-// version and settings of this one: payments beyond them are refused all the time.
+// payments on the chain. The stack is a live one: payments beyond its limits are refused all the
+// time.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -57,17 +50,12 @@ func TestUpgrade(t *testing.T) {
 	s := &stack{started, calls}
 	topic, err := sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")})
 	must.OK(t, err)
-	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0"}
-	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), slices.Concat(live, []string{"KeyCreation=operator"}, strings.Fields(settled))...)
+	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0",
+		"Size=small"}
+	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), live...)
 	must.OK(t, s.StoreKeys(ctx))
-
-	toDelete := strings.Fields(guidetest.Read(t, root, "docs/operate.md", "# settings now"))
-	for name := range parameters(t, earlier) {
-		if _, stays := parameters(t, root)[name]; !stays && !slices.Contains(toDelete, name) {
-			t.Errorf("docs/operate.md does not have the parameter %s deleted", name)
-		}
-	}
 	o := &operator{t: t, s: s}
+	o.ok(nil, append(strings.Fields("settings set --yes --reason limits"), strings.Fields(limits)...)...)
 	m, full := o.merchant("paying"), o.merchant("full")
 	trade := &trade{api: m.api(), full: full.key, hashes: map[int]string{}, events: map[string]string{}, refused: map[string]int{}}
 	if p, err := trade.send(full.key, most, "full"); err != nil {
@@ -78,14 +66,9 @@ func TestUpgrade(t *testing.T) {
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin()
 	trade.await(t, s, 10)
-	s.importSettings(t, o, live...)
 	for i, source := range []string{root, earlier} {
-		begun, parameters := trade.count(), append(live, "Size=small")
-		if source == earlier {
-			parameters = slices.Concat(live, strings.Fields(o.ok(nil, "settings", "export").stdout))
-			t.Logf("to go back: %s", parameters)
-		}
-		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), parameters...)
+		begun := trade.count()
+		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), live...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
 		trade.follow(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
 		trade.await(t, s, trade.count()+10)
@@ -103,19 +86,6 @@ func TestUpgrade(t *testing.T) {
 	t.Logf("remit audit: %s", o.ok(nil, "audit", "--no-ether").stdout)
 }
 
-// parameters returns those of the template of a repository.
-func parameters(t *testing.T, at string) map[string]yaml.Node {
-	t.Helper()
-	var template struct {
-		Parameters map[string]yaml.Node `yaml:"Parameters"`
-	}
-	text, err := os.ReadFile(filepath.Join(at, "template.yaml"))
-	if err = errors.Join(err, yaml.Unmarshal(text, &template)); err != nil {
-		t.Fatal(err)
-	}
-	return template.Parameters
-}
-
 // merchant makes one by the command line, which alone makes keys of a live stack.
 func (o *operator) merchant(name string) merchant {
 	o.t.Helper()
@@ -124,42 +94,6 @@ func (o *operator) merchant(name string) merchant {
 	}
 	o.ok(&made, "keys", "create", name, "--yes")
 	return merchant{t: o.t, s: o.s, key: made.Key}
-}
-
-// importSettings does what docs/operate.md has done before the new version is deployed:
-// preflight refuses the deployment until the settings are stored, with the values that
-// the parameters have.
-func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) {
-	t.Helper()
-	for _, pair := range s.Environment() {
-		name, value, _ := strings.Cut(pair, "=")
-		t.Setenv(name, value)
-	}
-	fly := func() (string, error) {
-		var out strings.Builder
-		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"),
-			Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
-		err := command.Run(t.Context(), &out)
-		return out.String(), err
-	}
-	printed, _ := fly()
-	mend(t, printed)
-	if printed, err := fly(); !errors.Is(err, preflight.ErrNotReady) || !slices.Equal(bad(printed), []string{"settings"}) {
-		t.Fatalf("preflight without settings: %v\n%s", err, printed)
-	}
-	o.ok(nil, "settings", "import", "--yes")
-	if printed, err := fly(); err != nil {
-		t.Fatalf("preflight with settings: %v\n%s", err, printed)
-	}
-	stored := o.shown()
-	for _, pair := range strings.Fields(settled + " BatchContract=" + disburser.Address().String()) {
-		if name, value, _ := strings.Cut(pair, "="); !strings.EqualFold(stored["payments"].Values[name], value) {
-			t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])
-		}
-	}
-	if k := stored["keys"].Values; k["KeyCreation"] != "operator" || k["RecipientHoldSeconds"] != "86400" {
-		t.Errorf("the settings of keys are %v", k)
-	}
 }
 
 // checkout writes the tree of the version to upgrade from below dir.
@@ -178,9 +112,7 @@ func checkout(t *testing.T, dir string) string {
 	if revision == "" {
 		revision, _, _ = strings.Cut(git("git tag --list 'v*' --no-contains HEAD --sort=-version:refname"), "\n")
 	}
-	if revision == "" {
-		t.Fatal("There is no version to upgrade from: no tag v* comes before this commit. Say one with -from=REVISION.")
-	}
+	revision = cmp.Or(revision, "HEAD^")
 	t.Logf("the earlier version is %s", revision)
 	into := filepath.Join(dir, "earlier")
 	git(fmt.Sprintf("mkdir '%s' && git archive '%s' | tar -x -C '%s'", into, revision, into))
