@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -110,18 +111,13 @@ func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of settings: %w", err)
 	}
-	found := map[uint64]T{}
+	var all []T
 	for _, item := range items {
 		if v, err := decodeSettings(table.name, t, item); err == nil {
-			found[t.Stamp(&v).Version] = v
-		}
-	}
-	var all []T
-	for n := newest; n > 0 && newest-n < settings.Kept; n-- {
-		if v, ok := found[n]; ok {
 			all = append(all, v)
 		}
 	}
+	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(t.Stamp(&b).Version, t.Stamp(&a).Version) })
 	return all, nil
 }
 

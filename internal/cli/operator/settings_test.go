@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 		{"a pair that cannot be", set + "AmountMinimum=101", "!AmountMaximum 100 is below AmountMinimum 101"},
 		{"a limit that is taken away", set + "DailyLimit=0", "!set DailyLimit"},
 		{"keys for strangers", set + "KeyCreation=public", "!a live stack does not hand keys to strangers"},
-		{"a name that is none", set + "Limit=1", `!there is no setting "Limit"; use AmountMinimum`},
+		{"a name that is none", set + "Limit=1", `!there is no setting "Limit"; find its name`},
 		{"no value", set + "Memo", "!as NAME=VALUE"},
 		{"two values", set + "AmountMinimum=1 AmountMinimum=2", "!give each setting once"},
 		{"a reason that is apply's", set + "AmountMinimum=11 --reason=applied:by-hand", "!change its first words"},
@@ -114,7 +114,7 @@ func TestApply(t *testing.T) {
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
 	step("a file that lacks a name", apply("DailyLimit=0 -> "), "!lacks DailyLimit; add every setting")
 	step("a file that has more", apply("Memo=on -> Memo=on\nMore=1"), `!there is no setting "More"`)
-	step("a file that has a name twice", apply("Memo=on -> Memo=on\nMemo=off"), `!has the line "Memo=off"; give each setting once`)
+	step("a file that has a name twice", apply("Memo=on -> Memo=on\nMemo=off"), `!"Memo=off": give each setting once`)
 	step("a line that is no setting", apply("Memo=on -> Memo: on"), "!as NAME=VALUE")
 	step("a bad value", apply("Memo=on -> Memo=maybe"), "!nothing was changed: Memo:")
 	step("the first", apply(), "settings of payments: version 1\nsettings of keys: version 1")

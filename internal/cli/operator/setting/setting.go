@@ -38,7 +38,8 @@ type Table interface {
 	Unusable() error            // why the current version cannot be obeyed
 	Refused() error             // why the next version may not be stored
 	Values() []settings.Setting // of the next version
-	assign(name, value string) (known bool, err error)
+	has(name string) bool
+	assign(name, value string) error
 	changes() []settings.Change          // that the next version makes
 	encoded(next bool) map[string]string // the current version, or the next
 	write(ctx context.Context, by settings.Stamp) error
@@ -76,11 +77,11 @@ func (t *table[T]) encoded(next bool) map[string]string {
 
 func (t *table[T]) Refused() error { return errors.Join(t.Validate(t.later), t.refuse(t.later)) }
 
-func (t *table[T]) assign(name, value string) (known bool, err error) {
-	if known = slices.Contains(t.Names(), name); known {
-		t.later, err = t.Set(t.later, name, value)
-	}
-	return known, err
+func (t *table[T]) has(name string) bool { return slices.Contains(t.Names(), name) }
+
+func (t *table[T]) assign(name, value string) (err error) {
+	t.later, err = t.Set(t.later, name, value)
+	return err
 }
 
 func (t *table[T]) write(ctx context.Context, by settings.Stamp) error {
@@ -145,18 +146,37 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 	return []Table{p, k}, nil
 }
 
-// assign sets a value in the table that has a setting of that name.
-func assign(tables []Table, name, value string) error {
-	var names []string
-	for _, t := range tables {
-		if known, err := t.assign(name, value); known {
-			return err
+// pairs reads texts NAME=VALUE, each of another setting.
+func pairs(texts []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if _, twice := values[name]; !ok || twice {
+			return nil, fmt.Errorf("%q: give each setting once, as NAME=VALUE", text)
 		}
-		for _, s := range t.Values() {
-			names = append(names, s.Name)
-		}
+		values[name] = value
 	}
-	return fmt.Errorf("there is no setting %q; use %s", name, strings.Join(names, ", "))
+	return values, nil
+}
+
+// assigned reads both tables, and has their next versions have values.
+func assigned(ctx context.Context, d *deployed.Deployment, values map[string]string) ([]Table, error) {
+	tables, err := Read(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(tables, func(t Table) bool { return t.has(name) })
+		if i < 0 {
+			err = errors.Join(err, fmt.Errorf("there is no setting %q; find its name with remit settings show", name))
+			continue
+		}
+		err = errors.Join(err, tables[i].assign(name, values[name]))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nothing was changed: %w", err)
+	}
+	return tables, nil
 }
 
 // write is the change that stores the next version of each table.
@@ -297,35 +317,25 @@ type set struct {
 // Change stores the next version of each table that has one of the settings, or has none yet,
 // or is to be confirmed.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	tables, err := Read(ctx, d)
-	if err != nil {
-		return none, err
-	}
 	if strings.HasPrefix(c.Reason, applied) {
 		return none, fmt.Errorf("a --reason that begins with %q is reserved for remit settings apply; change its first words", applied)
 	}
-	given := map[string]bool{}
-	for _, pair := range c.Values {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || given[name] {
-			return none, fmt.Errorf("%q: give each setting once, as NAME=VALUE", pair)
-		}
-		given[name] = true
-		if err := assign(tables, name, value); err != nil {
-			return none, fmt.Errorf("nothing was changed: %w", err)
-		}
+	values, err := pairs(c.Values)
+	if err != nil {
+		return none, err
+	}
+	tables, err := assigned(ctx, d, values)
+	if err != nil {
+		return none, err
 	}
 	var changed []Table
 	for _, t := range tables {
-		named := slices.ContainsFunc(t.Values(), func(s settings.Setting) bool { return given[s.Name] })
+		named := slices.ContainsFunc(slices.Collect(maps.Keys(values)), t.has)
 		switch err := t.Unusable(); {
 		case errors.Is(err, settings.ErrMissing):
 			changed = append(changed, t)
 		case err != nil && (named || c.Confirm):
-			return none, fmt.Errorf("settings of %s: %w; %s", t.Kind(), err, map[bool]string{
-				true:  "use the version of remit that wrote them",
-				false: "write all of them with remit settings apply FILE (remit settings history has the versions before)",
-			}[errors.Is(err, settings.ErrNewer)])
+			return none, unusable(t)
 		case named && len(t.changes()) > 0, c.Confirm && !t.Stamp().Confirmed:
 			changed = append(changed, t)
 		}
@@ -368,14 +378,21 @@ type apply struct {
 
 // Change replaces the settings, unless an operator has changed them by hand since the last apply.
 func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	values, err := settingsFile(c.File)
+	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return none, err
 	}
-	tables, err := Read(ctx, d)
-	if err != nil {
-		return none, err
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
 	}
+	values, err := pairs(lines)
+	if err != nil {
+		return none, fmt.Errorf("reading %s: %w", c.File, err)
+	}
+	tables, err := assigned(ctx, d, values)
 	for _, t := range tables {
 		for _, s := range t.Values() {
 			if _, named := values[s.Name]; !named {
@@ -383,23 +400,18 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		err = errors.Join(err, assign(tables, name, values[name]))
-	}
 	if err != nil {
-		return none, fmt.Errorf("nothing was changed: %w", err)
+		return none, err
 	}
-	var changed []Table
-	for _, t := range tables {
-		changes, err := differs(ctx, t)
-		if err != nil {
-			return none, err
-		}
-		if changes {
-			changed = append(changed, t)
-		}
+	tables = slices.DeleteFunc(tables, func(t Table) bool {
+		changes, failed := differs(ctx, t)
+		err = errors.Join(err, failed)
+		return !changes
+	})
+	if err != nil {
+		return none, err
 	}
-	return write(d, changed, false, applied+filepath.Base(c.File))
+	return write(d, tables, false, applied+filepath.Base(c.File))
 }
 
 // differs reports whether the next version, from a file, is to be stored. It is not if apply
@@ -410,7 +422,7 @@ func differs(ctx context.Context, t Table) (bool, error) {
 	case errors.Is(err, settings.ErrMissing):
 		return true, nil
 	case errors.Is(err, settings.ErrNewer):
-		return false, fmt.Errorf("settings of %s: %w; use the version of remit that wrote them", t.Kind(), err)
+		return false, unusable(t)
 	}
 	versions, err := t.versions(ctx)
 	if err != nil {
@@ -431,22 +443,11 @@ func differs(ctx context.Context, t Table) (bool, error) {
 		"set them back with remit settings set", titled(t.Kind(), stamp))
 }
 
-// settingsFile reads lines NAME=VALUE.
-func settingsFile(path string) (map[string]string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// unusable is the error of a change that unusable settings do not take.
+func unusable(t Table) error {
+	step := "write all of them with remit settings apply FILE (remit settings history has the versions before)"
+	if errors.Is(t.Unusable(), settings.ErrNewer) {
+		step = "use the version of remit that wrote them"
 	}
-	values := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if _, twice := values[name]; !ok || twice {
-			return nil, fmt.Errorf("%s has the line %q; give each setting once, as NAME=VALUE", path, line)
-		}
-		values[name] = value
-	}
-	return values, nil
+	return fmt.Errorf("settings of %s: %w; %s", t.Kind(), t.Unusable(), step)
 }
