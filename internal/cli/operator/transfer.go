@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -88,12 +87,10 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 	}
 	r, _ := wallets.Find(address)
 	if r.State != wallet.Draining {
-		return fmt.Errorf("%s is not draining; run remit wallet drain %s first", address,
-			address)
+		return fmt.Errorf("%s is not draining; run remit wallet drain %s first", address, address)
 	}
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("%w: processes may pay from %s for %v more; run this again then", settlement.ErrUnsettled, address,
-			left.Round(time.Second))
+		return fmt.Errorf("processes may pay from %s for %v more; run this again then", address, left.Round(time.Second))
 	}
 	id := d.WalletID(address)
 	w, err := d.Payments.Wallet(ctx, id)
@@ -116,7 +113,7 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 		}
 	}
 	if others > 0 {
-		return fmt.Errorf("%w: %s has %d payments under way; wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
+		return fmt.Errorf("%s has %d payments under way; wait until remit wallet list shows none", address, others)
 	}
 	return nil
 }

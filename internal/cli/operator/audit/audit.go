@@ -76,7 +76,7 @@ type auditor struct {
 	nodes     chain.Nodes
 	wallets   []token.Address
 	transfers []chain.LoggedTransfer
-	known     map[chain.Hash]*entry        // payments, by every attempt that they wait for, or by the attempt that ended them
+	known     map[chain.Hash]*entry        // payments, by each attempt, or by the one that ended them
 	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
 	sums      map[daySum]*daySum           // by wallet, day and kind
 }
@@ -94,7 +94,7 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
 		sums: map[daySum]*daySum{}, report: report{Sums: []daySum{}, Differences: []difference{}},
 	}
-	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTransactions, a.compare} {
+	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTxs, a.compare} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func (a *auditor) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTransactions reads the transactions of the transfers, and of ether that operators moved.
-func (a *auditor) readTransactions(ctx context.Context) error {
+// readTxs reads the transactions of the transfers, and of ether that operators moved.
+func (a *auditor) readTxs(ctx context.Context) error {
 	wanted := map[chain.Hash]bool{}
 	for _, t := range a.transfers {
 		wanted[t.Tx] = true
