@@ -8,3 +8,5 @@ import "github.com/remit-payouts/remit/internal/cli/preflight"
 type onAWS struct {
 	Preflight preflight.Command `cmd:"" help:"Check an account before a deployment, and print the commands that fix each problem." example:"remit preflight --stack remit ChainId=8453 Mode=live"`
 }
+
+func misread(err error) error { return err }
