@@ -8,3 +8,5 @@ import "github.com/remit-payouts/remit/internal/cli/preflight"
 type onAWS struct {
 	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
 }
+
+func misread(err error) error { return err }

@@ -52,7 +52,7 @@ func main() {
 		return
 	}
 	parsed, err := parser.Parse(spelled(os.Args[1:]))
-	parser.FatalIfErrorf(err)
+	parser.FatalIfErrorf(misread(err))
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
