@@ -72,8 +72,7 @@ func run(ctx context.Context) error {
 // results, and the configuration of the machine and of the run.
 var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): ).*$`)
 
-// measure runs benchmarks and returns their results after the conditions that they
-// were measured under.
+// measure runs benchmarks and returns their results after the conditions that they were measured under.
 func measure(ctx context.Context, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before

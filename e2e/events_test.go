@@ -122,8 +122,7 @@ const (
 	sampleEndpoint = "we_0123456789abcdef01234567"
 )
 
-// seed stores the records that events name: a merchant's key, an endpoint,
-// deliveries to it.
+// seed stores the records that events name: a merchant's key, an endpoint, deliveries to it.
 func (s *stack) seed(t *testing.T) {
 	t.Helper()
 	db, now := dynamodb.NewFromConfig(s.Administrator()), time.Now().UTC().Truncate(time.Millisecond)
@@ -204,8 +203,7 @@ func (s *stack) invoke(t *testing.T, function string, event []byte) []byte {
 	return compact.Bytes()
 }
 
-// response holds the answer to an event of API Gateway against openapi.yaml and
-// a status, and returns its body.
+// response holds the answer to an event of API Gateway against openapi.yaml and a status, and returns its body.
 func (s *stack) response(t *testing.T, event, got []byte, status int) []byte {
 	t.Helper()
 	var in struct{ HTTPMethod, Path string }

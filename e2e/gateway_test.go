@@ -20,8 +20,7 @@ import (
 
 const invalidKey = `{"detail":"Invalid API Key"}`
 
-// TestKeysAtTheGate holds the answers that API Gateway and the authorizer give
-// without a function.
+// TestKeysAtTheGate holds the answers that API Gateway and the authorizer give without a function.
 func TestKeysAtTheGate(t *testing.T) {
 	s := start(t)
 	m := newMerchant(t, s)
@@ -86,9 +85,8 @@ func TestVerifyAWS(t *testing.T) {
 	}
 }
 
-// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that
-// is deployed past them refuse a stack with real money that is open, in one
-// sentence that says what to set.
+// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that is deployed past them refuse a
+// stack with real money that is open, in one sentence that says what to set.
 func TestRealMoneyIsClosed(t *testing.T) {
 	s := start(t)
 	template := must.Get(os.ReadFile(root + "/template.yaml"))(t)

@@ -24,9 +24,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
 
-// TestSAMLocal holds docs/sam-local.md against tools/local-services: the names
-// that the page uses exist, env.json sets the variables that the template
-// declares, and with it the functions pay and settle.
+// TestSAMLocal holds docs/sam-local.md against tools/local-services: the names that the page uses exist, env.json sets
+// the variables that the template declares, and with it the functions pay and settle.
 func TestSAMLocal(t *testing.T) {
 	s := start(t)
 	environment := localServices(t)
@@ -85,9 +84,8 @@ func TestSAMLocal(t *testing.T) {
 	})
 }
 
-// localServices starts tools/local-services and returns env.json: variables by
-// the functions' logical names. The services end with the pipe that the test
-// holds.
+// localServices starts tools/local-services and returns env.json: variables by the functions' logical names. The
+// services end with the pipe that the test holds.
 func localServices(t *testing.T) (environment map[string]map[string]string) {
 	t.Helper()
 	program := must.Get(remit())(t)

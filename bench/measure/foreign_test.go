@@ -52,10 +52,9 @@ var nodeKinds = []struct {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
-	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the transaction
-	// again each time it comes. The receipt of a transaction that waited behind a gap has the price
-	// at its arrival instead of the paid price. It takes longer to simulate batches than Remit
-	// waits, so the bench sends it none.
+	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the transaction again each time it
+	// comes. The receipt of a transaction that waited behind a gap has the price at its arrival instead of the paid
+	// price. It takes longer to simulate batches than Remit waits, so the bench sends it none.
 	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true,
 		command: func(dir string, port int, id uint64) []string {
 			return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
@@ -165,8 +164,7 @@ func rewind(n *testNode) error {
 	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
-// deploy puts the test token and the deterministic deployer on the chain and funds new
-// wallets.
+// deploy puts the test token and the deterministic deployer on the chain and funds new wallets.
 func (n *testNode) deploy(t testing.TB, wallets int) {
 	t.Helper()
 	var compiled struct {
@@ -208,9 +206,8 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 	}
 }
 
-// deployDeployer puts the deterministic deployer on a chain that lacks it, by the
-// transaction that its authors have signed for every chain: its signature is made up, so
-// that nobody has the key of its sender
+// deployDeployer puts the deterministic deployer on a chain that lacks it, by the transaction that its authors have
+// signed for every chain: its signature is made up, so that nobody has the key of its sender
 // (https://github.com/Arachnid/deterministic-deployment-proxy).
 func (n *testNode) deployDeployer(t testing.TB, send func(types.DynamicFeeTx)) {
 	t.Helper()

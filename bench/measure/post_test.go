@@ -18,8 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// BenchmarkPost measures POST /send-payment under clients that each make one
-// payment after the other.
+// BenchmarkPost measures POST /send-payment under clients that each make one payment after the other.
 func BenchmarkPost(b *testing.B) {
 	c, length := startChain(b, 16), time.Duration(pick(1500, 500))*time.Millisecond
 	for _, d := range []distance{far, near} {
@@ -166,8 +165,7 @@ func settle(b *testing.B, r *rig, want int) {
 	}
 }
 
-// mine mines the first n pending transactions, lowest nonces first, and makes them
-// final.
+// mine mines the first n pending transactions, lowest nonces first, and makes them final.
 func mine(b *testing.B, c *devnet.Chain, store *memory.Payments, n int) {
 	b.Helper()
 	var all []wallet.PendingTx

@@ -24,9 +24,8 @@ import (
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
-// BenchmarkLoad measures `remit local` as a process, under clients that each make
-// one payment after the other over HTTP. The chain must hold every payment exactly
-// once.
+// BenchmarkLoad measures `remit local` as a process, under clients that each make one payment after the other over
+// HTTP. The chain must hold every payment exactly once.
 func BenchmarkLoad(b *testing.B) {
 	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
@@ -84,9 +83,8 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 
 var baseline = flag.String("baseline", "", "a remit of another commit, which BenchmarkAnvil measures in turns with this one")
 
-// BenchmarkAnvil measures `remit local` on an anvil: the latency of one client, and how many
-// payments 32 clients make a second. With -baseline, three turns of both, and the ratios of
-// their medians.
+// BenchmarkAnvil measures `remit local` on an anvil: the latency of one client, and how many payments 32 clients make a
+// second. With -baseline, three turns of both, and the ratios of their medians.
 func BenchmarkAnvil(b *testing.B) {
 	const single, clients, wallets = 300, 32, 16
 	n, rates, p50s := pick(20_000, 1000), map[string][]float64{}, map[string][]float64{}
@@ -140,9 +138,8 @@ func BenchmarkAnvil(b *testing.B) {
 	}
 }
 
-// BenchmarkColdstart measures the init of every function as a process, from its
-// birth until it asks the Lambda Runtime API for its first event, and its size,
-// beside those of a function that does nothing.
+// BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
+// API for its first event, and its size, beside those of a function that does nothing.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string

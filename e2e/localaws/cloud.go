@@ -1,7 +1,6 @@
-// Package localaws deploys the repository's own template.yaml, unchanged, to an
-// AWS on this machine, with every function under its own role and TLS on every
-// connection. The chain that it pays on runs in the caller's process. Tests of the
-// deployment use it, and people who practise on one with `make stage`.
+// Package localaws deploys the repository's own template.yaml, unchanged, to an AWS on this machine, with every
+// function under its own role and TLS on every connection. The chain that it pays on runs in the caller's process.
+// Tests of the deployment use it, and people who practise on one with `make stage`.
 package localaws
 
 import (
@@ -64,8 +63,7 @@ read -r _
 kill $!; sleep 1; kill -9 $!`
 
 // StartCloud starts ministack, with the rights that cloud.py adds, and returns when it answers. Functions inherit its
-// environment, and with it Lambda's log format and a permission that AWS never
-// gives: webhooks to this machine.
+// environment, and with it Lambda's log format and a permission that AWS never gives: webhooks to this machine.
 func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
 	for range 3 { // somebody may take the port before ministack binds it
 		if c, err = startCloud(ctx, config); err == nil || ctx.Err() != nil {
@@ -224,8 +222,7 @@ func (c *Cloud) Account(accessKey, secretKey, session string) aws.Config {
 // Administrator returns the configuration of the account that may do all.
 func (c *Cloud) Administrator() aws.Config { return c.Account("test", "test", "") }
 
-// Environment returns the variables with which the AWS CLI, the SAM CLI and remit
-// find the cloud, as its administrator.
+// Environment returns the variables with which the AWS CLI, the SAM CLI and remit find the cloud, as its administrator.
 func (c *Cloud) Environment() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",

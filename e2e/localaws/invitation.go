@@ -11,8 +11,7 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// variables is the file that a shell reads to address the stack, below the root
-// of the repository.
+// variables is the file that a shell reads to address the stack, below the root of the repository.
 const variables = ".cache/stage.env"
 
 // Invite explains how to use the stack from a shell, where remit is in the directory

@@ -44,9 +44,8 @@ func (b bench) overlay(dir string, changed map[string]string) (string, error) {
 	return path, os.WriteFile(path, plan, 0o600)
 }
 
-// compile builds the tests of a package into the file binary. Without debug
-// information and without the tests against an embedded EVM (the tag noevm) it
-// links in a fifth of the time.
+// compile builds the tests of a package into the file binary. Without debug information and without the tests against
+// an embedded EVM (the tag noevm) it links in a fifth of the time.
 func (b bench) compile(ctx context.Context, pkg, overlay, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-p=1", "-vet=off", "-tags=noevm", "-ldflags=-s -w",
 		"-overlay="+overlay, "-o="+binary, "./"+pkg)
@@ -57,8 +56,7 @@ func (b bench) compile(ctx context.Context, pkg, overlay, binary string) error {
 	return nil
 }
 
-// memory is the most that a test may take, in KiB: a change may make a loop
-// endless that appends.
+// memory is the most that a test may take, in KiB: a change may make a loop endless that appends.
 const memory = 8 << 20
 
 // A trial is one run of a test binary.
@@ -80,8 +78,7 @@ var (
 	crashed = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 )
 
-// run returns the test that failed, or how the process ended without one; it is
-// empty when all passed.
+// run returns the test that failed, or how the process ended without one; it is empty when all passed.
 func (b bench) run(ctx context.Context, t trial) (failed, output string, err error) {
 	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), t.binary,
 		"-test.failfast", "-test.timeout=" + t.timeout.String(), "-test.run=^(" + strings.Join(t.tests, "|") + ")$"}, arguments[t.pkg]...)

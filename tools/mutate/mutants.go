@@ -19,9 +19,8 @@ type mutant struct {
 	pkg  string
 }
 
-// chooser is added to a mutated package. All its mutants are compiled into it
-// at once, so that each costs no more than a run of the tests. A mutant is made
-// if MUTANT is its id; the file REACHED gets the ids of all that a test reaches.
+// chooser is added to a mutated package. All its mutants are compiled into it at once, so that each costs no more than
+// a run of the tests. A mutant is made if MUTANT is its id; the file REACHED gets the ids of all that a test reaches.
 const chooser = `package %s
 
 import (
@@ -157,8 +156,7 @@ func (m *mutator) compare(e *ast.BinaryExpr) {
 	}
 }
 
-// negate negates a condition that is neither a comparison nor made of several:
-// visit comes to those by itself.
+// negate negates a condition that is neither a comparison nor made of several: visit comes to those by itself.
 func (m *mutator) negate(e ast.Expr) {
 	switch e.(type) {
 	case nil, *ast.BinaryExpr, *ast.UnaryExpr, *ast.ParenExpr:

@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestMutate: each statement has the mutants that are listed below it, and the
-// source with all of them in it is Go.
+// TestMutate: each statement has the mutants that are listed below it, and the source with all of them in it is Go.
 func TestMutate(t *testing.T) {
 	for body, want := range map[string]string{
 		"return a < b":  "turned: a < b; boundary moved: a < b",
@@ -136,8 +135,7 @@ func TestRulesAreInTheSource(t *testing.T) {
 	}
 }
 
-// TestWithout: a rule's lines are found whatever their indentation, and only if
-// they are there once.
+// TestWithout: a rule's lines are found whatever their indentation, and only if they are there once.
 func TestWithout(t *testing.T) {
 	rules := must.Get(parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n"))(t)
 	const guarded = "\t\tif a {\n\t\t\tb()\n\t\t}\n"

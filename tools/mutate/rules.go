@@ -72,8 +72,7 @@ func (r rule) without(source string) (string, error) {
 	return strings.Join(slices.Concat(lines[:at], r.new, lines[at+len(r.old):]), "\n"), nil
 }
 
-// checkRules takes the rules out one at a time. A rule whose test passes
-// without it is not needed, or not tested.
+// checkRules takes the rules out one at a time. A rule whose test passes without it is not needed, or not tested.
 func checkRules(ctx context.Context, b bench, o options) error {
 	rules, err := parseRules(rulesText)
 	if err != nil {

@@ -86,8 +86,7 @@ func (a *api) hooked(n int) *api {
 	return a
 }
 
-// TestExamples makes every example of openapi.yaml come about: they are the
-// golden bodies.
+// TestExamples makes every example of openapi.yaml come about: they are the golden bodies.
 func TestExamples(t *testing.T) {
 	examples := readExamples(t)
 	delete(examples, "responses.MalformedRequest request_malformed") // only API Gateway answers it
@@ -115,8 +114,7 @@ type example struct {
 	body   any
 }
 
-// readExamples returns every example of a response in openapi.yaml by
-// operation, status and name.
+// readExamples returns every example of a response in openapi.yaml by operation, status and name.
 func readExamples(t *testing.T) map[string]example {
 	doc := describe(t)
 	examples := map[string]example{}
@@ -161,8 +159,7 @@ func describe(t *testing.T) any {
 	return doc
 }
 
-// operations returns every operation of every path, with its method and path
-// added.
+// operations returns every operation of every path, with its method and path added.
 func operations(doc any) []map[string]any {
 	var ops []map[string]any
 	for path, item := range object(dig(doc, "paths")) {
@@ -193,8 +190,7 @@ func object(v any) map[string]any {
 // gatewayCodes are in answers of API Gateway only.
 var gatewayCodes = []string{"too_many_requests"}
 
-// TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an
-// example, which TestExamples makes come about.
+// TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an example, which TestExamples makes come about.
 func TestEveryCodeHasAnExample(t *testing.T) {
 	told := map[string]bool{}
 	for _, e := range readExamples(t) {

@@ -70,8 +70,7 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// TestIdempotencyKeys: 1 to 255 visible ASCII characters, raw or in one pair of
-// quotes.
+// TestIdempotencyKeys: 1 to 255 visible ASCII characters, raw or in one pair of quotes.
 func TestIdempotencyKeys(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		a := newAPI(t)
@@ -93,8 +92,7 @@ func TestIdempotencyKeys(t *testing.T) {
 // TestRefusals: dispatch's refusals, with a Retry-After if the client may retry.
 func TestRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
-// TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is
-// refused for its content.
+// TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is refused for its content.
 func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	a := newAPI(t)
 	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`,
@@ -122,8 +120,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 
 func TestWebhookRegistration(t *testing.T) { answers(t, newAPI, "POST /webhooks %s") }
 
-// TestWebhookLife: register, list, change, rotate, delete; secrets are shown
-// twice, there and nowhere else.
+// TestWebhookLife: register, list, change, rotate, delete; secrets are shown twice, there and nowhere else.
 func TestWebhookLife(t *testing.T) {
 	a := newAPI(t)
 	first := a.post("/webhooks", newHook).member(t, "secret")
@@ -144,9 +141,8 @@ func TestWebhookLimit(t *testing.T) { answers(t, newAPI, "%s") }
 // TestWebhookRefusals: the merchant's answer for each error of package webhook.
 func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
-// TestWhatIsNoIDReadsNothing: an id that no key or webhook can have is 404 before any
-// read, since a table may refuse it for a key (DynamoDB takes 1,024 bytes). The
-// endpoints here have no store.
+// TestWhatIsNoIDReadsNothing: an id that no key or webhook can have is 404 before any read, since a table may refuse it
+// for a key (DynamoDB takes 1,024 bytes). The endpoints here have no store.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
 	log, tester := webhook.NewLog(nil, nil, time.Now, nil), webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)

@@ -30,14 +30,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestItems keeps testdata/payments.txt equal to the items that some payments'
-// lives leave in the table, and looks in docs/tables.md for each attribute. On
-// the way a newer version of the software adds the attribute novelty to three
+// TestItems keeps testdata/payments.txt equal to the items that some payments' lives leave in the table, and looks in
+// docs/tables.md for each attribute. On the way a newer version of the software adds the attribute novelty to three
 // items, as happens during a deployment: every later update must keep it.
 //
-// During a deployment, and after a rollback, the version before reads these
-// items, and takes one without an attribute that it requires for damaged: an
-// attribute may leave the file one version after the code that requires it.
+// During a deployment, and after a rollback, the version before reads these items, and takes one without an attribute
+// that it requires for damaged: an attribute may leave the file one version after the code that requires it.
 func TestItems(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -119,8 +117,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// items returns the table's items as DynamoDB sends them: an attribute is its
-// type and its value.
+// items returns the table's items as DynamoDB sends them: an attribute is its type and its value.
 func (s *stage) items() []map[string]any {
 	s.Helper()
 	var page struct{ Items []map[string]any }
@@ -134,8 +131,7 @@ func (s *stage) items() []map[string]any {
 	return page.Items
 }
 
-// TestListsShowNoStatusThatHasPassed ends two payments after List has read the
-// index and before it reads the payments.
+// TestListsShowNoStatusThatHasPassed ends two payments after List has read the index and before it reads the payments.
 func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -197,8 +193,7 @@ func TestListsReadEachBucketOnce(t *testing.T) {
 	}
 }
 
-// TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice,
-// as it may when it is busy.
+// TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice, as it may when it is busy.
 func TestListsReadUnprocessedKeys(t *testing.T) {
 	s := newStage(t)
 	p := s.committed()
@@ -220,8 +215,7 @@ func TestListsReadUnprocessedKeys(t *testing.T) {
 	}
 }
 
-// TestDamagedItemsAreNamed reads items with values that Remit never writes: the
-// error must name the attribute.
+// TestDamagedItemsAreNamed reads items with values that Remit never writes: the error must name the attribute.
 func TestDamagedItemsAreNamed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()

@@ -24,8 +24,7 @@ import (
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A stage is a store whose client speaks through a wire, with one wallet and one
-// payment stored.
+// A stage is a store whose client speaks through a wire, with one wallet and one payment stored.
 type stage struct {
 	*testing.T
 	*wire
@@ -147,8 +146,7 @@ func (s *stage) reserve() {
 	must.Get(s.Reserve(s.Context(), s.need()))(s)
 }
 
-// A repeated write is a write that DynamoDB has already applied when the SDK sends it a second
-// time.
+// A repeated write is a write that DynamoDB has already applied when the SDK sends it a second time.
 type repeated struct {
 	sentence string
 	before   func()

@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes
-// with those of template.yaml.
+// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes with those of template.yaml.
 func TestTemplateDeclaresTheSameTables(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../template.yaml"))(t)
 	var template struct {
@@ -49,8 +48,7 @@ type shape struct {
 
 type keyElement struct{ AttributeName, KeyType string }
 
-// shapeOf reads the shape of a table as template.yaml declares or DynamoDB
-// describes it: both use the same names.
+// shapeOf reads the shape of a table as template.yaml declares or DynamoDB describes it: both use the same names.
 func shapeOf(t *testing.T, table any) (s shape) {
 	t.Helper()
 	text := must.Get(json.Marshal(table))(t)

@@ -17,21 +17,18 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 )
 
-// A wire stands between the SDK and DynamoDB Local. It records each request, and
-// may delay it, answer it itself or lose the answer. Every read must be strongly
-// consistent but for a query of an index, which cannot be, and which no decision
-// about money makes.
+// A wire stands between the SDK and DynamoDB Local. It records each request, and may delay it, answer it itself or lose
+// the answer. Every read must be strongly consistent but for a query of an index, which cannot be, and which no
+// decision about money makes.
 type wire struct {
 	t *testing.T
-	// meddle answers a request, itself or by calling send. A nil meddle sends
-	// every request.
+	// meddle answers a request, itself or by calling send. A nil meddle sends every request.
 	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
 
 	mu  sync.Mutex
 	ops []string
 }
 
-// Do implements dynamodb.HTTPClient.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
 	body, err := io.ReadAll(req.Body)
@@ -73,8 +70,7 @@ func (w *wire) client(t *testing.T) *dynamodb.Client {
 	return dynamodb.New(o)
 }
 
-// lose breaks the connection of the next n requests after DynamoDB has applied
-// them.
+// lose breaks the connection of the next n requests after DynamoDB has applied them.
 func (w *wire) lose(n int) {
 	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
 		resp, err := send()
@@ -87,8 +83,7 @@ func (w *wire) lose(n int) {
 	}
 }
 
-// cancel answers the next n transactions as cancelled for the reasons, without
-// sending them to DynamoDB.
+// cancel answers the next n transactions as cancelled for the reasons, without sending them to DynamoDB.
 func (w *wire) cancel(n int, reasons ...string) {
 	w.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
 		if op != "TransactWriteItems" || n == 0 {

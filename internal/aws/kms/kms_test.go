@@ -31,8 +31,7 @@ const arn = "arn:aws:kms:us-east-1:000000000000:key/1"
 
 var private = secp256k1.PrivKeyFromBytes([]byte{0x46})
 
-// service answers as KMS does, with one key, and refuses what KMS would refuse. spec is
-// the key's.
+// service answers as KMS does, with one key, and refuses what KMS would refuse. spec is the key's.
 func service(t *testing.T, spec string) kms.Keys { return kms.Open(account(t, spec, map[string]int{})) }
 
 // account is an account with the service, which counts the calls of each operation.

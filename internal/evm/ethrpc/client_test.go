@@ -88,7 +88,6 @@ type metered struct {
 	answered, refused float64
 }
 
-// RoundTrip implements http.RoundTripper.
 func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(50 * time.Millisecond)
 	type call struct {

@@ -31,8 +31,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 	}
 }
 
-// TestAResendSurvivesAQueueOutage: it is answered with success, so it must
-// arrive.
+// TestAResendSurvivesAQueueOutage: it is answered with success, so it must arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	w, e := delivered(t)
 	w.outage("Enqueue", before)
@@ -94,8 +93,7 @@ func TestFailedInAWindow(t *testing.T) {
 	w.has(6+3, 0)
 }
 
-// TestASearchIsNeverPartial: an operator would take the failures of a part of the
-// log for all.
+// TestASearchIsNeverPartial: an operator would take the failures of a part of the log for all.
 func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
@@ -139,9 +137,8 @@ func (w *fixture) numbered(n int) webhook.Event {
 	return ev
 }
 
-// TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a
-// row gives the hours, from a first success at 0, at which events happen that
-// the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
+// TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a row gives the hours, from a first
+// success at 0, at which events happen that the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
 func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	type at struct {
 		hour int
@@ -188,9 +185,8 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	}
 }
 
-// TestLastSuccess: an endpoint that begins to fail has been quiet since its newest success
-// in the log, or since it was enabled if the log is short and has none. Of a long log without
-// one nothing is known.
+// TestLastSuccess: an endpoint that begins to fail has been quiet since its newest success in the log, or since it was
+// enabled if the log is short and has none. Of a long log without one nothing is known.
 func TestLastSuccess(t *testing.T) {
 	for _, test := range []struct {
 		failed, succeeded int // deliveries in the log, a minute apart, the successes first
@@ -220,8 +216,7 @@ func TestLastSuccess(t *testing.T) {
 	}
 }
 
-// TestReenablingResumes: events of the meantime are in the log, and the count of
-// failures starts afresh.
+// TestReenablingResumes: events of the meantime are in the log, and the count of failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
 	w, e := delivered(t, 410, 200)
 	w.clock = w.now().Add(time.Minute)

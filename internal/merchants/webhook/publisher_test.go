@@ -53,9 +53,8 @@ func TestMinedGoesToWhoNamesIt(t *testing.T) {
 	}
 }
 
-// TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint,
-// and a healthy endpoint's item, which would be the hottest of the
-// table, is not written.
+// TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint, and a healthy endpoint's item, which
+// would be the hottest of the table, is not written.
 func TestOneReadForAllEndpoints(t *testing.T) {
 	for n := range 4 {
 		w := newFixture(t)
@@ -103,8 +102,7 @@ func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
 	}
 }
 
-// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the settling machine's
-// clock sets the event's time.
+// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the settling machine's clock sets the event's time.
 func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
 	w := newFixture(t)
 	w.register(mine, hook)
@@ -139,8 +137,7 @@ func TestPushDueMakesEachJobOnce(t *testing.T) {
 	w.has(15, 5)
 }
 
-// TestPushDueTakesTurns: a backlog of one merchant holds up no delivery of another, not
-// even the newest of all.
+// TestPushDueTakesTurns: a backlog of one merchant holds up no delivery of another, not even the newest of all.
 func TestPushDueTakesTurns(t *testing.T) {
 	w := newFixture(t)
 	for n := range 100 {

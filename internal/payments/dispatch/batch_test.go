@@ -133,9 +133,8 @@ func TestBatchRefusals(t *testing.T) {
 	}
 }
 
-// TestBatchesThatArePaid: one transaction pays the entries by the contract, and a batch of
-// one is a transfer. A wallet whose coins the contract may not spend is passed over, and
-// pays on alone.
+// TestBatchesThatArePaid: one transaction pays the entries by the contract, and a batch of one is a transfer. A wallet
+// whose coins the contract may not spend is passed over, and pays on alone.
 func TestBatchesThatArePaid(t *testing.T) {
 	p := newProcess(t, script{})
 	p.unapproved, p.d.ByCall = []token.Address{first}, true

@@ -64,8 +64,7 @@ func TestTurnstile(t *testing.T) {
 	busy(false, "mer_1") // there is no limit
 }
 
-// TestCrowd: a process remembers a thousand merchants that had too many payments pending,
-// however many there are.
+// TestCrowd: a process remembers a thousand merchants that had too many payments pending, however many there are.
 func TestCrowd(t *testing.T) {
 	for added, want := range map[int]int{1: 1, 1000: 1000, 1001: 1, 2500: 500} {
 		if got := dispatch.Crowded(added); got != want {

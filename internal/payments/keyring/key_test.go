@@ -122,8 +122,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 	})
 }
 
-// signByGeth signs with go-ethereum's own curve, which is C code where cgo is on,
-// and returns the account too.
+// signByGeth signs with go-ethereum's own curve, which is C code where cgo is on, and returns the account too.
 func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) (chain.Signed, token.Address) {
 	private := must.Get(crypto.ToECDSA(key))(t)
 	tip, feeCap, value := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32(), tx.Value.Bytes32()

@@ -42,8 +42,7 @@ func mustHex(t *testing.T, s string) []byte {
 	return must.Get(hex.DecodeString(s))(t)
 }
 
-// senderOf returns the account whose signature a raw transaction has, as go-ethereum
-// recovers it. It refuses a high s.
+// senderOf returns the account whose signature a raw transaction has, as go-ethereum recovers it. It refuses a high s.
 func senderOf(raw []byte) (token.Address, error) {
 	var tx types.Transaction
 	if err := tx.UnmarshalBinary(raw); err != nil {
@@ -53,9 +52,8 @@ func senderOf(raw []byte) (token.Address, error) {
 	return token.Address(from), err
 }
 
-// TestSignsByRecordedSignatures: the answers of a KMS (the local AWS's, 1.5.33) for one
-// key and the first transaction of TestSignsWhatAnotherLibrarySigns at nonce 7. The
-// first two have a high s, the next two a low one.
+// TestSignsByRecordedSignatures: the answers of a KMS (the local AWS's, 1.5.33) for one key and the first transaction
+// of TestSignsWhatAnotherLibrarySigns at nonce 7. The first two have a high s, the next two a low one.
 func TestSignsByRecordedSignatures(t *testing.T) {
 	address, err := keyring.AddressOf(mustHex(t, "3056301006072a8648ce3d020106052b8104000a0342000411484f1a0c45f0f07f27a5f6758208b3ffaf9fb386d6206ad7f54be3521dd466fed835ebfbb0a6c8eb5796e866c0673ed74df7473c22e7da58c6b18b87e6aba2"))
 	must.OK(t, err)

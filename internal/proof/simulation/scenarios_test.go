@@ -18,8 +18,7 @@ import (
 // tight has the coins for one order and not for two.
 var tight = simulation.Setup{Coins: 1_500}
 
-// late has a second order simulated and stored while there is still enough for
-// it, and about to reserve.
+// late has a second order simulated and stored while there is still enough for it, and about to reserve.
 func late(s *simulation.Scenario) <-chan oracle.Answer {
 	return s.Begin("late", 1, order(1), "Reserve", scheduler.Freeze)
 }
@@ -59,8 +58,7 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 	})
 }
 
-// batch is the n-th order as a batch, which pays its recipient the same amount twice, and
-// another one.
+// batch is the n-th order as a batch, which pays its recipient the same amount twice, and another one.
 func batch(n int) oracle.Order {
 	o := order(n)
 	return o.Batched(payment.Entry{To: o.To, Amount: unit(o.Amount)}, payment.Entry{To: other(n), Amount: unit(7)})
@@ -68,8 +66,7 @@ func batch(n int) oracle.Order {
 
 func other(n int) token.Address { return fakechain.Payee(50 + n) }
 
-// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as
-// it was asked for.
+// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as it was asked for.
 func TestBatchUnderFaults(t *testing.T) {
 	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(),
 		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
@@ -103,8 +100,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all
-// else.
+// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all else.
 func TestBatchOfAnUnapprovedWallet(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 		s.Chain.Approved = map[token.Address]bool{fakechain.Wallet(1): true}

@@ -89,8 +89,7 @@ func (c keyCheck) absent(keys ...apikey.Key) {
 	}
 }
 
-// listed checks the merchant's list. No keys are an empty slice, never nil. An
-// index may lag.
+// listed checks the merchant's list. No keys are an empty slice, never nil. An index may lag.
 func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 	c.Helper()
 	c.eventually("list of "+merchantID, func() string {
@@ -105,8 +104,7 @@ func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 	}
 }
 
-// Random returns a source of bytes that is the same for the same seed, for
-// tests that mint keys.
+// Random returns a source of bytes that is the same for the same seed, for tests that mint keys.
 func Random(seed byte) io.Reader {
 	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// Webhooks checks that the store which open returns keeps the promises of
-// webhook.Store. Every call of open may return the same store. Due may lag: the
-// suite repeats it until its answer is right.
+// Webhooks checks that the store which open returns keeps the promises of webhook.Store. Every call of open may return
+// the same store. Due may lag: the suite repeats it until its answer is right.
 func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
 	promises := slices.Concat(endpointPromises, sealedPromises, deliveryPromises, duePromises, hookBoundPromises)
 	examine(t, promises, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
@@ -61,8 +60,7 @@ func (c hookCheck) holds(e webhook.Endpoint) {
 	c.same("stored endpoint", e, got)
 }
 
-// lists checks that want are the endpoints of o. No endpoints are an empty
-// slice, never nil.
+// lists checks that want are the endpoints of o. No endpoints are an empty slice, never nil.
 func (c hookCheck) lists(o webhook.Owner, want ...webhook.Endpoint) {
 	c.Helper()
 	got := must.Get(c.Endpoints(c.Context(), o))(c)

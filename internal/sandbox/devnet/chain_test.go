@@ -22,8 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// fixed is a clock that stands still, so that timestamps follow from the
-// number of blocks alone.
+// fixed is a clock that stands still, so that timestamps follow from the number of blocks alone.
 func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
 
 // A payer sends transfers from the first wallets over JSON-RPC, as Remit does.

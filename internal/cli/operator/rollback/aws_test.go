@@ -58,10 +58,8 @@ func newReleased() *released {
 	return r
 }
 
-// Who implements deployed.Platform.
 func (*released) Who(context.Context) (string, error) { return "ada", nil }
 
-// Do implements aws.HTTPClient.
 func (r *released) Do(request *http.Request) (*http.Response, error) {
 	body := ""
 	if request.Body != nil {

@@ -23,9 +23,8 @@ func Payee(n int) token.Address {
 	return token.Address{0: 0xee, 17: byte(n >> 16), 18: byte(n >> 8), 19: byte(n)}
 }
 
-// Keys are the keys of wallets, as the secret store holds them. A test may add
-// keys and take the secret store down at any time. The zero Keys hold none. Keys are
-// safe for concurrent use.
+// Keys are the keys of wallets, as the secret store holds them. A test may add keys and take the secret store down at
+// any time. The zero Keys hold none. Keys are safe for concurrent use.
 type Keys struct {
 	mu   sync.Mutex
 	all  []token.Address
@@ -43,8 +42,7 @@ func (k *Keys) All() (all []token.Address) {
 	return all
 }
 
-// Down takes the secret store down, so that every call fails with ErrSecret, or
-// brings it back.
+// Down takes the secret store down, so that every call fails with ErrSecret, or brings it back.
 func (k *Keys) Down(down bool) { k.change(func() { k.down = down }) }
 
 func (k *Keys) change(f func()) {
@@ -68,10 +66,8 @@ func (k *Keys) Signer(_ context.Context, r wallet.Registration) (wallet.Signer, 
 
 type signer token.Address
 
-// Ready implements wallet.Signer.
 func (signer) Ready(context.Context) error { return nil }
 
-// Sign implements wallet.Signer.
 func (s signer) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	return Tx{Tx: tx, From: token.Address(s), Nonce: nonce}.Sign(), nil
 }

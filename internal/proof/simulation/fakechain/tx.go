@@ -9,9 +9,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Tx is a signed transaction of the fake chain. A key in memory gives a content and
-// a nonce one signed form; the signatures of others have a Salt, which is never the
-// same.
+// A Tx is a signed transaction of the fake chain. A key in memory gives a content and a nonce one signed form; the
+// signatures of others have a Salt, which is never the same.
 type Tx struct {
 	chain.Tx
 	From  token.Address
@@ -35,8 +34,7 @@ func (tx Tx) Sign() chain.Signed {
 	return chain.Signed{Nonce: tx.Nonce, Hash: sha256.Sum256(raw), Raw: raw}
 }
 
-// Decode reads the bytes that Sign writes. It reports false for bytes that are
-// too short.
+// Decode reads the bytes that Sign writes. It reports false for bytes that are too short.
 func Decode(raw []byte) (tx Tx, ok bool) {
 	var h head
 	n, err := binary.Decode(raw, binary.BigEndian, &h)
