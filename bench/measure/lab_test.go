@@ -278,17 +278,3 @@ func (r *receiver) of(hash string) event {
 	defer r.mu.Unlock()
 	return r.events[hash]
 }
-
-func TestReceiverTellsAForgedEvent(t *testing.T) {
-	r := newReceiver(t, nil)
-	take := func(header, id, hash, body string) int {
-		r.take(header, event{ID: id, times: 1, body: sha256.Sum256([]byte(body)), Data: sdk.Payment{TxHash: hash}})
-		return len(r.bad)
-	}
-	if bad := take("evt_1", "evt_1", "0xa", "1") + take("evt_1", "evt_1", "0xa", "1"); bad != 0 || r.of("0xa").times != 2 {
-		t.Errorf("an event that came twice: %v", r.bad)
-	}
-	if take("evt_1", "evt_1", "0xa", "2") != 1 || take("evt_2", "evt_2", "0xa", "1") != 2 || take("evt_3", "evt_4", "0xb", "1") != 3 {
-		t.Errorf("of another body, another event of the payment, and a lying header were noticed: %v", r.bad)
-	}
-}

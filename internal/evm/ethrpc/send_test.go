@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 )
 
 // signed is a transaction that eth-account 0.14.0 (Python) signed, and its hash.
@@ -105,46 +104,5 @@ func TestEveryClassHasARecordedText(t *testing.T) {
 		if class != chain.Accepted && !slices.ContainsFunc(recorded(), func(s said) bool { return s.class == class }) {
 			t.Errorf("no recorded text of class %s", class)
 		}
-	}
-}
-
-// misclassified reports whether a table gets a recorded text wrong.
-func misclassified(table []ethrpc.Reply) bool {
-	return slices.ContainsFunc(recorded(), func(s said) bool { return ethrpc.ClassOf(s.words, table) != s.class })
-}
-
-func TestEveryReplyAndItsPlaceAreNeeded(t *testing.T) {
-	table := ethrpc.Replies()
-	if misclassified(table) {
-		t.Fatal("the table as it is gets a recorded text wrong")
-	}
-	pairs := 0
-	for i, r := range table {
-		if !misclassified(slices.Delete(slices.Clone(table), i, i+1)) {
-			t.Errorf("without %q nothing is misclassified", r.Words)
-		}
-		if r.Words != strings.ToLower(r.Words) {
-			t.Errorf("%q is not in lower case and never matches", r.Words)
-		}
-		for j, shorter := range table {
-			if i == j || !strings.Contains(r.Words, shorter.Words) {
-				continue
-			}
-			if j < i {
-				t.Errorf("%q is never reached behind %q", r.Words, shorter.Words)
-			}
-			if r.Class == shorter.Class {
-				continue
-			}
-			pairs++
-			swapped := slices.Clone(table)
-			swapped[i], swapped[j] = shorter, r
-			if !misclassified(swapped) {
-				t.Errorf("with %q before %q nothing is misclassified", shorter.Words, r.Words)
-			}
-		}
-	}
-	if pairs < 2 {
-		t.Errorf("%d pairs of replies contain one another; want the two that are known", pairs)
 	}
 }
