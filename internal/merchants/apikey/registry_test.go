@@ -316,13 +316,3 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 		t.Errorf("LastUsedAt = %v, %v", k.LastUsedAt, err)
 	}
 }
-
-func TestUnrecordedUseFailsNothing(t *testing.T) {
-	for _, applied := range []bool{false, true} {
-		f, _, m := stack(t)
-		f.failing, f.applied = []string{"Touch"}, applied
-		if _, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon); err != nil {
-			t.Errorf("write applied: %v: %v", applied, err)
-		}
-	}
-}

@@ -2,8 +2,6 @@ package devnet_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,11 +9,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -139,36 +135,6 @@ func TestStartFindsEverythingInPlace(t *testing.T) {
 	}
 }
 
-func TestBlocksComeByThemselves(t *testing.T) {
-	p := open(t, devnet.Config{BlockTime: 10 * time.Millisecond, Now: time.Now})
-	tx := p.pay(friend, 5)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for p.receipt(tx) == nil {
-		if ctx.Err() != nil {
-			t.Fatal("not mined within 30 s")
-		}
-	}
-	p.Freeze(true)
-	before := p.Head()
-	frozen := p.pay(friend, 5)
-	// 200 round trips take longer than a few blocks.
-	for range 200 {
-		if p.status(frozen) != "pending" {
-			t.Fatal("mined while frozen")
-		}
-	}
-	if p.Head() != before {
-		t.Errorf("the head moved while frozen: %v to %v", before, p.Head())
-	}
-	p.Freeze(false)
-	for p.receipt(frozen) == nil {
-		if ctx.Err() != nil {
-			t.Fatal("not mined after the thaw")
-		}
-	}
-}
-
 func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	p := open(t, devnet.Config{})
 	a := p.pay(friend, 1)
@@ -201,98 +167,10 @@ func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	}
 }
 
-func TestMineExactlyLeavesOtherPaymentsPending(t *testing.T) {
-	p := open(t, devnet.Config{})
-	first := p.signed(0, friend, 5)
-	for _, tx := range []chain.Signed{first, p.signed(0, friend, 7), p.signed(1, friend, 9)} {
-		p.send(tx)
-	}
-	for _, step := range []struct {
-		mine func() error
-		want uint64
-	}{
-		{func() error { return p.MineExactly(first.Raw) }, 5},
-		{func() error { return p.MineExactly() }, 5},
-		{p.Mine, 5 + 7 + 9}, // the payments that were pending are mined next
-	} {
-		must.OK(p.t, step.mine())
-		if got := p.tokens(friend); got != step.want {
-			t.Errorf("%d units arrived; want %d", got, step.want)
-		}
-	}
-	head := p.Head()
-	if err := p.MineExactly([]byte("no")); err == nil || p.Head() != head {
-		t.Errorf("bytes that are no transaction: %v, head %v; want an error and no block after %v", err, p.Head(), head)
-	}
-}
-
 // estimate returns the gas of a transfer from wallet 0.
 func (p *payer) estimate(to token.Address, units uint64) (uint64, error) {
 	contract := common.Address(p.Token().Contract)
 	return p.client.EstimateGas(p.t.Context(), ethereum.CallMsg{
 		From: common.Address(p.Wallets()[0].Address), To: &contract, Data: chain.TransferData(to, token.Units(units)),
 	})
-}
-
-func TestTokenRefusesAsUSDCDoes(t *testing.T) {
-	const all = 1_000_000_000_000 // a wallet's balance
-	for name, row := range map[string]struct {
-		refuse func(*payer) error
-		units  uint64
-		want   string
-	}{
-		"a blacklisted recipient is paid nothing": {
-			func(p *payer) error { return p.Blacklist(friend) }, 5, "Blacklistable: account is blacklisted",
-		},
-		"a blacklisted wallet pays no account": {
-			func(p *payer) error { return p.Blacklist(p.Wallets()[0].Address) }, 5, "Blacklistable: account is blacklisted",
-		},
-		"a balance pays no more than itself": {func(*payer) error { return nil }, all + 1, "ERC20: transfer amount exceeds balance"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := open(t, devnet.Config{})
-			if _, err := p.estimate(friend, all); err != nil {
-				t.Errorf("before, of the whole balance: %v", err)
-			}
-			must.OK(p.t, row.refuse(p))
-			if _, err := p.estimate(friend, row.units); err == nil || !strings.Contains(err.Error(), row.want) {
-				t.Errorf("estimation says %v; want %q", err, row.want)
-			}
-			tx := p.pay(friend, row.units)
-			p.mine()
-			if got := p.status(tx); got != "reverted" {
-				t.Errorf("a payment sent all the same has %s; want reverted", got)
-			}
-		})
-	}
-}
-
-func TestWalletsPayABatchFromTheStart(t *testing.T) {
-	p := open(t, devnet.Config{})
-	w, contract, entries := p.Wallets()[0].Address, common.Address(disburser.Address()),
-		[]disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
-	code, err := p.client.CodeAt(t.Context(), contract, nil)
-	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil ||
-		crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
-		t.Fatalf("%x %d %v", code, nonce, err)
-	}
-	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))
-	p.mine()
-	if got := p.status(tx); got != "succeeded" || p.tokens(friend) != 5 || p.tokens(stranger) != 7 {
-		t.Errorf("it has %s, and moved %d and %d", got, p.tokens(friend), p.tokens(stranger))
-	}
-}
-
-func TestATransferThatReturnsFalseMovesAndLogsNothing(t *testing.T) {
-	p := open(t, devnet.Config{})
-	must.OK(p.t, p.Behave(friend, devnet.ReturnFalse))
-	if _, err := p.estimate(friend, 5); err != nil {
-		t.Errorf("estimation says %v", err)
-	}
-	tx := p.pay(friend, 5)
-	p.mine()
-	transfers, err := p.TransferLogs(t.Context())
-	if got := p.status(tx); got != "succeeded" || p.tokens(friend) != 0 || len(transfers) != 0 || err != nil {
-		t.Errorf("it has %s, moved %d and logged %v, %v; want a success of nothing", got, p.tokens(friend), transfers, err)
-	}
 }
