@@ -30,16 +30,14 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// nodeKinds are the nodes that the acceptance run knows. Blocks are made when the
-// run asks for one. Each command gets a port and a chain id. Wallets that are used have
-// sent a transaction when the run begins: their records are opened paused. Where gas is paid in the
-// token, only the embedded chain can be a node: the others have a balance of ether beside it.
+// nodeKinds are the nodes that the acceptance run knows. Blocks are made when the run asks for one. Each command gets
+// a port and a chain id. Where gas is paid in the token, only the embedded chain can be a node: the others have a
+// balance of ether beside it.
 var nodeKinds = []struct {
 	name, title string
 	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
 	until       string                                         // beginning of the line that says it serves
 	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
-	used        bool
 	tokenGas    bool
 }{
 	{name: "remit", title: "embedded chain (go-ethereum)"},
@@ -52,14 +50,6 @@ var nodeKinds = []struct {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
-	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the transaction again each time it
-	// comes. The receipt of a transaction that waited behind a gap has the price at its arrival instead of the paid
-	// price. It takes longer to simulate batches than Remit waits, so the bench sends it none.
-	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true,
-		command: func(dir string, port int, id uint64) []string {
-			return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
-				"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
-		}},
 }
 
 // arc is the node on which gas is paid in the token.
@@ -78,7 +68,6 @@ type testNode struct {
 	reorg   func() error // makes a block that is seen, and replaces it
 	blocks  sync.Mutex   // held while blocks are made
 	stopped bool         // no block is made by itself
-	used    bool         // its wallets have sent a no-op each
 }
 
 // startNode starts a node of a kind, with so many wallets, until the test ends.
@@ -106,7 +95,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
 			must.OK(t, err)
 			t.Cleanup(p.Kill)
-			n.used, n.facts = k.used, devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
+			n.facts = devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
 			n.Client = must.Get(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
 			if n.reorg = func() error { return nil }; k.reorg != nil {
@@ -197,10 +186,6 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 		send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000})
 		send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)})
 		facts := devnet.WalletFacts{Address: token.Address(address), GasBalance: token.Units(gas)}
-		if n.used {
-			facts.GasBalance = token.Amount{} // its receipts do not account for it
-			send(key, types.DynamicFeeTx{To: &address, Gas: 21_000})
-		}
 		n.facts.Wallets = append(n.facts.Wallets, facts)
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	nodesFlag = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, arc, anvil, hardhat, ganache; empty for "+
+	nodesFlag = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, arc, anvil, hardhat; empty for "+
 		"a short run on the embedded chain")
 	habitsFlag = flag.String("habits", "", "habits of the acceptance run, comma-separated and without commas of their own; empty for all")
 )
@@ -114,10 +114,8 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 		v.breaks("starting the server", "%v", err)
 		return payments, v.broken
 	}
-	v.orders, v.batches = make([][]string, payments), !n.used
-	if n.used {
-		must.OK(t, v.resume(ctx))
-	} else if err := v.enableBatches(ctx); err != nil {
+	v.orders, v.batches = make([][]string, payments), true
+	if err := v.enableBatches(ctx); err != nil {
 		v.breaks("batches by `remit batch`", "%v", err)
 		return payments, v.broken
 	}
@@ -175,27 +173,12 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	}
 	g.adopt(honest) // an audit asks every node, and takes no silence for an answer
 	noops := v.auditBooks(ctx)
-	if n.used {
-		noops -= wallets
-	}
 	if h.Twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
 		v.breaks("the run itself", noNoop)
 	}
 	v.auditAPI(ctx)
 	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
 	return payments, v.broken
-}
-
-// resume lets wallets pay that the first request finds used, and so leaves paused.
-func (v *victim) resume(ctx context.Context) error {
-	for ctx.Err() == nil {
-		_, _ = ask(ctx, v.merchant, 0) // is refused
-		if left, err := v.unfinished(ctx); err == nil && len(left) == len(v.chain.Wallets) {
-			break
-		}
-		sleep(ctx, 100*time.Millisecond)
-	}
-	return must.Err(v.operate(ctx, "wallet", "resume", "--all"))
 }
 
 // operate gives an operator's command and returns what it says.
