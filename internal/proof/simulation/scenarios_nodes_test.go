@@ -335,42 +335,6 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 	}
 }
 
-// Whoever answers once in a while is not silent, however short that was: also for a run that
-// has stored before that the node is silent.
-func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
-		s.Chain.Nodes[1].Down = true
-		s.Pay("client", order(0))
-		for range 3 {
-			s.After(4*time.Minute, order(0), payment.Committed)
-			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
-			s.Chain.Nodes[1].Down = false
-			s.Until(func() bool { return s.Fired() })
-			s.Chain.Nodes[1].Down = true
-		}
-		s.After(4*time.Minute, order(0), payment.Committed)
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
-// A wallet runs out of ether between the reservation and the broadcast. The bytes
-// stay stored, and after a top-up the very same hash is mined.
-func TestInsufficientFundsThenATopUp(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Begin("client", 0, order(0), "Commit", scheduler.Freeze)
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.After(3*time.Minute, order(0), payment.Committed)
-		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
-		committed := s.Payment(order(0)).TxHash
-		s.Chain.Fund(fakechain.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
-		s.Elapse(4 * time.Minute)
-		got := s.Payment(order(0))
-		s.Is("state", got.State, payment.Confirmed)
-		s.Is("hash", got.TxHash, committed)
-		s.Is("paused", s.Record(0).Paused, "")
-	})
-}
-
 // A node that takes requests and never answers (a gateway whose backend is gone)
 // holds no payment up: another is asked as well, and the broadcast does not wait.
 func TestOneNodeNeverAnswers(t *testing.T) {
