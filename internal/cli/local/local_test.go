@@ -45,8 +45,7 @@ func raw(t *testing.T, api *remit.Client, request string) (answer *http.Response
 	return answer, string(b)
 }
 
-// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
-// the terminal on which the log is read.
+// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer the terminal on which the log is read.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
 	api, out := localtest.Stack(t)
 	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -226,8 +225,7 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
-// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no
-// other stack.
+// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no other stack.
 func TestReadyKey(t *testing.T) {
 	dynamotest.Clear(t)
 	for flag, want := range map[string]int{

@@ -8,9 +8,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 )
 
-// TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read
-// what the page shows, by its own name for loopback or from its own origin. A client
-// without server-sent events gets the page like any other.
+// TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read what the page shows, by its own
+// name for loopback or from its own origin. A client without server-sent events gets the page like any other.
 func TestThePageIsForThisMachineOnly(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	own := strings.TrimPrefix(api.URL, "http://")
