@@ -57,9 +57,7 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 }
 
 // api is the client that the merchant's requests go through.
-func (m merchant) api() *sdk.Client {
-	return &sdk.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP}
-}
+func (m merchant) api() *sdk.Client { return &sdk.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP} }
 
 // contract is openapi.yaml, which every answer is held against.
 var contract = sync.OnceValues(httpapitest.NewContract)

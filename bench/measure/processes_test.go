@@ -200,8 +200,7 @@ func BenchmarkColdstart(b *testing.B) {
 		text := must.Get(os.ReadFile(f.path))(b)
 		var packed bytes.Buffer
 		z := zip.NewWriter(&packed)
-		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
-			error) {
+		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 			return flate.NewWriter(w, flate.DefaultCompression)
 		}) // as SAM
 		must.Get(must.Get(z.Create("bootstrap"))(b).Write(text))(b)

@@ -218,9 +218,7 @@ func (m *mutator) leaveOut(list []ast.Stmt) {
 }
 
 // text is the source of a node.
-func (m *mutator) text(n ast.Node) string {
-	return m.source[int(n.Pos())-m.base : int(n.End())-m.base]
-}
+func (m *mutator) text(n ast.Node) string { return m.source[int(n.Pos())-m.base : int(n.End())-m.base] }
 
 // made is true where the next mutant is made.
 func (m *mutator) made() string { return fmt.Sprintf("mutant(%d)", m.first+len(m.mutants)) }

@@ -299,9 +299,7 @@ func (s *Scenario) LastRecovery() (recovery.Report, error) {
 }
 
 // Recovered reports whether the tables were recovered since they were last lost.
-func (s *Scenario) Recovered() bool {
-	return !s.lost()
-}
+func (s *Scenario) Recovered() bool { return !s.lost() }
 
 // Restore takes the tables back to an image, and replaces every instance.
 func (s *Scenario) Restore(image *memory.Payments) {

@@ -53,8 +53,7 @@ func newReleased() *released {
 		has: map[string]map[string]string{}, faults: map[string]string{}}
 	r.Account = &deployed.Account{Stack: "remit",
 		Outputs: map[string]string{"ApiKeysTableName": "keys", "PaymentsTableName": "payments"},
-		AWS: aws.Config{Region: "us-east-1", HTTPClient: r,
-			Credentials: aws.AnonymousCredentials{}}}
+		AWS:     aws.Config{Region: "us-east-1", HTTPClient: r, Credentials: aws.AnonymousCredentials{}}}
 	return r
 }
 
