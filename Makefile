@@ -188,7 +188,7 @@ chaos: ## Break a running stack for FOR=10m (SIGKILL, lost answers, dead service
 NODES ?= remit,arc,anvil,hardhat
 
 .PHONY: nodes
-nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none'; -table for docs/chains.md)
+nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none')
 	@tools/install dynamodb nodes
 	go test ./bench/measure -count=1 -timeout=60m -run '^TestNodes$$' -nodes=$(NODES) $(ARGS)
 

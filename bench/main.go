@@ -1,10 +1,9 @@
 // Command bench runs the benchmarks of bench/measure, and keeps their results in
 // bench/results in Go's benchmark format. docs/performance.md has the targets.
 //
-//	go run ./bench                        every benchmark but anvil and chaos
-//	go run ./bench post load              these two
-//	go run ./bench -quick                 less of everything, which is printed and not kept
-//	go run ./bench -baseline PATH anvil   beside a remit of another commit
+//	go run ./bench            every benchmark but anvil and chaos
+//	go run ./bench post load  these two
+//	go run ./bench -quick     less of everything, which is printed and not kept
 package main
 
 import (
@@ -42,7 +41,6 @@ func run(ctx context.Context) error {
 	count := flag.Int("count", 1, "how often each benchmark runs; the targets are held to medians")
 	length := flag.Duration("for", fullChaos, "how long chaos lasts; the results of less are not kept")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
-	baseline := flag.String("baseline", "", "a remit of another commit, which anvil measures beside this one")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
 	const everything = "coldstart post settle store load gas batches"
@@ -56,7 +54,7 @@ func run(ctx context.Context) error {
 	}
 	for _, name := range chosen {
 		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count),
-			fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed), "-baseline=" + *baseline}
+			fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed)}
 		text, err := measure(ctx, args...)
 		if err == nil && !*quick && (name != "chaos" || *length >= fullChaos) {
 			err = os.WriteFile(filepath.Join("bench/results", name+".txt"), text, 0o644)
@@ -72,8 +70,7 @@ func run(ctx context.Context) error {
 // results, and the configuration of the machine and of the run.
 var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): ).*$`)
 
-// measure runs benchmarks and returns their results after the conditions that they
-// were measured under.
+// measure runs benchmarks and returns their results after the conditions that they were measured under.
 func measure(ctx context.Context, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before

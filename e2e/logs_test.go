@@ -26,13 +26,11 @@ const (
 	// $0.50 for a gigabyte, a dollar for a million payments.
 	perPayment = 2000
 
-	// accessLine is about the length of API Gateway's own line for the POST, in
-	// the format that template.yaml gives it.
+	// accessLine is about the length of API Gateway's own line for the POST, in the format that template.yaml gives it.
 	accessLine = 560
 )
 
-// TestAPaymentsLog follows payments from request to webhook and reads the lines
-// that functions wrote.
+// TestAPaymentsLog follows payments from request to webhook and reads the lines that functions wrote.
 func TestAPaymentsLog(t *testing.T) {
 	const payments = 20
 	s := start(t)
@@ -76,8 +74,7 @@ func TestAPaymentsLog(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsLogged has functions handle secrets, well and badly, and looks
-// for them in every line of every log.
+// TestNoSecretIsLogged has functions handle secrets, well and badly, and looks for them in every line of every log.
 func TestNoSecretIsLogged(t *testing.T) {
 	s := start(t)
 	o := newOperator(t)

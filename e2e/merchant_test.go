@@ -38,8 +38,7 @@ type answer struct {
 	body   map[string]any
 }
 
-// call makes a request and holds the answer against openapi.yaml. A body that is
-// no text is sent as JSON.
+// call makes a request and holds the answer against openapi.yaml. A body that is no text is sent as JSON.
 func (m merchant) call(method, path string, body any, headers ...string) answer {
 	m.t.Helper()
 	text, ok := body.(string)
@@ -58,9 +57,7 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 }
 
 // api is the client that the merchant's requests go through.
-func (m merchant) api() *sdk.Client {
-	return &sdk.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP}
-}
+func (m merchant) api() *sdk.Client { return &sdk.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP} }
 
 // contract is openapi.yaml, which every answer is held against.
 var contract = sync.OnceValues(httpapitest.NewContract)
@@ -102,8 +99,7 @@ func newMerchant(t *testing.T, s *stack) merchant {
 	return m
 }
 
-// served calls until the answer is not that there were too many requests:
-// another test may just have made them.
+// served calls until the answer is not that there were too many requests: another test may just have made them.
 func (m merchant) served(method, path string, body any, headers ...string) answer {
 	m.t.Helper()
 	var a answer
@@ -141,8 +137,7 @@ func receive(t *testing.T, failures int32) (url string, got <-chan delivery) {
 	return server.URL, deliveries
 }
 
-// verified waits for a webhook of the given type and checks its signature with
-// the official library.
+// verified waits for a webhook of the given type and checks its signature with the official library.
 func verified(t *testing.T, got <-chan delivery, secret, kind string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

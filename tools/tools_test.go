@@ -86,34 +86,6 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 	}
 }
 
-// TestInstallNeedsOnlyWhatTheMachineHasNot: without Python, check passes a tool only if the machine
-// has the Java with Maven, or the Node.js, that the tool needs, in a new enough version.
-func TestInstallNeedsOnlyWhatTheMachineHasNot(t *testing.T) {
-	for _, row := range []struct {
-		tool, command, script string // the command that this machine has, as this script, instead of Python
-		ok                    bool
-	}{
-		{"dynamodb", "java", machine["java"], true},
-		{"dynamodb", "java", `echo 'openjdk version "11.0.2"' >&2`, false},
-		{"dynamodb", "mvn", missing, false},
-		{"browser", "node", "", true},
-		{"browser", "node", "exit 1", false},
-		{"browser", "npm", missing, false},
-		{"nodes", "node", `case $2 in *20*) exit 1 ;; esac`, false},
-		{"webhooks", "node", "", false},
-		{"aws", "node", "", false},
-	} {
-		commands := maps.Clone(machine)
-		delete(commands, "python3")
-		if commands[row.command] = row.script; row.script == missing {
-			delete(commands, row.command)
-		}
-		if out, err := run(t, "install", commands, nil, "check", row.tool); (err == nil) != row.ok {
-			t.Errorf("%s with %s %q: %v\n%s", row.tool, row.command, row.script, err, out)
-		}
-	}
-}
-
 // TestInstallTries: install try goes on past a tool that it cannot install, and exits with success.
 func TestInstallTries(t *testing.T) {
 	commands := maps.Clone(machine)

@@ -244,8 +244,7 @@ func (g *gateway) adopt(h habit) {
 	}})
 }
 
-// forgets reports whether this transaction, which comes for the first time, gets
-// lost.
+// forgets reports whether this transaction, which comes for the first time, gets lost.
 func (g *gateway) forgets(tx common.Hash) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

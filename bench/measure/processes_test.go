@@ -5,28 +5,46 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"flag"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
-// BenchmarkLoad measures `remit local` as a process, under clients that each make
-// one payment after the other over HTTP. The chain must hold every payment exactly
-// once.
+// BenchmarkLoad measures `remit local` as a process, under clients that each make one payment after the other over
+// HTTP. The chain must hold every payment exactly once.
 func BenchmarkLoad(b *testing.B) {
 	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
@@ -82,67 +100,44 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 	}
 }
 
-var baseline = flag.String("baseline", "", "a remit of another commit, which BenchmarkAnvil measures in turns with this one")
-
-// BenchmarkAnvil measures `remit local` on an anvil: the latency of one client, and how many
-// payments 32 clients make a second. With -baseline, three turns of both, and the ratios of
-// their medians.
+// BenchmarkAnvil measures `remit local` on an anvil: the latency of one client, and how many payments 32 clients make a
+// second.
 func BenchmarkAnvil(b *testing.B) {
 	const single, clients, wallets = 300, 32, 16
-	n, rates, p50s := pick(20_000, 1000), map[string][]float64{}, map[string][]float64{}
-	remits := map[string]string{"this": build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), "baseline": *baseline}
-	turn := func(name string) func(*testing.B) {
-		return func(b *testing.B) {
-			chain := startNode(b, io.Discard, "anvil", wallets)
-			file := filepath.Join(b.TempDir(), "wallets")
-			must.OK(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
-			server, m := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
-				"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
-			hashes := make([]string, n+single)
-			var begin time.Time
-			for _, part := range []struct{ clients, first, n int }{{1, 0, single}, {clients, single, n}} {
-				begin = time.Now()
-				latency := load(b, part.clients, part.n, time.Hour, func(ctx context.Context, i int) error {
-					p, err := ask(ctx, m, part.first+i)
-					hashes[part.first+i] = p.TxHash
-					return err
-				})
-				if part.first == 0 {
-					p50s[name] = append(p50s[name], quantile(latency, 0.5))
-				}
-			}
-			rate := float64(n) / time.Since(begin).Seconds()
-			rates[name] = append(rates[name], rate)
-			allConfirmed(b, m, hashes)
-			found := must.Get(transfers(b.Context(), chain.Client, common.Address(chain.facts.Token.Address)))(b)
-			for i := range hashes {
-				if len(found[i]) != 1 || len(found) != len(hashes) {
-					b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
-				}
-			}
-			server.Kill()
-			report(b, metrics{"payments/s": rate, "single-p50-ms": p50s[name][len(p50s[name])-1],
-				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
+	remit, n := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), pick(20_000, 1000)
+	b.Run("this", func(b *testing.B) {
+		chain := startNode(b, io.Discard, "anvil", wallets)
+		file := filepath.Join(b.TempDir(), "wallets")
+		must.OK(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
+		server, m := startLocal(b, remit, wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
+			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
+		hashes := make([]string, n+single)
+		pay := func(clients, first, n int) []float64 {
+			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
+				p, err := ask(ctx, m, first+i)
+				hashes[first+i] = p.TxHash
+				return err
+			})
 		}
-	}
-	for i := range 3 {
-		for _, name := range []string{"baseline", "this"} {
-			if remits[name] != "" && (i == 0 || *baseline != "") {
-				b.Run(fmt.Sprint(name, "/turn=", i+1), turn(name))
+		alone := quantile(pay(1, 0, single), 0.5)
+		begin := time.Now()
+		pay(clients, single, n)
+		rate := float64(n) / time.Since(begin).Seconds()
+		allConfirmed(b, m, hashes)
+		found := must.Get(transfers(b.Context(), chain.Client, common.Address(chain.facts.Token.Address)))(b)
+		for i := range hashes {
+			if len(found[i]) != 1 || len(found) != len(hashes) {
+				b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
 			}
 		}
-	}
-	if *baseline != "" {
-		b.Run("ratio", func(b *testing.B) {
-			report(b, metrics{"x-payments/s": quantile(rates["this"], 0.5) / quantile(rates["baseline"], 0.5),
-				"x-single-p50": quantile(p50s["this"], 0.5) / quantile(p50s["baseline"], 0.5)})
-		})
-	}
+		server.Kill()
+		report(b, metrics{"payments/s": rate, "single-p50-ms": alone,
+			"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
+	})
 }
 
-// BenchmarkColdstart measures the init of every function as a process, from its
-// birth until it asks the Lambda Runtime API for its first event, and its size,
-// beside those of a function that does nothing.
+// BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
+// API for its first event, and its size, beside those of a function that does nothing.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
@@ -205,8 +200,7 @@ func BenchmarkColdstart(b *testing.B) {
 		text := must.Get(os.ReadFile(f.path))(b)
 		var packed bytes.Buffer
 		z := zip.NewWriter(&packed)
-		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
-			error) {
+		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 			return flate.NewWriter(w, flate.DefaultCompression)
 		}) // as SAM
 		must.Get(must.Get(z.Create("bootstrap"))(b).Write(text))(b)
@@ -214,5 +208,226 @@ func BenchmarkColdstart(b *testing.B) {
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
 				"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
+	}
+}
+
+// BenchmarkPost measures POST /send-payment under clients that each make one payment after the other.
+func BenchmarkPost(b *testing.B) {
+	c, length := startChain(b, 16), time.Duration(pick(1500, 500))*time.Millisecond
+	for _, d := range []distance{far, near} {
+		roundTrips := 2*d.rpc + 3*d.store // of one payment, in sequence: estimate, put, reservation, commit, broadcast
+		for _, clients := range pick([]int{1, 4, 16, 64, 128}, []int{1, 64}) {
+			name := fmt.Sprintf("%v/clients=%d/payer=", d, clients)
+			for _, wallets := range pick([]int{1, 4, 16}, []int{4}) {
+				b.Run(fmt.Sprintf("%s%d-wallets", name, wallets), func(b *testing.B) {
+					paying := c.Wallets()[:wallets]
+					r := newRig(b, c, paying, memory.NewPayments(), d, nil)
+					before := mined(b, c, paying)
+					payMany(b, r, 1, 1)
+					r.take()
+					latency := load(b, clients, math.MaxInt, length, r.pay)
+					calls := r.take()
+					b.ReportMetric(float64(calls["request"])/float64(len(latency)), "requests/payment")
+					b.ReportMetric(float64(calls["Hint"])/float64(len(latency)), "hints/payment")
+					if roundTrips > 0 {
+						b.ReportMetric(quantile(latency, 0.5)/millis(roundTrips), "p50/roundtrips")
+					}
+					if want := before + 1 + len(latency); await(b, c, paying, want) != want {
+						b.Fatalf("a nonce hole, or a second transfer: want %d transactions", want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// load has clients make n payments, or as many as they begin within limit, each
+// one payment after the other. It returns the milliseconds of each payment. None may fail.
+func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx context.Context, n int) error) (latency []float64) {
+	b.Helper()
+	var mu sync.Mutex
+	var used, after syscall.Rusage
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	begin := time.Now()
+	until, cancel := context.WithTimeout(b.Context(), limit)
+	defer cancel()
+	must.OK(b, each(until, clients, n, func(_ context.Context, i int) error {
+		at := time.Now()
+		if err := pay(b.Context(), i); err != nil {
+			return fmt.Errorf("payment %d was lost: %w", i, err)
+		}
+		took := millis(time.Since(at))
+		mu.Lock()
+		defer mu.Unlock()
+		latency = append(latency, took)
+		return nil
+	}))
+	took := time.Since(begin)
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+	cpu := time.Duration(after.Utime.Nano() + after.Stime.Nano() - used.Utime.Nano() - used.Stime.Nano())
+	report(b, metrics{"payments/s": float64(len(latency)) / took.Seconds(), "cpu-ms/payment": millis(cpu) / float64(len(latency)),
+		"p50-ms": quantile(latency, 0.5), "p99-ms": quantile(latency, 0.99)})
+	return latency
+}
+
+// mined returns how many transactions of the wallets are mined.
+func mined(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet) (n int) {
+	b.Helper()
+	for _, w := range wallets {
+		n += int(must.Get(c.NonceOf(b.Context(), w.Address))(b))
+	}
+	return n
+}
+
+// await waits until so many transactions of the wallets are mined and final, and
+// returns how many are mined. A rig takes a wallet on only when all are final.
+func await(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, want int) int {
+	b.Helper()
+	for range 240 { // a minute of blocks
+		if got := mined(b, c, wallets); got >= want {
+			for head := c.Head().Number; c.Head().Number < head+confirmed.Depth; {
+				time.Sleep(blockTime / 10)
+			}
+			return got
+		}
+		time.Sleep(blockTime)
+	}
+	b.Fatalf("%d of %d transactions were mined", mined(b, c, wallets), want)
+	return 0
+}
+
+// BenchmarkSettle measures one round of check-receipts over thousands of pending
+// payments, none, some or all of which were mined since the round before.
+func BenchmarkSettle(b *testing.B) {
+	for _, d := range []distance{near, far} {
+		b.Run(d.String(), func(b *testing.B) { rounds(b, d, pick(10_000, 400)) })
+	}
+}
+
+// rounds measures rounds at one distance, over so many pending payments.
+func rounds(b *testing.B, d distance, pending int) {
+	const wallets = 16
+	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
+	c.Freeze(true)
+	subscribe(b, hooks, "https://merchant.example/hooks")
+	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
+	payMany(b, r, 128, pending)
+	settle(b, r, 0) // the first round of a wallet reads its balance
+	for _, n := range []int{0, 1, pending / 100, pending} {
+		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
+		mine(b, c, store, n)
+		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
+			r.take()
+			q.at = nil
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			settle(b, r, n)
+			took := time.Since(begin)
+			runtime.ReadMemStats(&after)
+			calls, all := r.take(), 0
+			for _, n := range calls {
+				all += n
+			}
+			own := calls["Wallet"] + calls["PendingTxs"] // reads of a wallet's own part
+			reads := own + calls["Payment"] + calls["Wallets"]
+			var told []float64
+			for _, at := range q.at {
+				told = append(told, at.Sub(begin).Seconds())
+			}
+			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads),
+				"writes":          float64(all - calls["request"] - reads),
+				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
+				"reads/wallet":    float64(own) / wallets,
+				"allocated-MB":    float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5),
+				"all-told-s": quantile(told, 1)})
+		})
+		if n > 0 && n < pending {
+			payMany(b, r, 64, n)
+		}
+	}
+}
+
+// settle makes one round over all wallets, which must end so many payments.
+func settle(b *testing.B, r *rig, want int) {
+	b.Helper()
+	report, err := r.settler.Round(b.Context(), "bench", true)
+	if err != nil || report.Confirmed != want {
+		b.Fatalf("%d of %d mined payments were settled: %v", report.Confirmed, want, err)
+	}
+}
+
+// mine mines the first n pending transactions, lowest nonces first, and makes them final.
+func mine(b *testing.B, c *devnet.Chain, store *memory.Payments, n int) {
+	b.Helper()
+	var all []wallet.PendingTx
+	for _, w := range c.Wallets() {
+		txs, _, err := store.PendingTxs(b.Context(), wallet.ID{ChainID: c.ID(), Address: w.Address}, 0)
+		must.OK(b, err)
+		all = append(all, txs...)
+	}
+	slices.SortStableFunc(all, func(x, y wallet.PendingTx) int { return int(x.Nonce) - int(y.Nonce) })
+	for block := range slices.Chunk(all[:n], 2500) { // below the gas limit of a block
+		var raw [][]byte
+		for _, tx := range block {
+			raw = append(raw, tx.Raw)
+		}
+		must.OK(b, c.MineExactly(raw...))
+	}
+	must.OK(b, c.MineExactly())
+}
+
+// BenchmarkGas reads a payment's gas from receipts, alone and in batches, to recipients that hold the token and to
+// others. The token is the test token behind a proxy like USDC's, and every payment has its id in the call data.
+func BenchmarkGas(b *testing.B) {
+	c := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, Seed: "gas", Now: time.Now}))(b)
+	b.Cleanup(func() { _ = c.Close() })
+	node := must.Get(ethclient.DialContext(b.Context(), c.URL()))(b)
+	defer node.Close()
+	signer, wallet := types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID())), c.Wallets()[0]
+	send := func(key [32]byte, to *common.Address, data []byte) *types.Receipt {
+		b.Helper()
+		private := must.Get(crypto.ToECDSA(key[:]))(b)
+		nonce := must.Get(node.NonceAt(b.Context(), crypto.PubkeyToAddress(private.PublicKey), nil))(b)
+		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{
+			ChainID: signer.ChainID(), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data,
+		}))(b)
+		must.OK(b, c.MineExactly(must.Get(tx.MarshalBinary())(b)))
+		receipt := must.Get(node.TransactionReceipt(b.Context(), tx.Hash()))(b)
+		if receipt.Status != types.ReceiptStatusSuccessful {
+			b.Fatalf("%x reverted", data)
+		}
+		return receipt
+	}
+	var proxy, behind struct {
+		ABI      abi.ABI
+		Bytecode hexutil.Bytes
+	}
+	for name, into := range map[string]any{"TestProxy.json": &proxy, "TestToken.json": &behind} {
+		must.OK(b, json.Unmarshal(must.Get(os.ReadFile(filepath.Join(root, "internal", "sandbox", "devnet", "contracts", name)))(b), into))
+	}
+	owner := [32]byte(crypto.Keccak256([]byte("gas/owner"))) // as package devnet derives it
+	args := must.Get(proxy.ABI.Pack("", common.Address(c.Token().Contract)))(b)
+	coin := send(owner, nil, append(proxy.Bytecode, args...)).ContractAddress
+	send(owner, &coin, must.Get(behind.ABI.Pack("mint", common.Address(wallet.Address), big.NewInt(1e15)))(b))
+	contract, id := common.Address(disburser.Address()), payment.KeyID("mer_1", "test", "a").Memo()
+	send(wallet.Key, &coin, disburser.Approval(disburser.Address(), token.MaxAmount()))
+	for _, size := range []int{1, 10, 100} {
+		var entries []disburser.Entry
+		for i := range size {
+			to := token.Address(crypto.Keccak256(fmt.Append(nil, size, i))[:20])
+			entries = append(entries, disburser.Entry{To: to, Amount: token.Units(1_000_000 + 49_990_007*uint64(i%100))}) // 1 to 5,000 whole tokens
+		}
+		to, data := &contract, disburser.Calldata(token.Address(coin), entries, id)
+		if size == 1 { // as Remit pays one
+			to, data = &coin, append(chain.TransferData(entries[0].To, entries[0].Amount), id...)
+		}
+		for _, recipients := range []string{"new", "holders"} { // the first payment makes the holders
+			used := send(wallet.Key, to, data).GasUsed
+			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{
+				"gas/payment": float64(used) / float64(size), "bytes/payment": float64(len(data)) / float64(size),
+			})
+		}
 	}
 }

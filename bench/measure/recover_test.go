@@ -22,11 +22,9 @@ import (
 // stackTables are the tables of remit local. The first has the merchants' keys.
 var stackTables = []string{"remit-api-keys", "remit-payments", "remit-webhooks"}
 
-// TestRecover pays under load, kills the server with SIGKILL, and deletes every
-// table, or takes all of them back to a copy that was made under load. After remit
-// recover every request is made again: the chain has one transfer for each, and the
-// answer names it. The keys of merchants are put back: who a merchant is, no chain
-// tells.
+// TestRecover pays under load, kills the server with SIGKILL, and deletes every table, or takes all of them back to a
+// copy that was made under load. After remit recover every request is made again: the chain has one transfer for each,
+// and the answer names it. The keys of merchants are put back: who a merchant is, no chain tells.
 func TestRecover(t *testing.T) {
 	kinds, payments := strings.Split(*nodesFlag, ","), 300
 	if *nodesFlag == "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/middleware"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	sqsjobs "github.com/remit-payouts/remit/internal/aws/queue"
@@ -119,12 +118,10 @@ func lives(b *testing.B, n, size int) {
 	emit(b, "webhook=kept", metrics{"bytes": kept(tables.Webhooks)})
 }
 
-// committed returns the write units of a transaction that commits, and the hashes
-// of all that did. DynamoDB Local tells up to twice those units, and not in step
-// with the sizes of the items. A transaction takes two units for each kilobyte
-// begun of each item (developer guide, "Capacity management for transactions"):
-// twice those of an update of that item that changes nothing. The entry in the
-// index of payments is written after the transaction and takes one.
+// committed returns the write units of a transaction that commits, and the hashes of all that did. DynamoDB Local tells
+// up to twice those units, and not in step with the sizes of the items. A transaction takes two units for each kilobyte
+// begun of each item (developer guide, "Capacity management for transactions"): twice those of an update of that item
+// that changes nothing. The entry in the index of payments is written after the transaction and takes one.
 func committed(b *testing.B, db *dynamodb.Client, table string) (units float64, hashes []string) {
 	b.Helper()
 	for _, item := range must.Get(db.Scan(b.Context(), &dynamodb.ScanInput{TableName: &table}))(b).Items {
@@ -154,7 +151,6 @@ func (q *sender) jobsOf() *sqsjobs.Jobs {
 		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), "https://sqs.example/jobs")
 }
 
-// Do implements sqs.HTTPClient.
 func (q *sender) Do(r *http.Request) (*http.Response, error) {
 	time.Sleep(far.store)
 	var in struct {
@@ -179,7 +175,6 @@ func (q *sender) Do(r *http.Request) (*http.Response, error) {
 // willing is an endpoint that takes everything.
 type willing struct{}
 
-// Post implements webhook.Sender.
 func (willing) Post(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
 	return webhook.Answer{StatusCode: http.StatusOK}, nil
 }
@@ -207,8 +202,7 @@ func (o operations) sum() (all usage) {
 	return all
 }
 
-// A meter is a middleware of the AWS SDK that asks DynamoDB for the units each
-// call consumed.
+// A meter is a middleware of the AWS SDK that asks DynamoDB for the units each call consumed.
 type meter struct {
 	mu   sync.Mutex
 	used operations
@@ -227,8 +221,7 @@ func (m *meter) middleware(stack *middleware.Stack) error {
 		}), middleware.Before)
 }
 
-// note adds a call. DynamoDB tells read and write units in one number, so the
-// operation decides which they are.
+// note adds a call. DynamoDB tells read and write units in one number, so the operation decides which they are.
 func (m *meter) note(operation string, output any) {
 	out := reflect.Indirect(reflect.ValueOf(output))
 	if out.Kind() != reflect.Struct || !out.FieldByName("ConsumedCapacity").IsValid() {
@@ -263,17 +256,4 @@ func (m *meter) take() operations {
 	defer m.mu.Unlock()
 	defer func() { m.used = nil }()
 	return m.used
-}
-
-func TestMeterTellsReadsFromWrites(t *testing.T) {
-	var m meter
-	m.note("GetItem", &dynamodb.GetItemOutput{ConsumedCapacity: &types.ConsumedCapacity{CapacityUnits: aws.Float64(2)}})
-	m.note("TransactWriteItems", &dynamodb.TransactWriteItemsOutput{ConsumedCapacity: []types.ConsumedCapacity{
-		{CapacityUnits: aws.Float64(6)}, {CapacityUnits: aws.Float64(4)}}})
-	m.note("PutItem", &dynamodb.PutItemOutput{})
-	m.note("DescribeTable", &dynamodb.DescribeTableOutput{}) // consumes nothing that is told
-	want := operations{"GetItem": {1, 2, 0}, "TransactWriteItems": {1, 0, 10}, "PutItem": {1, 0, 0}}
-	if diff := cmp.Diff(want, m.take(), cmp.AllowUnexported(usage{})); diff != "" || m.take() != nil {
-		t.Error(diff, "or usage that was taken is still there")
-	}
 }

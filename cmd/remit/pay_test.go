@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -86,5 +88,83 @@ func TestPayKilledAtRandom(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("payments of each row (-want +have):\n%s", diff)
+	}
+}
+
+// TestRecoverPage types the commands of docs/operate.md for the books of a stack on this
+// machine, and those of docs/disasters.md when it has lost nothing: they find its payment, put nothing back, and let the wallets pay again.
+func TestRecoverPage(t *testing.T) {
+	p, m := local(t, "--window", "4", "--wallets", "2")
+	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
+	m.awaitConfirmed([]string{hash})
+	t.Setenv("REMIT_STACK", m.URL)
+	books := guidetest.Run(t, guidetest.Read(t, "../..", "docs/operate.md", "remit audit"), "remit ", binary+" ", "mer_…", "operator")
+	if strings.Count(books, "No difference.") != 2 || strings.Count(books, hash) < 2 {
+		t.Errorf("the books show\n%s", books)
+	}
+	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
+	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up",
+		"1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
+		}
+	}
+	if printed = guidetest.Run(t, binary+" settings show"); !strings.Contains(printed, "(not confirmed for this table)") {
+		t.Errorf("settings that may be older than the loss are still confirmed:\n%s", printed)
+	}
+	m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)
+	must.OK(t, p.Interrupt())
+}
+
+// binary is the command under test, built once.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &binary)) }
+
+const payee = "0x2222222222222222222222222222222222222222"
+
+// local starts `remit local` on free ports and returns a merchant of it.
+func local(t *testing.T, args ...string) (*localtest.Process, merchant) {
+	t.Helper()
+	p, api := localtest.Local(t, t.Output(), binary, args...)
+	return p, merchant{api, t}
+}
+
+// A merchant talks to a running stack.
+type merchant struct {
+	*remit.Client
+	t *testing.T
+}
+
+// must makes a request that has to succeed, and returns its answer.
+func (m merchant) must(method, path, body string) map[string]any {
+	m.t.Helper()
+	answer, err := m.Call(m.t.Context(), method, path, body)
+	if err != nil || answer.Status >= 300 {
+		m.t.Fatalf("%s %s: %d %s %v", method, path, answer.Status, answer.Body, err)
+	}
+	var value map[string]any
+	if err := json.Unmarshal(answer.Body, &value); err != nil {
+		m.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return value
+}
+
+// awaitConfirmed waits until every payment whose hash is known is confirmed.
+func (m merchant) awaitConfirmed(hashes []string) {
+	m.t.Helper()
+	ctx, stop := context.WithTimeout(m.t.Context(), 5*time.Minute)
+	defer stop()
+	for _, hash := range hashes {
+		for hash != "" {
+			p, err := m.Get(ctx, hash)
+			if err != nil {
+				m.t.Fatalf("%s is not confirmed: %v", hash, err)
+			}
+			if p.Status == "confirmed" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	}
 }

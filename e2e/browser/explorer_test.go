@@ -25,9 +25,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// TestExplorer opens /docs in a browser as a person does: authorizes with a
-// key, sends a payment by "Try it out", and reads it back. The page asks no other
-// server than the stack for anything.
+// TestExplorer opens /docs in a browser as a person does: authorizes with a key, sends a payment by "Try it out", and
+// reads it back. The page asks no other server than the stack for anything.
 func TestExplorer(t *testing.T) {
 	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
@@ -83,8 +82,7 @@ type tab struct {
 	errors    chan string // what the page wrote to the console as errors, and threw
 }
 
-// do runs actions within half a minute. If one fails, do takes a picture of the
-// page and ends the test.
+// do runs actions within half a minute. If one fails, do takes a picture of the page and ends the test.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	show(b, what, chromedp.Steps(actions...))
@@ -112,8 +110,7 @@ func (b *tab) open(name string) {
 	b.do("opening "+name, chromedp.Click(operation(name, `.opblock-summary-control`)), chromedp.Click(operation(name, `.try-out__btn`)))
 }
 
-// execute executes an operation. It returns the body that the page then shows,
-// after it has compared the status.
+// execute executes an operation. It returns the body that the page then shows, after it has compared the status.
 func (b *tab) execute(name string, status int) (value map[string]any) {
 	b.Helper()
 	const answer = `.live-responses-table tbody .response-col_`
@@ -142,8 +139,7 @@ func (b *tab) screenshot() string {
 	return path
 }
 
-// browser starts a headless Chromium with one tab, which lists every URL that
-// the page asks for outside home.
+// browser starts a headless Chromium with one tab, which lists every URL that the page asks for outside home.
 func browser(t *testing.T, home string) *tab {
 	t.Helper()
 	tooltest.Shell(t)

@@ -1,7 +1,6 @@
-// Package localaws deploys the repository's own template.yaml, unchanged, to an
-// AWS on this machine, with every function under its own role and TLS on every
-// connection. The chain that it pays on runs in the caller's process. Tests of the
-// deployment use it, and people who practise on one with `make stage`.
+// Package localaws deploys the repository's own template.yaml, unchanged, to an AWS on this machine, with every
+// function under its own role and TLS on every connection. The chain that it pays on runs in the caller's process.
+// Tests of the deployment use it, and people who practise on one with `make stage`.
 package localaws
 
 import (
@@ -23,12 +22,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A Config lists the files that a Cloud starts from, and its progress writer.
@@ -64,8 +66,7 @@ read -r _
 kill $!; sleep 1; kill -9 $!`
 
 // StartCloud starts ministack, with the rights that cloud.py adds, and returns when it answers. Functions inherit its
-// environment, and with it Lambda's log format and a permission that AWS never
-// gives: webhooks to this machine.
+// environment, and with it Lambda's log format and a permission that AWS never gives: webhooks to this machine.
 func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
 	for range 3 { // somebody may take the port before ministack binds it
 		if c, err = startCloud(ctx, config); err == nil || ctx.Err() != nil {
@@ -224,8 +225,7 @@ func (c *Cloud) Account(accessKey, secretKey, session string) aws.Config {
 // Administrator returns the configuration of the account that may do all.
 func (c *Cloud) Administrator() aws.Config { return c.Account("test", "test", "") }
 
-// Environment returns the variables with which the AWS CLI, the SAM CLI and remit
-// find the cloud, as its administrator.
+// Environment returns the variables with which the AWS CLI, the SAM CLI and remit find the cloud, as its administrator.
 func (c *Cloud) Environment() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
@@ -272,3 +272,59 @@ func FreePort() (int, error) {
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
+
+// variables is the file that a shell reads to address the stack, below the root of the repository.
+const variables = ".cache/stage.env"
+
+// Invite explains how to use the stack from a shell, where remit is in the directory
+// bin. It makes a merchant's key, and a file with variables that leave removes.
+func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave func() error, err error) {
+	merchant := &remit.Client{URL: s.URL(""), HTTP: s.HTTP}
+	made, err := merchant.CreateMerchant(ctx, remit.CreateAPIKeyRequest{MerchantName: "Acme"})
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	merchant.Key = made.APIKey
+	exports := append(s.Environment(), "SSL_CERT_FILE="+s.Bundle, "CURL_CA_BUNDLE="+s.Bundle, "REMIT_STACK="+StackName,
+		"REMIT_CHAIN="+s.Chain.URL(), "REMIT_URL="+merchant.URL, "API="+merchant.URL, "KEY="+merchant.Key, "PATH="+bin+":$PATH")
+	var text strings.Builder
+	for _, variable := range exports {
+		name, value, _ := strings.Cut(variable, "=")
+		fmt.Fprintf(&text, "export %s=\"%s\"\n", name, value)
+	}
+	file := filepath.Join(s.Root, variables)
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, welcome, s.URL(""), merchant.Key, s.Chain.URL(), BlockTime, ConfirmationRule, s.Log, variables,
+		s.Chain.Wallets()[0].Address)
+	return func() error { return os.Remove(file) }, nil
+}
+
+// welcome lists the addresses. Its last lines address the stage by the variables.
+const welcome = `
+The template is deployed on a local AWS, every function under its own role.
+
+  API      %s
+  key      %s
+  chain    %s (a block every %s, final after %d)
+  log      %s
+
+In another terminal, in this directory, let the shell read where it is (AWS_ENDPOINT_URL, REMIT_STACK, API, KEY and others):
+
+  . %s
+
+Then, as an operator (docs/operate.md has every task):
+
+  remit doctor
+  remit wallet list
+  remit keys create --yes 'Acme GmbH'
+  remit chain fund %s
+
+and as a merchant:
+
+  curl -s $API/send-payment -H "x-api-key: $KEY" -H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'
+  remit smoke
+
+Ctrl-C ends it, and nothing is left.
+`

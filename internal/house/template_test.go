@@ -1,7 +1,6 @@
 package house_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -217,42 +216,6 @@ func TestRoutes(t *testing.T) {
 	}
 	for r := range coded {
 		t.Errorf("template.yaml lacks %+v", r)
-	}
-}
-
-// TestEveryFunctionHasEvents wants at least one event that a function accepts, in events/NAME.json
-// or NAME-something.json, and one event that it refuses, in events/NAME-bad.json or
-// NAME-bad-something.json.
-func TestEveryFunctionHasEvents(t *testing.T) {
-	all, deployed, missing := files(t), functions(t), map[string]bool{}
-	for name := range deployed {
-		missing[name], missing[name+"-bad"] = true, true
-	}
-	for _, event := range names(t, "events/*.json") {
-		owner := ""
-		for name := range deployed {
-			if strings.HasPrefix(event+"-", name+"-") && len(name) > len(owner) {
-				owner = name
-			}
-		}
-		if strings.HasPrefix(event+"-", owner+"-bad-") {
-			delete(missing, owner+"-bad")
-		} else {
-			delete(missing, owner)
-		}
-		var e struct{ Resource, HTTPMethod string }
-		if err := json.Unmarshal(all["events/"+event+".json"], &e); err != nil || owner == "" {
-			t.Errorf("events/%s.json is of function %q: %v", event, owner, err)
-		}
-		ours := func(r httpapi.Route) bool {
-			return r.Method == e.HTTPMethod && r.Path == e.Resource && r.Function == owner
-		}
-		if e.Resource != "" && owner != "authorizer" && !slices.ContainsFunc(httpapi.Routes, ours) {
-			t.Errorf("events/%s.json is of %s %s, which is no route of %s", event, e.HTTPMethod, e.Resource, owner)
-		}
-	}
-	for event := range missing {
-		t.Errorf("events/ has neither %s.json nor %[1]s-something.json", event)
 	}
 }
 

@@ -3,9 +3,8 @@
 //	go run ./tools/mutate rules      take out each rule of rules.txt in turn: its test must fail
 //	go run ./tools/mutate mutants    make each small mistake in the code that moves money
 //
-// Flags come after the word: -only TEXT for those whose name, test or file
-// contains TEXT (the tests' output is shown if it is only one), and -p N for N
-// at a time. The tree is never touched: the compiler is given an overlay.
+// Flags come after the word: -only TEXT for those whose name, test or file contains TEXT (the tests' output is shown if
+// it is only one), and -p N for N at a time. The tree is never touched: the compiler is given an overlay.
 //
 // go-gremlins v0.6.0 runs under Go 1.26, but leaves out no statement, negates no condition
 // without an operator, runs the mutated package's tests alone and links once a mutant: in

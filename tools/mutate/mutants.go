@@ -19,9 +19,8 @@ type mutant struct {
 	pkg  string
 }
 
-// chooser is added to a mutated package. All its mutants are compiled into it
-// at once, so that each costs no more than a run of the tests. A mutant is made
-// if MUTANT is its id; the file REACHED gets the ids of all that a test reaches.
+// chooser is added to a mutated package. All its mutants are compiled into it at once, so that each costs no more than
+// a run of the tests. A mutant is made if MUTANT is its id; the file REACHED gets the ids of all that a test reaches.
 const chooser = `package %s
 
 import (
@@ -157,8 +156,7 @@ func (m *mutator) compare(e *ast.BinaryExpr) {
 	}
 }
 
-// negate negates a condition that is neither a comparison nor made of several:
-// visit comes to those by itself.
+// negate negates a condition that is neither a comparison nor made of several: visit comes to those by itself.
 func (m *mutator) negate(e ast.Expr) {
 	switch e.(type) {
 	case nil, *ast.BinaryExpr, *ast.UnaryExpr, *ast.ParenExpr:
@@ -220,9 +218,7 @@ func (m *mutator) leaveOut(list []ast.Stmt) {
 }
 
 // text is the source of a node.
-func (m *mutator) text(n ast.Node) string {
-	return m.source[int(n.Pos())-m.base : int(n.End())-m.base]
-}
+func (m *mutator) text(n ast.Node) string { return m.source[int(n.Pos())-m.base : int(n.End())-m.base] }
 
 // made is true where the next mutant is made.
 func (m *mutator) made() string { return fmt.Sprintf("mutant(%d)", m.first+len(m.mutants)) }

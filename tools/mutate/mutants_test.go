@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestMutate: each statement has the mutants that are listed below it, and the
-// source with all of them in it is Go.
+// TestMutate: each statement has the mutants that are listed below it, and the source with all of them in it is Go.
 func TestMutate(t *testing.T) {
 	for body, want := range map[string]string{
 		"return a < b":  "turned: a < b; boundary moved: a < b",
@@ -54,17 +53,6 @@ func TestMutate(t *testing.T) {
 	}
 }
 
-// TestMutatedSource shows one change inside another.
-func TestMutatedSource(t *testing.T) {
-	got, _, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\tif a < b && ok {\n\t\tn++\n\t}\n}\n", 1)
-	const want = "package p\n\nfunc f() {\n\tif !mutant(1) { if " +
-		"(((mutant(4) && (a <= b) || !mutant(4) && (a < b))) != mutant(3)) && ((ok) != mutant(2)) " +
-		"{\n\t\tif !mutant(5) { n++ }\n\t} }\n}\n"
-	if err != nil || got != want {
-		t.Errorf("mutate() = %s, %v\nwant %s", got, err, want)
-	}
-}
-
 // TestJudge: survivors and reasons must be the same mutants.
 func TestJudge(t *testing.T) {
 	reasons := func() map[string]string {
@@ -87,16 +75,6 @@ func TestJudge(t *testing.T) {
 		if err := judge(test.results, reasons(), 0); (err == nil) != test.ok {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// TestMutatedFile: of a package that is not mutated as a whole, only the named file is.
-func TestMutatedFile(t *testing.T) {
-	const pkg = "internal/cli/operator"
-	files, all, err := repository.generate(pkg+"/batch.go", 1)
-	must.OK(t, err)
-	if len(files) != 2 || files[pkg+"/batch.go"] == "" || files[pkg+"/mutant_number.go"] == "" || all[0].pkg != pkg {
-		t.Errorf("%d files, and mutants as %+v", len(files), all[0])
 	}
 }
 
@@ -133,23 +111,5 @@ func TestRulesAreInTheSource(t *testing.T) {
 	}
 	if len(rules) > 20 {
 		t.Errorf("%d rules: a mutant finds most of them", len(rules))
-	}
-}
-
-// TestWithout: a rule's lines are found whatever their indentation, and only if
-// they are there once.
-func TestWithout(t *testing.T) {
-	rules := must.Get(parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n"))(t)
-	const guarded = "\t\tif a {\n\t\t\tb()\n\t\t}\n"
-	if got, err := rules[0].without("x\n" + guarded + "y\n"); err != nil || got != "x\n{\n\tb()\n}\ny\n" {
-		t.Errorf("without() = %q, %v", got, err)
-	}
-	for _, source := range []string{"x\n", guarded + guarded, "if a {\nc()\n}\n"} {
-		if got, err := rules[0].without(source); err == nil {
-			t.Errorf("%q becomes %q", source, got)
-		}
-	}
-	if rules, err := parseRules("rule a\nfyle b\n"); err == nil {
-		t.Errorf("a word misspelt: %v", rules)
 	}
 }

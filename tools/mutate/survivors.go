@@ -153,8 +153,7 @@ func (b bench) prove(ctx context.Context, packages []string, changed map[string]
 	return proofs, err
 }
 
-// record runs a test without a mutant, and notes how long it takes and which mutants it
-// reaches.
+// record runs a test without a mutant, and notes how long it takes and which mutants it reaches.
 func (b bench) record(ctx context.Context, p *proof, file string) error {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return err

@@ -73,8 +73,7 @@ func TestScopes(t *testing.T) {
 
 func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
 
-// TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the
-// key that it was rotated from.
+// TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the key that it was rotated from.
 func TestLimitsReachTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
@@ -155,8 +154,7 @@ func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, bool, er
 	return nil, false, store.ErrUnreadable
 }
 
-// TestRecipientBook: entries are added once, listed newest first, page by page, and
-// belong to one merchant.
+// TestRecipientBook: entries are added once, listed newest first, page by page, and belong to one merchant.
 func TestRecipientBook(t *testing.T) {
 	a := newAPI(t)
 	var want []string
@@ -258,8 +256,7 @@ func (got answered) member(t *testing.T, name string) string {
 
 func TestMerchantNames(t *testing.T) { answers(t, newAPI, `POST /create-api-key {"merchant_name":%s}`) }
 
-// TestKeyCreationByOperator: where only an operator creates keys, every request
-// is refused before its body is read.
+// TestKeyCreationByOperator: where only an operator creates keys, every request is refused before its body is read.
 func TestKeyCreationByOperator(t *testing.T) {
 	for _, body := range []string{`{"merchant_name":"x"}`, `{}`, ``, "\xff"} {
 		newAPI(t).play("keys by an operator only", "POST /create-api-key "+body).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)

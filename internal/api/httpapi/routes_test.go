@@ -21,8 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// TestUnknownRoutes: paths are taken literally, and an unknown one is answered
-// before the key is checked.
+// TestUnknownRoutes: paths are taken literally, and an unknown one is answered before the key is checked.
 func TestUnknownRoutes(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		a := newAPI(t)
@@ -88,8 +87,7 @@ func TestSingleEndpoint(t *testing.T) {
 	}
 }
 
-// TestOpenAPIIsComplete: every route is described under its handler's name,
-// and nothing else is.
+// TestOpenAPIIsComplete: every route is described under its handler's name, and nothing else is.
 func TestOpenAPIIsComplete(t *testing.T) {
 	described := map[string]map[string]any{}
 	for _, op := range operations(describe(t)) {
@@ -123,8 +121,7 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	}
 }
 
-// TestUnauthorized: every fault of a key, on every route that needs one, has the
-// same answer of 28 bytes.
+// TestUnauthorized: every fault of a key, on every route that needs one, has the same answer of 28 bytes.
 func TestUnauthorized(t *testing.T) {
 	a := newAPI(t)
 	flip := func(s string, i int) string {
@@ -177,8 +174,7 @@ func TestUnauthorized(t *testing.T) {
 
 func TestWhoNeedsNoKey(t *testing.T) { answers(t, newAPI, "%s") }
 
-// TestOrderOfChecks: each request has one fault and all that the contract checks
-// later; the answer names the first.
+// TestOrderOfChecks: each request has one fault and all that the contract checks later; the answer names the first.
 func TestOrderOfChecks(t *testing.T) {
 	begin := func(t *testing.T) *api {
 		a := newAPI(t)
@@ -190,8 +186,7 @@ func TestOrderOfChecks(t *testing.T) {
 
 func TestRequestID(t *testing.T) { answers(t, newAPI, "GET /webhooks") }
 
-// TestOurFailures: an internal failure is a 500 that tells no cause; the log has
-// the cause and the request id.
+// TestOurFailures: an internal failure is a 500 that tells no cause; the log has the cause and the request id.
 func TestOurFailures(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -235,8 +230,7 @@ func (brokenKeys) Authenticate(context.Context, string, time.Time) (apikey.Princ
 	return apikey.Principal{}, errBroken
 }
 
-// TestNothingIsEchoed looks in refusals for the mark that every part of a request
-// has.
+// TestNothingIsEchoed looks in refusals for the mark that every part of a request has.
 func TestNothingIsEchoed(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		got := newAPI(t).play(c.In...)
@@ -254,8 +248,7 @@ func (k anyKey) Authenticate(context.Context, string, time.Time) (apikey.Princip
 	return apikey.Principal{MerchantID: k.merchant, KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}, nil
 }
 
-// TestContentTypes: application/json or application/*+json in UTF-8, and not
-// compressed.
+// TestContentTypes: application/json or application/*+json in UTF-8, and not compressed.
 func TestContentTypes(t *testing.T) { answers(t, newAPI, "POST /send-payment "+goodBody) }
 
 // TestBodies: one strict JSON object of at most 64 KiB.

@@ -24,8 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
-// another form, or an unknown hash, is 404.
+// TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of another form, or an unknown hash, is 404.
 func TestHashes(t *testing.T) {
 	paid := func(t *testing.T) *api {
 		a := newAPI(t)
@@ -35,8 +34,7 @@ func TestHashes(t *testing.T) {
 	answers(t, paid, "GET /transaction/%s")
 }
 
-// TestOthersTransactions: another merchant's payment is no payment, and so is
-// one of the other mode.
+// TestOthersTransactions: another merchant's payment is no payment, and so is one of the other mode.
 func TestOthersTransactions(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
@@ -102,8 +100,7 @@ func TestBothHashesResolve(t *testing.T) {
 	}
 }
 
-// TestUnderKey: by idempotency_key a client whose POST got no answer finds its
-// payment.
+// TestUnderKey: by idempotency_key a client whose POST got no answer finds its payment.
 func TestUnderKey(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
@@ -157,8 +154,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestQueries: bad values are 422 at their parameter, unknown parameters are
-// ignored.
+// TestQueries: bad values are 422 at their parameter, unknown parameters are ignored.
 func TestQueries(t *testing.T) { answers(t, newAPI, "GET /transactions?%s") }
 
 // A listed is a page of payments as a client reads it.
@@ -260,8 +256,7 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 	}
 }
 
-// TestFilters: they restrict, they are exclusive, and they travel inside the
-// cursor.
+// TestFilters: they restrict, they are exclusive, and they travel inside the cursor.
 func TestFilters(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 10) // at 15:04:05 to 15:04:14
@@ -346,9 +341,8 @@ func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))
 }
 
-// TestProgressOfPayments: every answer about a pending payment shows what the last round saw of its
-// wallet, which is read once for all of them; if it cannot be read, none is shown as mined. A final
-// payment has no progress.
+// TestProgressOfPayments: every answer about a pending payment shows what the last round saw of its wallet, which is
+// read once for all of them; if it cannot be read, none is shown as mined. A final payment has no progress.
 func TestProgressOfPayments(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"progress":{"stage":"committed","block_number":null,"blocks_left":null}`)

@@ -24,8 +24,7 @@ func TestParseRefuses(t *testing.T) {
 	})
 }
 
-// TestParseMemory holds the promise that a full body of the costliest shape
-// takes a bounded multiple of its size.
+// TestParseMemory holds the promise that a full body of the costliest shape takes a bounded multiple of its size.
 func TestParseMemory(t *testing.T) {
 	body := []byte("[" + strings.Repeat("0,", 32<<10-2) + "0]")
 	result := testing.Benchmark(func(b *testing.B) {

@@ -26,8 +26,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// env is an environment of exactly these variables, on top of those every
-// Lambda has.
+// env is an environment of exactly these variables, on top of those every Lambda has.
 func env(t *testing.T, vars map[string]string) *boot.Env {
 	t.Helper()
 	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",

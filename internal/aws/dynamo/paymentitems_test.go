@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -11,10 +12,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -25,19 +29,18 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestItems keeps testdata/payments.txt equal to the items that some payments'
-// lives leave in the table, and looks in docs/tables.md for each attribute. On
-// the way a newer version of the software adds the attribute novelty to three
+// TestItems keeps testdata/payments.txt equal to the items that some payments' lives leave in the table, and looks in
+// docs/tables.md for each attribute. On the way a newer version of the software adds the attribute novelty to three
 // items, as happens during a deployment: every later update must keep it.
 //
-// During a deployment, and after a rollback, the version before reads these
-// items, and takes one without an attribute that it requires for damaged: an
-// attribute may leave the file one version after the code that requires it.
+// During a deployment, and after a rollback, the version before reads these items, and takes one without an attribute
+// that it requires for damaged: an attribute may leave the file one version after the code that requires it.
 func TestItems(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -119,8 +122,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// items returns the table's items as DynamoDB sends them: an attribute is its
-// type and its value.
+// items returns the table's items as DynamoDB sends them: an attribute is its type and its value.
 func (s *stage) items() []map[string]any {
 	s.Helper()
 	var page struct{ Items []map[string]any }
@@ -134,8 +136,7 @@ func (s *stage) items() []map[string]any {
 	return page.Items
 }
 
-// TestListsShowNoStatusThatHasPassed ends two payments after List has read the
-// index and before it reads the payments.
+// TestListsShowNoStatusThatHasPassed ends two payments after List has read the index and before it reads the payments.
 func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -197,8 +198,7 @@ func TestListsReadEachBucketOnce(t *testing.T) {
 	}
 }
 
-// TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice,
-// as it may when it is busy.
+// TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice, as it may when it is busy.
 func TestListsReadUnprocessedKeys(t *testing.T) {
 	s := newStage(t)
 	p := s.committed()
@@ -220,8 +220,7 @@ func TestListsReadUnprocessedKeys(t *testing.T) {
 	}
 }
 
-// TestDamagedItemsAreNamed reads items with values that Remit never writes: the
-// error must name the attribute.
+// TestDamagedItemsAreNamed reads items with values that Remit never writes: the error must name the attribute.
 func TestDamagedItemsAreNamed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -255,5 +254,107 @@ func TestDamagedItemsAreNamed(t *testing.T) {
 		if row.nonces != (err == nil) || err != nil && !errors.Is(err, store.ErrUnreadable) || err == nil && w.NextNonce != s.w.NextNonce {
 			t.Errorf("%s = %q: %+v, %v", row.attribute, row.damage, w, err)
 		}
+	}
+}
+
+// A wire stands between the SDK and DynamoDB Local. It records each request, and may delay it, answer it itself or lose
+// the answer. Every read must be strongly consistent but for a query of an index, which cannot be, and which no
+// decision about money makes.
+type wire struct {
+	t *testing.T
+	// meddle answers a request, itself or by calling send. A nil meddle sends every request.
+	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
+
+	mu  sync.Mutex
+	ops []string
+}
+
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	w.mu.Lock()
+	w.ops = append(w.ops, op)
+	w.mu.Unlock()
+	reads := op == "GetItem" || op == "BatchGetItem" || op == "Query"
+	if reads && bytes.Contains(body, []byte(`"ConsistentRead":true`)) == bytes.Contains(body, []byte(`"IndexName"`)) {
+		w.t.Errorf("%s: %s", op, body)
+	}
+	send := func() (*http.Response, error) { return http.DefaultClient.Do(req) }
+	if w.meddle == nil {
+		return send()
+	}
+	return w.meddle(op, send)
+}
+
+// sent returns the operations sent since its last call.
+func (w *wire) sent() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ops := w.ops
+	w.ops = nil
+	return ops
+}
+
+// client returns a client of DynamoDB Local that speaks through w and waits at
+// most a millisecond before it repeats a call.
+func (w *wire) client(t *testing.T) *dynamodb.Client {
+	t.Helper()
+	w.t = t
+	o := dynamotest.Client(t).Options()
+	o.HTTPClient = w
+	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
+	return dynamodb.New(o)
+}
+
+// lose breaks the connection of the next n requests after DynamoDB has applied them.
+func (w *wire) lose(n int) {
+	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
+		resp, err := send()
+		if n--; n < 0 || err != nil {
+			return resp, err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("reading the answer: %w", syscall.ECONNRESET)
+	}
+}
+
+// cancel answers the next n transactions as cancelled for the reasons, without sending them to DynamoDB.
+func (w *wire) cancel(n int, reasons ...string) {
+	w.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
+		if op != "TransactWriteItems" || n == 0 {
+			return send()
+		}
+		n--
+		codes := make([]string, len(reasons))
+		for i, r := range reasons {
+			codes[i] = fmt.Sprintf(`{"Code":%q}`, r)
+		}
+		return answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException",`+
+			`"Message":"Transaction cancelled, please refer cancellation reasons for specific reasons","CancellationReasons":[`+
+			strings.Join(codes, ",")+`]}`), nil
+	}
+}
+
+// conflict answers the next n requests as refused because of a transaction on
+// their item, without sending them to DynamoDB.
+func (w *wire) conflict(n int) {
+	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
+		if n--; n < 0 {
+			return send()
+		}
+		return answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException",`+
+			`"message":"Transaction is ongoing for the item"}`), nil
+	}
+}
+
+func answer(status int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
 	}
 }

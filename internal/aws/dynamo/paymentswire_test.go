@@ -3,8 +3,10 @@ package dynamo_test
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -19,13 +22,13 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A stage is a store whose client speaks through a wire, with one wallet and one
-// payment stored.
+// A stage is a store whose client speaks through a wire, with one wallet and one payment stored.
 type stage struct {
 	*testing.T
 	*wire
@@ -147,8 +150,7 @@ func (s *stage) reserve() {
 	must.Get(s.Reserve(s.Context(), s.need()))(s)
 }
 
-// A repeated write is a write that DynamoDB has already applied when the SDK sends it a second
-// time.
+// A repeated write is a write that DynamoDB has already applied when the SDK sends it a second time.
 type repeated struct {
 	sentence string
 	before   func()
@@ -301,4 +303,47 @@ func TestConflicts(t *testing.T) {
 	if err := s.Discard(t.Context(), s.p); err == nil || errors.Is(err, store.ErrChanged) {
 		t.Errorf("a discard that met transactions without end: %v", err)
 	}
+}
+
+// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes with those of template.yaml.
+func TestTemplateDeclaresTheSameTables(t *testing.T) {
+	text := must.Get(os.ReadFile("../../../template.yaml"))(t)
+	var template struct {
+		Resources map[string]struct {
+			Properties map[string]any `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	must.OK(t, yaml.Unmarshal(text, &template))
+	db := dynamotest.Client(t)
+	tables := tables(t, db)
+	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments,
+		"WebhooksTable": tables.Webhooks} {
+		out := must.Get(db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}))(t)
+		if diff := cmp.Diff(shapeOf(t, template.Resources[logical].Properties), shapeOf(t, out.Table)); diff != "" {
+			t.Errorf("%s (-template.yaml +CreateTables):\n%s", logical, diff)
+		}
+	}
+}
+
+// A shape holds the keys and indexes of a table.
+type shape struct {
+	KeySchema              []keyElement
+	GlobalSecondaryIndexes []struct {
+		IndexName  string
+		KeySchema  []keyElement
+		Projection struct {
+			ProjectionType   string
+			NonKeyAttributes []string
+		}
+	}
+}
+
+type keyElement struct{ AttributeName, KeyType string }
+
+// shapeOf reads the shape of a table as template.yaml declares or DynamoDB describes it: both use the same names.
+func shapeOf(t *testing.T, table any) (s shape) {
+	t.Helper()
+	text := must.Get(json.Marshal(table))(t)
+	must.OK(t, json.Unmarshal(text, &s))
+	return s
 }

@@ -35,15 +35,13 @@ type message struct {
 // job is one of the merchant mer_1.
 const job = "test/mer_1/we_1/dlv_1"
 
-// A server is an SQS that answers with a status, after a second, and refuses jobs of the
-// merchant "mer_refused".
+// A server is an SQS that answers with a status, after a second, and refuses jobs of the merchant "mer_refused".
 type server struct {
 	status int
 	mu     sync.Mutex
 	sent   []message
 }
 
-// Do implements sqs.HTTPClient.
 func (s *server) Do(r *http.Request) (*http.Response, error) {
 	time.Sleep(time.Second)
 	s.mu.Lock()

@@ -10,9 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,8 +45,7 @@ func raw(t *testing.T, api *remit.Client, request string) (answer *http.Response
 	return answer, string(b)
 }
 
-// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
-// the terminal on which the log is read.
+// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer the terminal on which the log is read.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
 	api, out := localtest.Stack(t)
 	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -185,43 +181,6 @@ func TestTakenPorts(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreNotWell: a stack starts beside a node that is down, and on a node that refuses
-// batches, and reports both.
-func TestNodesThatAreNotWell(t *testing.T) {
-	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
-		Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	must.OK(t, err)
-	defer func() { _ = chain.Close() }()
-	target := must.Get(url.Parse(chain.URL()))(t)
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	picky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-			http.Error(w, "no batches", http.StatusMethodNotAllowed)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.Host = target.Host
-		proxy.ServeHTTP(w, r)
-	}))
-	defer picky.Close()
-	keys := filepath.Join(t.TempDir(), "keys")
-	must.OK(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
-	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys,
-		"--rpc=http://127.0.0.1:1"}
-	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
-	if url := strings.Fields(out.Await(t, "API"))[1]; !strings.Contains(out.Await(t, "wallets"), "1") {
-		t.Errorf("%s has not its wallet", url)
-	}
-	out.Await(t, "node 1 of 2 does not answer")
-
-	var none local.Command
-	must.OK(t, localtest.Parse(&none, flags...))
-	if err := none.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "node 1 of 1 does not answer") {
-		t.Errorf("with no node at all: %v", err)
-	}
-}
-
 // TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is
 // answered 404 without a code, or 405 where its path has another method.
 func TestServesEveryRoute(t *testing.T) {
@@ -266,8 +225,7 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
-// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no
-// other stack.
+// TestReadyKey: the key that README prints pays in a sandbox that forgets it, and in no other stack.
 func TestReadyKey(t *testing.T) {
 	dynamotest.Clear(t)
 	for flag, want := range map[string]int{

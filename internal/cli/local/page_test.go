@@ -1,21 +1,15 @@
 package local_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/local/localtest"
-	"github.com/remit-payouts/remit/internal/proof/must"
-	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read
-// what the page shows, by its own name for loopback or from its own origin. A client
-// without server-sent events gets the page like any other.
+// TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read what the page shows, by its own
+// name for loopback or from its own origin. A client without server-sent events gets the page like any other.
 func TestThePageIsForThisMachineOnly(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	own := strings.TrimPrefix(api.URL, "http://")
@@ -62,62 +56,5 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		if answer.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: another origin may read the answer", row.name)
 		}
-	}
-}
-
-// TestBreakagesAreExplained: the page says of each fault what it does, and what Remit does about it.
-func TestBreakagesAreExplained(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
-	var facts struct {
-		Breakages []struct{ ID, Text, Does string }
-	}
-	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 17 {
-		t.Fatalf("%s %v", answer.Body, err)
-	}
-	for _, b := range facts.Breakages {
-		if b.Text == "" || b.Does == "" {
-			t.Errorf("%s: the page has text %q and %q", b.ID, b.Text, b.Does)
-		}
-	}
-}
-
-// TestThePageShowsOthersToo: the page shows and counts another client's payment, even from before
-// the page was opened, and a cut meets its request as well.
-func TestThePageShowsOthersToo(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	order := remit.Order{To: "0x2222222222222222222222222222222222222222", Amount: "5"}
-	must.Get(api.Attempt(t.Context(), "before", order))(t)
-	do := func(body string) {
-		t.Helper()
-		if answer, err := api.Call(t.Context(), "POST", "/page/do", body); err != nil || answer.Status != 200 {
-			t.Fatalf("%s: %s %v", body, answer.Body, err)
-		}
-	}
-	do(`{"do":"break","fault":"cut-commit"}`)
-	if p, err := api.Attempt(t.Context(), "after", order); err == nil {
-		t.Errorf("a request that was cut off is answered %+v", p)
-	}
-	do(`{"do":"settle"}`)
-	type payment struct {
-		Key, State string
-		Ours       bool
-		Paid       int
-		At         []int64
-	}
-	var seen []payment
-	for end := time.Now().Add(30 * time.Second); len(seen) < 2 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		seen = nil
-		for _, key := range []string{"before", "after"} {
-			var timeline struct{ Payment payment }
-			answer := must.Get(api.Call(t.Context(), "GET", "/page/payment?find="+key, ""))(t)
-			if _ = json.Unmarshal(answer.Body, &timeline); timeline.Payment.State == "CONFIRMED" && timeline.Payment.Paid > 0 &&
-				(key == "before" || !slices.Contains(timeline.Payment.At, 0)) {
-				seen = append(seen, timeline.Payment)
-			}
-		}
-	}
-	if len(seen) < 2 || seen[0].Paid+seen[1].Paid != 2 || seen[0].Ours || seen[1].Ours {
-		t.Errorf("the page shows %+v", seen)
 	}
 }

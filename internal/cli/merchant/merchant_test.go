@@ -79,8 +79,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListenInvites: without a key the command makes a merchant, and prints a line
-// that pays with its key.
+// TestListenInvites: without a key the command makes a merchant, and prints a line that pays with its key.
 func TestListenInvites(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL)
@@ -109,8 +108,7 @@ func TestListenShowsForgeries(t *testing.T) {
 	}
 }
 
-// TestKeysOfTheOperator: where only an operator makes keys, the error says how to
-// get one.
+// TestKeysOfTheOperator: where only an operator makes keys, the error says how to get one.
 func TestKeysOfTheOperator(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -146,8 +144,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// TestWebhooksPage registers a receiver and has a test posted to it, as
-// docs/webhooks.md does.
+// TestWebhooksPage registers a receiver and has a test posted to it, as docs/webhooks.md does.
 func TestWebhooksPage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	posted := make(chan string, 1)

@@ -46,8 +46,7 @@ func write(t *testing.T, text string) string {
 func TestPayNamesEveryBadRow(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	for name, test := range map[string]struct{ file, want string }{
-		"rows": {"address,amount,reference\n" +
-			"0x2222222222222222222222222222222222222222,1,ok\n" +
+		"rows": {"address,amount,reference\n" + "0x2222222222222222222222222222222222222222,1,ok\n" +
 			"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD,1,checksum \n" +
 			"0x22,1,\n" + payee + ",0,\n" + payee + ",1.1234567,\n" + payee + ",\"1,5\",\n" + payee + ",1e3,\n" + payee + ",.5,\n" +
 			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,39 +143,6 @@ func TestPayBatches(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	paidOnce(t, api, append(all, 300, 7, 7, 400, 400))
-}
-
-// TestPayBatchesAtOnce: processes of the same file and of edited ones pay each row
-// once, while answers get lost, in batches, each row alone, and in both modes at once.
-func TestPayBatchesAtOnce(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	var calls atomic.Int64
-	at := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, serve http.Handler) bool {
-		if r.Method == http.MethodPost && calls.Add(1)%3 == 0 {
-			serve.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
-		}
-		return false
-	})
-	for i, modes := range [][]string{{"batch"}, {"alone"}, {"batch", "alone"}, {"alone", "batch"}} {
-		first := i * 1_000
-		turned := upTo(first+40, first+130)
-		slices.Reverse(turned)
-		var clients sync.WaitGroup
-		for n, rows := range [][]int{upTo(first, first+100), upTo(first, first+100), turned, upTo(first+50, first+160)} {
-			flags := []string{"--run", fmt.Sprint(i), "--yes", "--wait", "--batch"}
-			if modes[n%len(modes)] == "alone" {
-				flags = flags[:4]
-			}
-			clients.Go(func() {
-				if out, err := run(t, write(t, salaries(rows...)), at, api.Key, flags...); err != nil {
-					t.Errorf("%v: %v\n%s", modes, err, out)
-				}
-			})
-		}
-		clients.Wait()
-	}
-	paidOnce(t, api, slices.Concat(upTo(0, 160), upTo(1_000, 1_160), upTo(2_000, 2_160), upTo(3_000, 3_160)))
 }
 
 // TestPayBatchesAfterAFailure: a batch that failed paid nobody, and its rows are free;

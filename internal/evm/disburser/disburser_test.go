@@ -158,8 +158,7 @@ func (tr trial) ask(t testing.TB, method string, args ...any) *big.Int {
 	return new(big.Int).SetBytes(answer)
 }
 
-// The token's behaviour towards a recipient, by the first byte of its address. Values up to short
-// are refusals.
+// The token's behaviour towards a recipient, by the first byte of its address. Values up to short are refusals.
 const (
 	refuses, reverts, burns, returnsFalse, returnsTwo, short = 1, 2, 3, 4, 5, 6
 	reenters, takesFee, returnsNothing, returnsMore          = 7, 8, 9, 10

@@ -13,7 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
@@ -43,34 +42,6 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 		t.Fatalf("geth quotes %+v", market)
 	}
 	return r
-}
-
-// TestGasOfTheMemo: a payment's id after its transfer costs the least that call data
-// can: 16 gas a byte (EIP-2028), and nothing in the token (docs/decisions/0011-id-on-the-chain.md).
-func TestGasOfTheMemo(t *testing.T) {
-	r := startRig(t)
-	first := r.account(chain.ConfirmationRule{}).Mined
-	p := payment.New(payment.KeyID("mer_1", "test", "order-1"), payment.Request{To: token.Address{1, 2, 3}, Amount: token.Units(5)},
-		token.Token{}, "", time.Time{})
-	var hashes []chain.Hash
-	for i, data := range [][]byte{p.CallData(false), p.CallData(false), p.CallData(true)} { // the first makes a holder
-		signed := r.sign(first+uint64(i), chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: data, Gas: 100_000, Fees: r.fees})
-		r.send(signed, chain.Accepted)
-		r.mine()
-		hashes = append(hashes, signed.Hash)
-	}
-	receipts := must.Get(r.node.Receipts(t.Context(), hashes))(t)
-	transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: p.To, Amount: p.Amount}
-	for _, receipt := range receipts {
-		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred {
-			t.Errorf("%s: %s", receipt.Tx, verdict)
-		}
-	}
-	more := int64(receipts[2].GasUsed) - int64(receipts[1].GasUsed)
-	t.Logf("a transfer takes %d gas, with the memo %d more", receipts[1].GasUsed, more)
-	if more <= 0 || more > 400 {
-		t.Errorf("the memo takes %d gas, at most 400 are promised", more)
-	}
 }
 
 // pay signs a transfer of units at nonce.

@@ -126,8 +126,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 		{"left out", always("")},
 		{"of another transaction", always(result(recordedReceipt(chain.Hash{9})))},
 		{"of no status, as before Byzantium", func(r request) raw {
-			return raw(strings.Replace(string(good(r)), `"status":"0x1"`,
-				`"root":"0x1"`, 1))
+			return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"root":"0x1"`, 1))
 		}},
 		{"of a status that is neither", func(r request) raw {
 			return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"status":"0x2"`, 1))

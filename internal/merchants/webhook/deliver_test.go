@@ -280,8 +280,7 @@ func (s sending) Post(ctx context.Context, url string, header http.Header, body 
 	return s(ctx, url, header, body)
 }
 
-// TestASuccessIsNotLostToACopy: copies of a job post at the same time. The last copy to post
-// records its attempt first.
+// TestASuccessIsNotLostToACopy: copies of a job post at the same time. The last copy to post records its attempt first.
 func TestASuccessIsNotLostToACopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		answers  []int // from the copy that records first on
@@ -325,8 +324,7 @@ func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) 
 	return s.Store.Record(ctx, d, attempts)
 }
 
-// TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is
-// over when it comes.
+// TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is over when it comes.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 	w, e := published(t)
 	ctx, end := context.WithCancel(t.Context())

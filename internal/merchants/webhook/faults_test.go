@@ -13,9 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// life takes one event to two endpoints, one of which fails until its delivery
-// was parked and pushed. The event is published until that succeeds, as
-// settlement does.
+// life takes one event to two endpoints, one of which fails until its delivery was parked and pushed. The event is
+// published until that succeeds, as settlement does.
 func life(t *testing.T, faults func(*fixture)) *fixture {
 	w := newFixture(t)
 	w.register(mine, "https://good.example")
@@ -83,8 +82,7 @@ func checkInvariants(w *fixture) {
 	}
 }
 
-// TestEveryFault lets each effect of an event's life fail in every way, one at a
-// time and two at a time.
+// TestEveryFault lets each effect of an event's life fail in every way, one at a time and two at a time.
 func TestEveryFault(t *testing.T) {
 	undisturbed := life(t, func(*fixture) {})
 	checkInvariants(undisturbed)
@@ -132,8 +130,7 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAJobThatComesTwice lets a second copy of a job be done completely before
-// each effect of the first.
+// TestAJobThatComesTwice lets a second copy of a job be done completely before each effect of the first.
 func TestAJobThatComesTwice(t *testing.T) {
 	undisturbed := life(t, func(*fixture) {})
 	for at := range len(undisturbed.faults.names) {

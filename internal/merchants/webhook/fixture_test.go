@@ -88,7 +88,6 @@ func newFixture(t *testing.T) *fixture {
 
 func (w *fixture) now() time.Time { return w.clock }
 
-// Enqueue implements webhook.Queue.
 func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
 	w.jobs, w.made = append(w.jobs, job{text, w.clock.Add(delay)}), append(w.made, text)
 	return nil
@@ -115,7 +114,6 @@ func (w *fixture) outage(method string, how fault) {
 	}
 }
 
-// Post implements webhook.Sender.
 func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
 	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
 	if list := w.answers[url]; len(list) > 0 {
@@ -172,8 +170,7 @@ func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
 	return w, e
 }
 
-// work does the jobs whose time has come. A job that fails comes back after 3
-// minutes.
+// work does the jobs whose time has come. A job that fails comes back after 3 minutes.
 func (w *fixture) work() {
 	w.t.Helper()
 	for {
@@ -191,8 +188,7 @@ func (w *fixture) work() {
 	}
 }
 
-// until runs the stack, pushing every minute, until the given time or until
-// nothing is left to do.
+// until runs the stack, pushing every minute, until the given time or until nothing is left to do.
 func (w *fixture) until(end time.Time) {
 	w.t.Helper()
 	for {
@@ -241,8 +237,7 @@ func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 	return list[0]
 }
 
-// logged returns the newest delivery of an endpoint, which must have the given
-// status and number of attempts.
+// logged returns the newest delivery of an endpoint, which must have the given status and number of attempts.
 func (w *fixture) logged(e webhook.Endpoint, s webhook.DeliveryStatus, attempts int) webhook.Delivery {
 	w.t.Helper()
 	d := w.newest(e)
@@ -335,12 +330,10 @@ const (
 	crashAfter  fault = "crash after"  // the process ends after it
 )
 
-// An injector makes chosen effects of the ports it wraps fail. It lets one
-// effect happen at a time.
+// An injector makes chosen effects of the ports it wraps fail. It lets one effect happen at a time.
 type injector struct {
-	// plan returns how the n-th effect fails, counted from 0, which is a call of
-	// the named method; nil fails nothing. It may cause effects that are not
-	// wrapped.
+	// plan returns how the n-th effect fails, counted from 0, which is a call of the named method; nil fails nothing.
+	// It may cause effects that are not wrapped.
 	plan func(n int, name string) fault
 
 	mu    sync.Mutex
@@ -381,8 +374,7 @@ type faulty struct {
 	*injector
 }
 
-// A Post that fails before has not posted; a Post that fails after has, and the endpoint's answer
-// was lost.
+// A Post that fails before has not posted; a Post that fails after has, and the endpoint's answer was lost.
 func (f faulty) Post(ctx context.Context, url string, header http.Header, body []byte) (a webhook.Answer, err error) {
 	err = f.do("Post", func() (err error) { a, err = f.sender.Post(ctx, url, header, body); return err })
 	if errors.Is(err, errFault) {

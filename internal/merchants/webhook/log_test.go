@@ -5,12 +5,24 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 func TestResendIsTheSameEvent(t *testing.T) {
@@ -31,8 +43,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 	}
 }
 
-// TestAResendSurvivesAQueueOutage: it is answered with success, so it must
-// arrive.
+// TestAResendSurvivesAQueueOutage: it is answered with success, so it must arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	w, e := delivered(t)
 	w.outage("Enqueue", before)
@@ -94,8 +105,7 @@ func TestFailedInAWindow(t *testing.T) {
 	w.has(6+3, 0)
 }
 
-// TestASearchIsNeverPartial: an operator would take the failures of a part of the
-// log for all.
+// TestASearchIsNeverPartial: an operator would take the failures of a part of the log for all.
 func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
@@ -139,9 +149,8 @@ func (w *fixture) numbered(n int) webhook.Event {
 	return ev
 }
 
-// TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a
-// row gives the hours, from a first success at 0, at which events happen that
-// the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
+// TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a row gives the hours, from a first
+// success at 0, at which events happen that the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
 func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	type at struct {
 		hour int
@@ -188,9 +197,8 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	}
 }
 
-// TestLastSuccess: an endpoint that begins to fail has been quiet since its newest success
-// in the log, or since it was enabled if the log is short and has none. Of a long log without
-// one nothing is known.
+// TestLastSuccess: an endpoint that begins to fail has been quiet since its newest success in the log, or since it was
+// enabled if the log is short and has none. Of a long log without one nothing is known.
 func TestLastSuccess(t *testing.T) {
 	for _, test := range []struct {
 		failed, succeeded int // deliveries in the log, a minute apart, the successes first
@@ -220,8 +228,7 @@ func TestLastSuccess(t *testing.T) {
 	}
 }
 
-// TestReenablingResumes: events of the meantime are in the log, and the count of
-// failures starts afresh.
+// TestReenablingResumes: events of the meantime are in the log, and the count of failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
 	w, e := delivered(t, 410, 200)
 	w.clock = w.now().Add(time.Minute)
@@ -283,5 +290,241 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 			}
 			w.logged(e, webhook.Cancelled, 1)
 		})
+	}
+}
+
+func TestAnEventGoesToWhoSubscribed(t *testing.T) {
+	w := newFixture(t)
+	w.register(mine, "https://all.example")
+	w.register(mine, "https://confirmed.example", webhook.PaymentConfirmed)
+	w.register(mine, "https://failed.example", webhook.PaymentFailed)
+	w.register(mine, "https://both.example", webhook.PaymentConfirmed, webhook.PaymentFailed)
+	w.register(mine, "https://test.example", webhook.TestType)
+	w.register(webhook.Owner{Merchant: "mer_2", Mode: "live"}, "https://other.example")
+	w.register(webhook.Owner{Merchant: "mer_1", Mode: "test"}, "https://mode.example")
+	w.mustPublish(event)
+	w.drain()
+	var got []string
+	for _, p := range w.posts {
+		got = append(got, p.url)
+	}
+	slices.Sort(got)
+	if want := []string{"https://all.example", "https://both.example", "https://confirmed.example"}; !slices.Equal(got, want) {
+		t.Errorf("sent to %v, want %v", got, want)
+	}
+}
+
+// TestMinedGoesToWhoNamesIt: an endpoint for all events is not for payment.mined.
+func TestMinedGoesToWhoNamesIt(t *testing.T) {
+	w := newFixture(t)
+	w.register(mine, "https://all.example")
+	for _, want := range []bool{false, true} {
+		if named, err := webhook.NewPublisher(w.store, w).Named(t.Context(), mine, webhook.PaymentMined); err != nil || named != want {
+			t.Errorf("named: %t, %v, want %t", named, err, want)
+		}
+		w.register(mine, "https://mined.example", webhook.PaymentFailed, webhook.PaymentMined)
+	}
+	e := event
+	e.Type = webhook.PaymentMined
+	w.mustPublish(e)
+	w.drain()
+	if len(w.posts) != 2 || w.posts[0].url != "https://mined.example" || w.posts[1].url != "https://mined.example" {
+		t.Errorf("posts: %v", w.posts)
+	}
+}
+
+// TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint, and a healthy endpoint's item, which
+// would be the hottest of the table, is not written.
+func TestOneReadForAllEndpoints(t *testing.T) {
+	for n := range 4 {
+		w := newFixture(t)
+		for i := range n {
+			w.register(mine, fmt.Sprintf("https://%d.example", i))
+		}
+		w.mustPublish(event)
+		want := []string{"Endpoints"}
+		for range n {
+			want = append(want, "Enqueue")
+		}
+		if got := w.faults.names; !slices.Equal(got, want) {
+			t.Errorf("%d endpoints: %v", n, got)
+		}
+		w.drain()
+		for range n {
+			want = append(want, "Load", "Post", "Record")
+		}
+		if got := w.faults.names; !slices.Equal(got, want) {
+			t.Errorf("%d endpoints, delivered: %v", n, got)
+		}
+	}
+}
+
+// TestAnEventOfAnyBodyAndTimeIsPublished: settlement keeps an event until it is
+// published, so an event that cannot be would stay for ever.
+func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
+	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0),
+		"\xff": noon.Add(time.Nanosecond)} {
+		w := newFixture(t)
+		e, off := w.register(mine, hook), w.register(mine, "https://off.example")
+		w.change(off, disable)
+		ev := event
+		ev.At, ev.Body = at, []byte(body)
+		for range 2 {
+			w.mustPublish(ev)
+		}
+		w.drain()
+		if len(w.posts) == 0 || w.posts[0].body != body || w.newest(e).Status != webhook.Delivered {
+			t.Errorf("%q: %d posts", body, len(w.posts))
+		}
+		if d := w.newest(off); !d.CreatedAt.Equal(at.Truncate(time.Millisecond)) {
+			t.Errorf("%q: the delivery of a disabled endpoint was created at %v", body, d.CreatedAt)
+		}
+	}
+}
+
+// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the settling machine's clock sets the event's time.
+func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
+	w := newFixture(t)
+	w.register(mine, hook)
+	w.clock = noon.Add(-10 * time.Minute)
+	w.mustPublish(event)
+	w.work()
+	w.has(1, 0)
+}
+
+func TestPushDueMakesEachJobOnce(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500)
+	for i := range 5 {
+		w.mustPublish(w.numbered(i))
+	}
+	for len(w.posts) < 15 {
+		w.work()
+		w.clock = w.now().Add(time.Second)
+	}
+	at := w.newest(e).NextAttemptAt.Add(time.Minute)
+	w.clock = at
+	for _, want := range []int{2, 2, 1, 0} {
+		n, err := w.pusher.PushDue(t.Context(), at, 2)
+		if err != nil || n != want {
+			t.Errorf("pushed %d, %v; want %d", n, err, want)
+		}
+		if want > 0 && (w.meter.oldest < time.Minute || w.meter.oldest > 2*time.Minute) || want == 0 && w.meter.oldest != 0 {
+			t.Errorf("oldest due for %v", w.meter.oldest)
+		}
+	}
+	w.has(15, 5)
+}
+
+// TestPushDueTakesTurns: a backlog of one merchant holds up no delivery of another, not even the newest of all.
+func TestPushDueTakesTurns(t *testing.T) {
+	w := newFixture(t)
+	for n := range 100 {
+		o := webhook.Owner{Merchant: "mer_busy", Mode: "live"}
+		if n == 99 {
+			o.Merchant = "mer_quiet"
+		}
+		must.OK(t, w.store.AddDelivery(t.Context(), webhook.Delivery{
+			Ref: webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: fmt.Sprintf("dlv_%032x", n)}, Status: webhook.Pending,
+			NextAttemptAt: noon.Add(time.Duration(n) * time.Second), Parked: true,
+		}))
+	}
+	n := must.Get(w.pusher.PushDue(t.Context(), noon.Add(time.Hour), 2))(t)
+	var pushed []string
+	for _, j := range w.jobs {
+		pushed = append(pushed, strings.Split(j.text, "/")[1])
+	}
+	slices.Sort(pushed)
+	if diff := cmp.Diff([]string{"mer_busy", "mer_quiet"}, pushed); diff != "" || n != 2 {
+		t.Errorf("%d pushed, of (-want +got):\n%s", n, diff)
+	}
+}
+
+// page is the merchants' documentation.
+const page = "../../../docs/webhooks.md"
+
+// snippet returns the page's only block of a language.
+func snippet(t *testing.T, language string) string {
+	t.Helper()
+	text := must.Get(os.ReadFile(page))(t)
+	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%s has %d blocks of %s", page, len(blocks), language)
+	}
+	return blocks[0][1]
+}
+
+// TestReceiversOfThePage runs the page's receivers as they stand there, each with
+// its language's Standard Webhooks library, and posts to them as Remit does.
+func TestReceiversOfThePage(t *testing.T) {
+	const what = "the libraries of Standard Webhooks"
+	for _, test := range []struct {
+		language, file string
+		interpreter    func(*testing.T) string
+	}{
+		{"go", "receiver.go", nil},
+		{"python", "receiver.py", func(t *testing.T) string { return tooltest.Path(t, what, ".cache/py/bin/python") }},
+		{"javascript", "receiver.js", func(t *testing.T) string {
+			t.Setenv("NODE_PATH", tooltest.Path(t, what, ".cache/node/node_modules"))
+			return tooltest.Program(t, what, "node")
+		}},
+	} {
+		t.Run(test.language, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), test.file)
+			must.OK(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
+			if test.interpreter != nil {
+				receives(t, exec.CommandContext(t.Context(), test.interpreter(t), file))
+				return
+			}
+			exe := strings.TrimSuffix(file, ".go")
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
+				t.Fatalf("building it: %v\n%s", err, out)
+			}
+			receives(t, exec.CommandContext(t.Context(), exe))
+		})
+	}
+}
+
+// receives runs a receiver and checks that it takes genuine messages and no others, from
+// the guarded client, also while the secret rotates.
+func receives(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := l.Addr().String()
+	must.OK(t, l.Close()) // the receiver listens there
+	own, other, now := mint(t), mint(t), time.Now()
+	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+own.Reveal(), "PORT="+address[strings.LastIndex(address, ":")+1:])
+	var printed strings.Builder
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	must.OK(t, cmd.Start())
+	stop := sync.OnceFunc(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	defer stop()
+	for range 1200 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			_ = conn.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	client := guard.NewClient(true, false)
+	post := func(name string, status int, at time.Time, signed, sent string, secrets ...webhook.Secret) {
+		h := http.Header{}
+		h.Set(webhook.HeaderID, "evt_1")
+		h.Set(webhook.HeaderTimestamp, fmt.Sprint(at.Unix()))
+		h.Set(webhook.HeaderSignature, must.Get(webhook.Sign(secrets, "evt_1", at, []byte(signed)))(t))
+		if a, err := client.Post(t.Context(), "http://"+address+"/remit", h, []byte(sent)); err != nil || a.StatusCode != status {
+			t.Errorf("%s: %d, %v; want %d", name, a.StatusCode, err, status)
+		}
+	}
+	const body = `{"id":"evt_1","type":"x","data":{"reference":"Söđ 🧁  </script>"}}`
+	post("one secret", 204, now, body, body, own)
+	post("while rotating", 204, now, body, body, other, own)
+	post("another secret", 401, now, body, body, other)
+	post("a clock that is 4 minutes fast", 204, now.Add(4*time.Minute), body, body, own)
+	post("a message of 6 minutes ago: a replay", 401, now.Add(-6*time.Minute), body, body, own)
+	post("a body written again by a JSON library", 401, now, body, strings.ReplaceAll(body, ":", ": "), own)
+	if stop(); t.Failed() {
+		t.Logf("it printed:\n%s", printed.String())
 	}
 }

@@ -238,8 +238,7 @@ func TestSecretShape(t *testing.T) {
 	}
 }
 
-// TestNothingPrintsASecret: neither a log line nor an endpoint encoded by
-// mistake.
+// TestNothingPrintsASecret: neither a log line nor an endpoint encoded by mistake.
 func TestNothingPrintsASecret(t *testing.T) {
 	s := mint(t)
 	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
@@ -283,8 +282,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestSealed: secrets that cannot be sealed are not stored, and sealed ones that cannot be
-// opened sign nothing.
+// TestSealed: secrets that cannot be sealed are not stored, and sealed ones that cannot be opened sign nothing.
 func TestSealed(t *testing.T) {
 	w, e := published(t)
 	as := func(text string, err error) func(context.Context, string, []byte) ([]byte, error) {
@@ -325,8 +323,7 @@ func (silence) Post(ctx context.Context, _ string, _ http.Header, _ []byte) (web
 	return webhook.Answer{}, ctx.Err()
 }
 
-// TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function
-// for so long.
+// TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function for so long.
 func TestATestWaitsFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

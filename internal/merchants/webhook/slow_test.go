@@ -18,8 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// slow publishes n events to an endpoint at hook that answers each post after took, and
-// does the jobs that are due.
+// slow publishes n events to an endpoint at hook that answers each post after took, and does the jobs that are due.
 func (w *fixture) slow(n int, took time.Duration, status int) {
 	w.t.Helper()
 	w.took, w.answers[hook] = took, statuses(status)
@@ -174,8 +173,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestOneProbeAtATime: of two processes that find a probe due at the same moment, one
-// posts.
+// TestOneProbeAtATime: of two processes that find a probe due at the same moment, one posts.
 func TestOneProbeAtATime(t *testing.T) {
 	w, e := parked(t, 15*time.Second, 0)
 	w.clock = w.now().Add(time.Minute)
@@ -248,7 +246,6 @@ type shared struct {
 	waits []time.Duration // of healthy deliveries
 }
 
-// Enqueue implements webhook.Queue.
 func (s *shared) Enqueue(_ context.Context, job string, delay time.Duration) error {
 	time.AfterFunc(delay, func() {
 		s.mu.Lock()
@@ -291,7 +288,6 @@ func (s *shared) poll(ctx context.Context, deliver func(context.Context, string)
 	}
 }
 
-// Post implements webhook.Sender.
 func (s *shared) Post(_ context.Context, url string, _ http.Header, body []byte) (webhook.Answer, error) {
 	if strings.Contains(url, "slow") {
 		time.Sleep(min(s.answers, webhook.SendTimeout))
@@ -308,7 +304,6 @@ func (s *shared) Post(_ context.Context, url string, _ http.Header, body []byte)
 	return webhook.Answer{StatusCode: 200}, nil
 }
 
-// Load implements webhook.DeliveryStore.
 func (s *shared) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	e, d, err := s.Webhooks.Load(ctx, r)
 	if s.unparked {

@@ -94,8 +94,7 @@ func TestBatchRefusals(t *testing.T) {
 		{"while every wallet is draining", func(p *process, _ *payment.Request) { p.draining = p.keys }, batchOf(5), dispatch.ErrUnavailable, -1},
 		{"a batch of one, which the contract does not carry", func(*process, *payment.Request) {}, one, dispatch.ErrInsufficient, -1},
 		{"more than every wallet has", func(*process, *payment.Request) {}, batchOf(600, 600), dispatch.ErrInsufficient, -1},
-		{"more than the day's limit in all", func(p *process,
-			_ *payment.Request) {
+		{"more than the day's limit in all", func(p *process, _ *payment.Request) {
 			p.set(func(s *settings.Settings) { s.Daily = token.Units(10) })
 		}, batchOf(5, 6), store.ErrDailyLimit, -1},
 		{"more entries than the key's day has", func(_ *process, r *payment.Request) {
@@ -133,9 +132,8 @@ func TestBatchRefusals(t *testing.T) {
 	}
 }
 
-// TestBatchesThatArePaid: one transaction pays the entries by the contract, and a batch of
-// one is a transfer. A wallet whose coins the contract may not spend is passed over, and
-// pays on alone.
+// TestBatchesThatArePaid: one transaction pays the entries by the contract, and a batch of one is a transfer. A wallet
+// whose coins the contract may not spend is passed over, and pays on alone.
 func TestBatchesThatArePaid(t *testing.T) {
 	p := newProcess(t, script{})
 	p.unapproved, p.d.ByCall = []token.Address{first}, true

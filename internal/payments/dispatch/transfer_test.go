@@ -78,8 +78,7 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is
-// no transfer.
+// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is no transfer.
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
 	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
@@ -97,8 +96,7 @@ func TestTransferOfAll(t *testing.T) {
 	}
 }
 
-// TestTwoOperators give orders under one key at once: an order is made and charged once, and
-// another one is not made.
+// TestTwoOperators give orders under one key at once: an order is made and charged once, and another one is not made.
 func TestTwoOperators(t *testing.T) {
 	move := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
 	for amount, want := range map[uint64]error{50: nil, 40: dispatch.ErrKeyReused} {

@@ -3,10 +3,14 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -64,12 +68,63 @@ func TestTurnstile(t *testing.T) {
 	busy(false, "mer_1") // there is no limit
 }
 
-// TestCrowd: a process remembers a thousand merchants that had too many payments pending,
-// however many there are.
+// TestCrowd: a process remembers a thousand merchants that had too many payments pending, however many there are.
 func TestCrowd(t *testing.T) {
 	for added, want := range map[int]int{1: 1, 1000: 1000, 1001: 1, 2500: 500} {
 		if got := dispatch.Crowded(added); got != want {
 			t.Errorf("of %d merchants %d are held, want %d", added, got, want)
+		}
+	}
+}
+
+// TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
+// request in 15 seconds estimates it, beside its payment; if it cannot, the old value serves for 30
+// in all. A dearer recipient is estimated, and paid. A process that pays less often only estimates.
+func TestWorstCaseIsKept(t *testing.T) {
+	const calm, forked = 50_000 + 12*43, 150_000 + 12*43 // so many bytes of such a transfer are zero
+	p := newProcess(t, script{})
+	p.d.ByCall = true
+	dear, stranger := token.Address{0xde}, token.Address(slices.Repeat([]byte{0xff}, 20))
+	p.costs = map[token.Address]uint64{dear: 400_000}
+	for i, step := range []struct {
+		why   string
+		after time.Duration
+		to    token.Address
+		cost  uint64 // of a transfer to a stranger from now on; 1: the token refuses it
+		want  []string
+		gas   uint64
+	}{
+		{"the first payment is estimated", time.Hour, asked.To, 50_000, []string{"09 0"}, 50_000},
+		{"the second too, and the worst case beside it", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
+		{"then there is one", time.Second, asked.To, 0, []string{"09 50516"}, calm},
+		{"a dear recipient", time.Second, dear, 0, []string{"de 50516"}, 400_000},
+		{"the chain forks", 12999 * time.Millisecond, asked.To, 150_000, []string{"09 50516"}, calm},
+		{"and is followed", time.Millisecond, asked.To, 0, []string{"09 50516", "ff 0"}, calm},
+		{"from the next payment on", 0, asked.To, 0, []string{"09 150516"}, forked},
+		{"it lasts", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
+		{"and cannot be estimated again", time.Second, asked.To, 1, []string{"09 150516", "ff 0"}, forked},
+		{"which holds for a while", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
+		{"and is tried again, once", time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
+		{"payments are estimated", time.Second, asked.To, 50_000, []string{"09 0"}, 50_000},
+		{"the token does it again", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
+		{"and so do they", time.Second, asked.To, 0, []string{"09 50516"}, calm},
+		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
+		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
+	} {
+		p.Pass(step.after)
+		p.executed, p.mined = nil, uint64(i)
+		if step.cost > 0 {
+			p.costs[stranger], p.refuses = step.cost, nil
+		}
+		if step.cost == 1 {
+			p.refuses = []token.Address{stranger}
+		}
+		r := asked
+		r.IdempotencyKey, r.To = fmt.Sprint(i), step.to
+		result := must.Get(p.d.Send(t.Context(), r))(t)
+		slices.Sort(p.executed)
+		if !slices.Equal(p.executed, step.want) || result.Payment.Tx.Gas != chain.GasLimit(step.gas) {
+			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, result.Payment.Tx.Gas, step.want, chain.GasLimit(step.gas))
 		}
 	}
 }

@@ -13,9 +13,8 @@ import (
 
 var errFault = errors.New("fault")
 
-// TestEveryCallIsInterposed calls every method of both ports on wrappers of nil
-// ports, where a method that did not call Around would panic. String makes no
-// request, and List and Entries are passed on directly.
+// TestEveryCallIsInterposed calls every method of both ports on wrappers of nil ports, where a method that did not call
+// Around would panic. String makes no request, and List and Entries are passed on directly.
 func TestEveryCallIsInterposed(t *testing.T) {
 	var asked []string
 	around := func(_ context.Context, c interpose.Call, _ func(context.Context)) error {

@@ -186,8 +186,7 @@ func TestRevision(t *testing.T) {
 	add("made again later", payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).AssignedTo(token.Address{0xaa}, tx))
 	away := base.AssignedTo(token.Address{0xbb}, tx)
 	add("another wallet", away)
-	// A handler that sleeps while the payment is moved away and back holds a
-	// nonce that has been given up since.
+	// A handler that sleeps while the payment is moved away and back holds a nonce that has been given up since.
 	add("moved away and back", away.AssignedTo(token.Address{0xaa}, tx))
 	if prepared().Revision != base.Revision {
 		t.Error("two handlers that make the same payment revision it differently")

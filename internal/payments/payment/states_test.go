@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestDiagram keeps docs/payment-states.md equal to moves. Redraw it with
-// go test ./internal/payments/payment -update.
+// TestDiagram keeps docs/payment-states.md equal to moves. Redraw it with go test ./internal/payments/payment -update.
 func TestDiagram(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Payment states\n\nGenerated from `moves` in internal/payments/payment/state.go by `go test " +

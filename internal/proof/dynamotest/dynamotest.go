@@ -1,5 +1,4 @@
-// Package dynamotest runs DynamoDB Local for tests. It makes no tables: each test
-// makes tables under new names.
+// Package dynamotest runs DynamoDB Local for tests. It makes no tables: each test makes tables under new names.
 package dynamotest
 
 import (
@@ -34,10 +33,9 @@ var (
 	failed  error
 )
 
-// Start returns the URL of a DynamoDB Local that all tests of this binary share. Each access key
-// has its own tables there, so tests of one key need table names of their own. Start starts it on
-// first use, in memory, on a free port. It ends with the test binary, even if that is killed.
-// REMIT_TEST_DYNAMODB names a running DynamoDB Local to use instead.
+// Start returns the URL of a DynamoDB Local that all tests of this binary share. Each access key has its own tables
+// there, so tests of one key need table names of their own. Start starts it on first use, in memory, on a free port. It
+// ends with the test binary, even if that is killed. REMIT_TEST_DYNAMODB names a running DynamoDB Local to use instead.
 //
 // A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it outside a
 // synctest bubble: it waits for a real process.
@@ -120,11 +118,10 @@ const (
 	startWithin = 2 * time.Minute
 )
 
-// guard runs Java beside a shell that waits for the end of its own standard
-// input, a pipe whose other end only the test binary holds. So the end of that
-// binary, by SIGKILL too, is the end of Java. The shell lets go of the output,
-// so that the end of the output means that Java has ended. A killed Java leaves the
-// libraries that it has unpacked, so they have a directory that goes with it.
+// guard runs Java beside a shell that waits for the end of its own standard input, a pipe whose other end only the test
+// binary holds. So the end of that binary, by SIGKILL too, is the end of Java. The shell lets go of the output, so that
+// the end of the output means that Java has ended. A killed Java leaves the libraries that it has unpacked, so they
+// have a directory that goes with it.
 const guard = `tmp=$(mktemp -d)
 java=$1; shift
 "$java" -Djava.io.tmpdir="$tmp" "$@" </dev/null & exec >/dev/null 2>&1
@@ -133,8 +130,7 @@ read -r _
 kill -9 $!
 rm -rf "$tmp"`
 
-// A process is a running DynamoDB Local. While it is reachable its pipe stays
-// open, and while the pipe is open it runs.
+// A process is a running DynamoDB Local. While it is reachable its pipe stays open, and while the pipe is open it runs.
 type process struct {
 	endpoint string
 	hold     io.WriteCloser
@@ -158,8 +154,7 @@ func run(ctx context.Context, java, jars string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Most of a short life is class loading: the quick compiler and the serial
-	// collector halve its processor time.
+	// Most of a short life is class loading: the quick compiler and the serial collector halve its processor time.
 	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),

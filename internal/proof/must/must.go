@@ -16,9 +16,7 @@ func OK(t T, err error) {
 }
 
 // Get returns a function that returns v, or ends the test with err: must.Get(os.ReadFile(name))(t).
-func Get[V any](v V, err error) func(T) V {
-	return func(t T) V { t.Helper(); OK(t, err); return v }
-}
+func Get[V any](v V, err error) func(T) V { return func(t T) V { t.Helper(); OK(t, err); return v } }
 
 // Err returns the error of a call whose value does not matter.
 func Err[V any](_ V, err error) error { return err }

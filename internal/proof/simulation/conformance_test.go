@@ -56,9 +56,8 @@ func (d *deployment) ending() ending {
 	return ending{stored.State, codeOf(stored), stored.Onchain == stored.TxHash, len(stored.Attempts) > 1, w.NextNonce, w.Paused != ""}
 }
 
-// TestConformance runs the same cases on the fake chain and on a real EVM, and
-// wants the same ending, because a simulation on the fake chain shows nothing about
-// behaviour that a real chain does not share.
+// TestConformance runs the same cases on the fake chain and on a real EVM, and wants the same ending, because a
+// simulation on the fake chain shows nothing about behaviour that a real chain does not share.
 func TestConformance(t *testing.T) {
 	confirmed := ending{state: payment.Confirmed, original: true, next: 1}
 	for name, c := range map[string]struct {

@@ -70,7 +70,6 @@ func TestCostOfSettling(t *testing.T) {
 // untelling is a node that does not say how many transactions are final.
 type untelling struct{ chain.Node }
 
-// Count implements chain.Node.
 func (untelling) Count(context.Context, token.Address, uint64) (uint64, error) {
 	return 0, fakechain.ErrDown
 }
@@ -131,10 +130,9 @@ func (d *deployment) receipts() (all int) {
 	return all
 }
 
-// TestCostOfAPayment: creation, reservation and commit, one after the other, then
-// the release beside the broadcast; one request to a node before the reservation
-// and one after it. The list of whom nobody pays is asked in the first of them, and the
-// operator's own is read beside it, once in a while.
+// TestCostOfAPayment: creation, reservation and commit, one after the other, then the release beside the broadcast; one
+// request to a node before the reservation and one after it. The list of whom nobody pays is asked in the first of
+// them, and the operator's own is read beside it, once in a while.
 func TestCostOfAPayment(t *testing.T) {
 	d, _ := newCostDeployment(t)
 	d.send(order(0)) // the first asks for fees and the deny list, and looks at every wallet

@@ -17,8 +17,7 @@ import (
 
 // A policy chooses the next effect of a Cluster, and its outcome.
 type policy interface {
-	// pick chooses among the effects that wait, which are at least one. It
-	// returns nil to let time elapse first.
+	// pick chooses among the effects that wait, which are at least one. It returns nil to let time elapse first.
 	pick(ready []*scheduler.Effect) *scheduler.Effect
 	// outcome is the fate of an effect.
 	outcome(e *scheduler.Effect) scheduler.Outcome
@@ -52,8 +51,7 @@ func (c *Cluster) step(p policy, due *timetable) {
 				c.trace(e.Actor.Name, "%s %s: %s", e.Call.Op, e.Call.Args, outcome)
 			}
 			c.scheduler.Perform(e, outcome, time.Now().Add(p.freeze()))
-			// No two effects happen at one instant: timers that they start
-			// would end at one instant too, in any order.
+			// No two effects happen at one instant: timers that they start would end at one instant too, in any order.
 			time.Sleep(time.Microsecond)
 			return
 		}
@@ -133,8 +131,7 @@ func (f *faultless) miner() *fakechain.Node {
 	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
 }
 
-// drainSteps bounds the steps of drain. More of them are a livelock: 500 merchants need some
-// 40,000.
+// drainSteps bounds the steps of drain. More of them are a livelock: 500 merchants need some 40,000.
 const drainSteps = 150_000
 
 // drain lets effects happen until no actor is busy.
@@ -149,10 +146,9 @@ func (c *Cluster) drain(p policy, due *timetable) {
 	c.oracle.Violate(oracle.Settles, "no end after %d steps", drainSteps)
 }
 
-// Finish ends a simulation and returns the violated invariants: faults end, two
-// runs settle everything that is left, and strangers send every transaction
-// again of which they could have a copy. settled reports whether every payment must
-// have ended by then.
+// Finish ends a simulation and returns the violated invariants: faults end, two runs settle everything that is left,
+// and strangers send every transaction again of which they could have a copy. settled reports whether every payment
+// must have ended by then.
 func (c *Cluster) Finish(settled bool) []string {
 	c.heal()
 	if c.losses > 0 || c.accepted {

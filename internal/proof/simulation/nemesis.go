@@ -14,9 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A nemesis is the policy of a seed: chance chooses the order of effects and
-// their faults, and between effects it plays faults of the chain, the nodes and
-// the processes.
+// A nemesis is the policy of a seed: chance chooses the order of effects and their faults, and between effects it plays
+// faults of the chain, the nodes and the processes.
 type nemesis struct {
 	cluster   *Cluster
 	reduction Reduction
@@ -142,9 +141,8 @@ func (n *nemesis) strike() {
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
 
-// thief is the fault that few seeds have: a thief uses a wallet's key. An
-// operator has to look at the wallet then, so not everything settles by itself;
-// but no payment may be made twice or reported wrongly.
+// thief is the fault that few seeds have: a thief uses a wallet's key. An operator has to look at the wallet then, so
+// not everything settles by itself; but no payment may be made twice or reported wrongly.
 const thief = "stranger"
 
 // reset and fork are the faults by which nodes serve another chain for a while.

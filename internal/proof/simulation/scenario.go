@@ -27,8 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A Scenario is a Cluster in which every effect is applied, in order, but for
-// the faults that the test asks for.
+// A Scenario is a Cluster in which every effect is applied, in order, but for the faults that the test asks for.
 type Scenario struct {
 	*Cluster
 	faultless
@@ -49,10 +48,9 @@ type rule struct {
 	fired         bool
 }
 
-// Perform runs a scenario in a bubble, finishes its Cluster, and fails t for each
-// violation and for each rule that no effect matched. A test that fails shows the
-// trace and the command that replays it. The sizes that setup leaves out are those
-// of a small deployment: one wallet, two nodes, final after two blocks.
+// Perform runs a scenario in a bubble, finishes its Cluster, and fails t for each violation and for each rule that no
+// effect matched. A test that fails shows the trace and the command that replays it. The sizes that setup leaves out
+// are those of a small deployment: one wallet, two nodes, final after two blocks.
 func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 	t.Helper()
 	setup.Wallets, setup.Nodes, setup.Instances = cmp.Or(setup.Wallets, 1), cmp.Or(setup.Nodes, 2), cmp.Or(setup.Instances, 2)
@@ -95,10 +93,9 @@ func operations() []string {
 	return all
 }
 
-// On gives the next effects of some actors a faulty outcome, so many times; 0
-// means always. actor is how the actors' names begin. effect is an operation,
-// such as "Send", and possibly how its arguments begin: "Send node1". A rule
-// that no effect matches fails the scenario, as does an unknown operation.
+// On gives the next effects of some actors a faulty outcome, so many times; 0 means always. actor is how the actors'
+// names begin. effect is an operation, such as "Send", and possibly how its arguments begin: "Send node1". A rule that
+// no effect matches fails the scenario, as does an unknown operation.
 func (s *Scenario) On(actor, effect string, times int, o scheduler.Outcome) {
 	s.T.Helper()
 	if op, _, _ := strings.Cut(effect, " "); !slices.Contains(operations(), op) {
@@ -117,11 +114,6 @@ func (s *Scenario) Off(effect string) {
 			r.left = 0
 		}
 	}
-}
-
-// Fired reports whether an effect has matched each rule.
-func (s *Scenario) Fired() bool {
-	return !slices.ContainsFunc(s.rules, func(r *rule) bool { return !r.fired })
 }
 
 // Thaw ends every freeze.
@@ -171,16 +163,14 @@ func (s *Scenario) IsState(o oracle.Order, want payment.State) {
 	s.Is("state of "+o.Key, s.State(o), want)
 }
 
-// After lets time go by and fails the scenario when an order's payment is not in a
-// state then.
+// After lets time go by and fails the scenario when an order's payment is not in a state then.
 func (s *Scenario) After(d time.Duration, o oracle.Order, want payment.State) {
 	s.T.Helper()
 	s.Elapse(d)
 	s.IsState(o, want)
 }
 
-// Begin posts an order, gives the first effect of its handler that matches a
-// faulty outcome, and lets a second go by.
+// Begin posts an order, gives the first effect of its handler that matches a faulty outcome, and lets a second go by.
 func (s *Scenario) Begin(handler string, instance int, o oracle.Order, effect string, how scheduler.Outcome) <-chan oracle.Answer {
 	s.T.Helper()
 	s.On(handler, effect, 1, how)
@@ -304,9 +294,7 @@ func (s *Scenario) LastRecovery() (recovery.Report, error) {
 }
 
 // Recovered reports whether the tables were recovered since they were last lost.
-func (s *Scenario) Recovered() bool {
-	return !s.lost()
-}
+func (s *Scenario) Recovered() bool { return !s.lost() }
 
 // Restore takes the tables back to an image, and replaces every instance.
 func (s *Scenario) Restore(image *memory.Payments) {
@@ -332,7 +320,6 @@ type keyService struct {
 	signatures atomic.Uint64
 }
 
-// Signer implements wallet.Keys.
 func (k *keyService) Signer(ctx context.Context, r wallet.Registration) (wallet.Signer, error) {
 	signer, err := k.Keys.Signer(ctx, r)
 	if err != nil || r.Key == wallet.InSecret {
@@ -346,13 +333,11 @@ type remote struct {
 	of wallet.Registration
 }
 
-// Ready implements wallet.Signer.
 func (r remote) Ready(ctx context.Context) error {
 	_, err := r.answer(ctx, "Ready", fakechain.Tx{})
 	return err
 }
 
-// Sign implements wallet.Signer.
 func (r remote) Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	return r.answer(ctx, "Sign", fakechain.Tx{Tx: tx, From: r.of.Address, Nonce: nonce})
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// Nitro charges the data that goes to L1 out of the gas limit, before a
-// transaction runs (OffchainLabs/nitro, GasChargingHook). A no-op of 21,000 gas is
-// never mined there, and all nonces of the wallet wait behind it.
+// Nitro charges the data that goes to L1 out of the gas limit, before a transaction runs (OffchainLabs/nitro,
+// GasChargingHook). A no-op of 21,000 gas is never mined there, and all nonces of the wallet wait behind it.
 func TestNoopNeedsMoreGas(t *testing.T) {
 	for name, spike := range map[string]bool{"from the start": false, "since it was signed": true} {
 		perform(t, name, pair, func(s *simulation.Scenario) {
@@ -48,10 +47,9 @@ func TestNoopNeedsMoreGas(t *testing.T) {
 	}
 }
 
-// The price of L1 data rises while a payment waits (cowprotocol/services#2795), or
-// a fork raises the least gas of call data (EIP-7623): every node refuses the bytes
-// for their gas limit. While the transfer can be estimated it is paid, with a
-// higher limit, and never given up.
+// The price of L1 data rises while a payment waits (cowprotocol/services#2795), or a fork raises the least gas of call
+// data (EIP-7623): every node refuses the bytes for their gas limit. While the transfer can be estimated it is paid,
+// with a higher limit, and never given up.
 func TestGasLimitIsTooLow(t *testing.T) {
 	for name, dear := range map[string]func(s *simulation.Scenario){
 		"L1 data":       func(s *simulation.Scenario) { s.Chain.L1Gas = 200_000 },
@@ -80,9 +78,8 @@ func TestGasLimitIsTooLow(t *testing.T) {
 	}
 }
 
-// The price rises beyond the wallet's ether. No attempt costs more than the wallet has: no node
-// takes an attempt that the wallet cannot pay, and a payment that could wait for a better price
-// would wait for a top-up.
+// The price rises beyond the wallet's ether. No attempt costs more than the wallet has: no node takes an attempt that
+// the wallet cannot pay, and a payment that could wait for a better price would wait for a top-up.
 func TestBumpsThatTheWalletCanPay(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
 		s.Chain.TakeGas(fakechain.Wallet(0))
@@ -124,9 +121,8 @@ func TestPaymentAtAnAbsurdPrice(t *testing.T) {
 	})
 }
 
-// Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a
-// wallet that has not both. A wallet with gas alone gives no reservation, also while
-// the fees of other payments are still to be paid.
+// Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a wallet that has not both. A wallet
+// with gas alone gives no reservation, also while the fees of other payments are still to be paid.
 func TestL1FeeIsReserved(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
 		const gas, l1 = 60_000 * (2*100 + 10), 1_000_000
@@ -149,10 +145,9 @@ func TestL1FeeIsReserved(t *testing.T) {
 	})
 }
 
-// Transfers are executed within the gas of one to a stranger. A recipient that costs more,
-// and a fork that makes all cost more, are estimated and paid; one for whom the token returns
-// false is refused. A node that lets every call pass fails its own payments, as one whose
-// estimates are too low does, and makes no other node's cheaper.
+// Transfers are executed within the gas of one to a stranger. A recipient that costs more, and a fork that makes all
+// cost more, are estimated and paid; one for whom the token returns false is refused. A node that lets every call pass
+// fails its own payments, as one whose estimates are too low does, and makes no other node's cheaper.
 func TestTransfersByCall(t *testing.T) {
 	warm := func(s *simulation.Scenario) {
 		payFirst(s, "client", 3)

@@ -54,9 +54,8 @@ func TestOneNodeStandsStill(t *testing.T) {
 	}
 }
 
-// Every node refuses the bytes for their gas limit, and the token the recipient by
-// now: no limit pays the payment, and all nonces after its nonce would wait. A
-// no-op takes the nonce, and the payment fails.
+// Every node refuses the bytes for their gas limit, and the token the recipient by now: no limit pays the payment, and
+// all nonces after its nonce would wait. A no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
 	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
 		perform(t, fmt.Sprintf("fee limit %d", limit), simulation.Setup{FeeLimit: token.Units(limit)}, func(s *simulation.Scenario) {
@@ -108,9 +107,8 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	}
 }
 
-// A receipt that is null proves nothing. Exchanges that took "not found" for
-// "not paid" and paid again lost money for it (Mt. Gox, February 2014:
-// discards were looked up by an id that had changed).
+// A receipt that is null proves nothing. Exchanges that took "not found" for "not paid" and paid again lost money for
+// it (Mt. Gox, February 2014: discards were looked up by an id that had changed).
 func TestReceiptNullFor45Minutes(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
@@ -143,9 +141,8 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 	})
 }
 
-// In November 2020 a part of the nodes, a large provider's among them, followed
-// another branch of Ethereum than the rest. A receipt counts only if no node
-// contradicts it.
+// In November 2020 a part of the nodes, a large provider's among them, followed another branch of Ethereum than the
+// rest. A receipt counts only if no node contradicts it.
 func TestNodeOnAnotherFork(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
@@ -208,9 +205,8 @@ func TestTopUpBehindAStuckNode(t *testing.T) {
 	})
 }
 
-// Nodes have been seen to give receipts with a wrong block hash, a wrong status or
-// without their logs (erigontech/erigon#19406). One such node ends no payment,
-// whether the others say that it was paid or that it was not.
+// Nodes have been seen to give receipts with a wrong block hash, a wrong status or without their logs
+// (erigontech/erigon#19406). One such node ends no payment, whether the others say that it was paid or that it was not.
 func TestOneNodeLies(t *testing.T) {
 	for lie, tell := range fakechain.Lies {
 		for nodes := 2; nodes <= 3; nodes++ {
@@ -286,10 +282,9 @@ func TestOneNodeIsSilent(t *testing.T) {
 	}
 }
 
-// A node is down for hours, as large providers' nodes have been. Under the quorum "answering" a
-// payment is confirmed once the node has been silent for five minutes, in which ten processes have
-// settled. Of two nodes, the remaining node decides alone; of three, two must agree. Nothing fails
-// without all nodes, and a node that gives any answer counts.
+// A node is down for hours, as large providers' nodes have been. Under the quorum "answering" a payment is confirmed
+// once the node has been silent for five minutes, in which ten processes have settled. Of two nodes, the remaining node
+// decides alone; of three, two must agree. Nothing fails without all nodes, and a node that gives any answer counts.
 func TestANodeThatIsSilentForLong(t *testing.T) {
 	down := func(n *fakechain.Node) { n.Down = true }
 	blind := func(n *fakechain.Node) { n.NullReceipts, n.Stuck = true, true }
@@ -340,42 +335,6 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 	}
 }
 
-// Whoever answers once in a while is not silent, however short that was: also for a run that
-// has stored before that the node is silent.
-func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
-		s.Chain.Nodes[1].Down = true
-		s.Pay("client", order(0))
-		for range 3 {
-			s.After(4*time.Minute, order(0), payment.Committed)
-			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
-			s.Chain.Nodes[1].Down = false
-			s.Until(func() bool { return s.Fired() })
-			s.Chain.Nodes[1].Down = true
-		}
-		s.After(4*time.Minute, order(0), payment.Committed)
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
-// A wallet runs out of ether between the reservation and the broadcast. The bytes
-// stay stored, and after a top-up the very same hash is mined.
-func TestInsufficientFundsThenATopUp(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Begin("client", 0, order(0), "Commit", scheduler.Freeze)
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.After(3*time.Minute, order(0), payment.Committed)
-		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
-		committed := s.Payment(order(0)).TxHash
-		s.Chain.Fund(fakechain.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
-		s.Elapse(4 * time.Minute)
-		got := s.Payment(order(0))
-		s.Is("state", got.State, payment.Confirmed)
-		s.Is("hash", got.TxHash, committed)
-		s.Is("paused", s.Record(0).Paused, "")
-	})
-}
-
 // A node that takes requests and never answers (a gateway whose backend is gone)
 // holds no payment up: another is asked as well, and the broadcast does not wait.
 func TestOneNodeNeverAnswers(t *testing.T) {
@@ -401,9 +360,8 @@ func TestOneNodeNeverAnswers(t *testing.T) {
 	}
 }
 
-// A node that is broken, or lies, says a base fee a thousand times the market's, or
-// none, or such a tip. Beside a node that is well the payment has the market's fees;
-// of two, once both have agreed.
+// A node that is broken, or lies, says a base fee a thousand times the market's, or none, or such a tip. Beside a node
+// that is well the payment has the market's fees; of two, once both have agreed.
 func TestOneNodeQuotesNonsense(t *testing.T) {
 	for name, nonsense := range fakechain.Nonsenses {
 		for nodes := 2; nodes <= 3; nodes++ {

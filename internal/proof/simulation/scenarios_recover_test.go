@@ -12,10 +12,9 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// The tables are lost with payments that are mined, and others that are signed and
-// that no node has. When the chain is read, none of the lost transactions can be mined
-// any more; every key is answered with the payment that was made, and the others are
-// made once.
+// The tables are lost with payments that are mined, and others that are signed and that no node has. When the chain is
+// read, none of the lost transactions can be mined any more; every key is answered with the payment that was made, and
+// the others are made once.
 func TestLostTables(t *testing.T) {
 	for name, paused := range map[string]string{"rolled back": "audit", "emptied": ""} {
 		perform(t, name, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
@@ -149,10 +148,9 @@ func TestBumpFromAfterTheImage(t *testing.T) {
 	})
 }
 
-// The tables are lost again with a recovery that had begun, and a re-organisation has
-// taken counts back: the no-ops of the first reach further than those of the second.
-// When a stranger sends them later, they move nothing, and no wallet stops. A payment
-// whose nonce one of them uses has failed.
+// The tables are lost again with a recovery that had begun, and a re-organisation has taken counts back: the no-ops of
+// the first reach further than those of the second. When a stranger sends them later, they move nothing, and no wallet
+// stops. A payment whose nonce one of them uses has failed.
 func TestNoopsOfALostRecovery(t *testing.T) {
 	for _, before := range []string{"before a payment", "instead of a payment"} {
 		perform(t, before, simulation.Setup{Window: 8}, func(s *simulation.Scenario) {
@@ -186,10 +184,9 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 	}
 }
 
-// The nodes' pools hold a transaction that the tables have lost and that no block takes: the market
-// has gone up since, or the nodes quoted nonsense, as in seed 8040472. Recovery's transaction at
-// its nonce has the same tip, and a cap that FeeLimit leaves no room to raise. The pools refuse it
-// until its tip is higher.
+// The nodes' pools hold a transaction that the tables have lost and that no block takes: the market has gone up since,
+// or the nodes quoted nonsense, as in seed 8040472. Recovery's transaction at its nonce has the same tip, and a cap
+// that FeeLimit leaves no room to raise. The pools refuse it until its tip is higher.
 func TestLostTransactionBelowTheMarket(t *testing.T) {
 	perform(t, "a no-op", simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
 		quote := func(kind string) {
@@ -251,9 +248,8 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 	})
 }
 
-// The nodes serve a fork while tables are recovered: what was signed can still be mined on the
-// chain, and what was mined is not on the fork. The recovery waits for the block that was final
-// when it began, or for a run before it.
+// The nodes serve a fork while tables are recovered: what was signed can still be mined on the chain, and what was
+// mined is not on the fork. The recovery waits for the block that was final when it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
 	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
 		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {

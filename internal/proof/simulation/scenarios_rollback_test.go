@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,10 +13,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// A testnet is reset, as Ropsten's successors have been and every local chain is when it
-// restarts: the tables are ahead of the chain. Payments are refused once the new chain has
-// another block where one was final, or has none there for ten minutes. Nothing is
-// judged or bumped meanwhile. Once the nodes have the chain of the tables again, all is paid.
+// A testnet is reset, as Ropsten's successors have been and every local chain is when it restarts: the tables are ahead
+// of the chain. Payments are refused once the new chain has another block where one was final, or has none there for
+// ten minutes. Nothing is judged or bumped meanwhile. Once the nodes have the chain of the tables again, all is paid.
 func TestTestnetReset(t *testing.T) {
 	for name, halted := range map[string]bool{"it grows": false, "it stands still": true} {
 		perform(t, name, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
@@ -75,9 +75,8 @@ func TestRPCFork(t *testing.T) {
 	}
 }
 
-// One of two nodes is down and the other serves a reset testnet. The quorum answering refuses
-// payments, and resumes once the node that answers has the chain again. The quorum strict takes
-// one node's word for neither, and rings.
+// One of two nodes is down and the other serves a reset testnet. The quorum answering refuses payments, and resumes
+// once the node that answers has the chain again. The quorum strict takes one node's word for neither, and rings.
 func TestResetBehindASilentNode(t *testing.T) {
 	for quorum, after := range map[string]time.Duration{"strict": 0, "answering": 5 * time.Minute} {
 		perform(t, quorum, simulation.Setup{SilentAfter: after}, func(s *simulation.Scenario) {
@@ -203,9 +202,8 @@ func TestRollbackBelowFinality(t *testing.T) {
 	})
 }
 
-// A stranger sends an old copy of a payment that the chain has rolled back. Its wallet stays
-// paused until the copy is final: a re-organisation would leave the nonce without an owner, and
-// payments behind it would wait for ever.
+// A stranger sends an old copy of a payment that the chain has rolled back. Its wallet stays paused until the copy is
+// final: a re-organisation would leave the nonce without an owner, and payments behind it would wait for ever.
 func TestOldCopyAfterARollback(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
@@ -227,10 +225,9 @@ func TestOldCopyAfterARollback(t *testing.T) {
 	})
 }
 
-// A wallet is to be opened while nodes serve a fork on which a stranger has used its key. Whether
-// every node or a single node reports that use, the wallet is left out: the chain of the tables
-// lacks that nonce, and payments behind it would wait for ever once an operator has resumed the
-// wallet.
+// A wallet is to be opened while nodes serve a fork on which a stranger has used its key. Whether every node or a
+// single node reports that use, the wallet is left out: the chain of the tables lacks that nonce, and payments behind
+// it would wait for ever once an operator has resumed the wallet.
 func TestFirstUseOnAFork(t *testing.T) {
 	for name, forked := range map[string]int{"every node": 3, "the only node that tells": 1} {
 		perform(t, name, simulation.Setup{Nodes: 3}, func(s *simulation.Scenario) {
@@ -253,6 +250,51 @@ func TestFirstUseOnAFork(t *testing.T) {
 			}
 			s.Pay("late", order(0))
 			s.After(3*time.Minute, order(0), payment.Confirmed)
+		})
+	}
+}
+
+// Two payments are mined and not final, and a run remembers them. Meanwhile something else
+// happens to them: each ends once.
+func TestMinedIsRemembered(t *testing.T) {
+	id := wallet.ID{ChainID: 84532, Address: fakechain.Wallet(0)}
+	others := map[string]func(*simulation.Scenario){
+		"a re-organisation takes them back": func(s *simulation.Scenario) {
+			s.Elapse(7 * time.Second)
+			s.Chain.Abandon(2)
+			s.Chain.Each((*fakechain.Node).Forget)
+		},
+		"an operator recovers": func(s *simulation.Scenario) { s.Elapse(7 * time.Second); s.StartRecovery() },
+		"an item is damaged": func(s *simulation.Scenario) {
+			s.Elapse(7 * time.Second)
+			s.Store.SpoilPendingTx(id, 1)
+			s.Elapse(2 * time.Minute)
+			s.IsState(order(1), payment.Committed)
+			s.Store.Mend()
+		},
+	}
+	for _, effect := range []string{"Claim", "Head", "Account", "BlockHashes", "Receipts"} {
+		others["another run ends them while this one sleeps at "+effect] = func(s *simulation.Scenario) {
+			s.On("run1", effect, 1, scheduler.Freeze)
+			s.Elapse(22 * time.Second)
+			s.StartRun()
+			s.After(4*time.Second, order(0), payment.Confirmed)
+			s.Thaw()
+		}
+	}
+	for name, happens := range others {
+		setup := simulation.Setup{Epoch: 4, ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}}
+		perform(t, name, setup, func(s *simulation.Scenario) {
+			s.Elapse(24 * time.Second)
+			s.Pay("client", order(0))
+			s.Pay("client", order(1))
+			s.On("run1", fmt.Sprintf("PendingTxs %x#2", id.Address[18:]), 1, scheduler.Apply)
+			s.Elapse(31 * time.Second)
+			happens(s)
+			s.After(10*time.Minute, order(0), payment.Confirmed)
+			s.IsState(order(1), payment.Confirmed)
+			s.Pay("client", order(2))
+			s.After(3*time.Minute, order(2), payment.Confirmed)
 		})
 	}
 }

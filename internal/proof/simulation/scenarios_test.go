@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,8 +19,7 @@ import (
 // tight has the coins for one order and not for two.
 var tight = simulation.Setup{Coins: 1_500}
 
-// late has a second order simulated and stored while there is still enough for
-// it, and about to reserve.
+// late has a second order simulated and stored while there is still enough for it, and about to reserve.
 func late(s *simulation.Scenario) <-chan oracle.Answer {
 	return s.Begin("late", 1, order(1), "Reserve", scheduler.Freeze)
 }
@@ -59,8 +59,7 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 	})
 }
 
-// batch is the n-th order as a batch, which pays its recipient the same amount twice, and
-// another one.
+// batch is the n-th order as a batch, which pays its recipient the same amount twice, and another one.
 func batch(n int) oracle.Order {
 	o := order(n)
 	return o.Batched(payment.Entry{To: o.To, Amount: unit(o.Amount)}, payment.Entry{To: other(n), Amount: unit(7)})
@@ -68,8 +67,7 @@ func batch(n int) oracle.Order {
 
 func other(n int) token.Address { return fakechain.Payee(50 + n) }
 
-// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as
-// it was asked for.
+// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as it was asked for.
 func TestBatchUnderFaults(t *testing.T) {
 	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(),
 		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
@@ -103,8 +101,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all
-// else.
+// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all else.
 func TestBatchOfAnUnapprovedWallet(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 		s.Chain.Approved = map[token.Address]bool{fakechain.Wallet(1): true}
@@ -143,4 +140,59 @@ func TestLostBatches(t *testing.T) {
 		s.Is("entries", len(p.Entries), 3)
 		s.Is("the single one", s.Pay("again", order(1)).State, payment.Confirmed)
 	})
+}
+
+func unit(n uint64) token.Amount { return token.Units(n) }
+
+// order is the n-th payment that a merchant wants.
+func order(n int) oracle.Order {
+	return oracle.Order{Key: fmt.Sprintf("key%d", n), To: fakechain.Payee(n), Amount: 1000}
+}
+
+// payFirst has a client pay the first n orders.
+func payFirst(s *simulation.Scenario, client string, n int) {
+	s.T.Helper()
+	for i := range n {
+		s.Pay(client, order(i))
+	}
+}
+
+// areConfirmed fails the scenario unless the payments of the first n orders are confirmed.
+func areConfirmed(s *simulation.Scenario, n int) {
+	s.T.Helper()
+	for i := range n {
+		s.IsState(order(i), payment.Confirmed)
+	}
+}
+
+// codeOf is why a payment failed, "" if it did not.
+func codeOf(p payment.Payment) payment.FailureCode {
+	if p.Failure == nil {
+		return ""
+	}
+	return p.Failure.Code
+}
+
+func is(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// perform performs a scenario in a subtest.
+func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*simulation.Scenario)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
+}
+
+// performEach performs a scenario for every outcome of every effect.
+func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome,
+	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
+	t.Helper()
+	for _, effect := range effects {
+		for _, o := range outcomes {
+			perform(t, fmt.Sprintf("%s %s", effect, o), simulation.Setup{}, func(s *simulation.Scenario) { scenario(s, effect, o) })
+		}
+	}
 }

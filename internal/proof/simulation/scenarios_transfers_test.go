@@ -120,23 +120,6 @@ func TestTransferOfEther(t *testing.T) {
 	})
 }
 
-// Tables that forget the bump of a transfer of ether find it on the chain again.
-func TestTransferOfEtherBumpForgotten(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		moved := sweep("move", true)
-		moved.Amount = 5_000
-		s.StartClient("client-move", moved, 1, false)
-		s.After(65*time.Second, moved, payment.Committed)
-		image := s.Store.Image()
-		s.Chain.BaseFee = unit(250)
-		s.After(6*time.Minute, moved, payment.Confirmed)
-		s.Is("bumped", len(s.Payment(moved).Attempts) > 1, true)
-		s.Restore(image)
-		s.After(4*time.Minute, moved, payment.Confirmed)
-		s.Is("paused", s.Record(0).Paused, "")
-	})
-}
-
 // Tables that were restored show a transfer as prepared which was made since, at a nonce
 // behind another payment's. An operator gives it again before anyone has noticed, and
 // once more when the tables are recovered.

@@ -39,8 +39,7 @@ type Schedule struct {
 	Effect func(i int, call string)
 }
 
-// String is the schedule for the flag -schedule: "1,17:7" has the interleaving
-// RunsFirst and KillAfter for effect 17.
+// String is the schedule for the flag -schedule: "1,17:7" has the interleaving RunsFirst and KillAfter for effect 17.
 func (s *Schedule) String() string {
 	var b strings.Builder
 	fmt.Fprint(&b, int(s.Interleaving))
@@ -65,10 +64,9 @@ func (s *Schedule) Set(text string) error {
 	return err
 }
 
-// Run runs the schedule in the bubble it is called in: clients post one order
-// under one key, runs of check-receipts come and go, and reservations are
-// finished as soon as they are seen. It returns the violations and how many
-// effects there were.
+// Run runs the schedule in the bubble it is called in: clients post one order under one key, runs of check-receipts
+// come and go, and reservations are finished as soon as they are seen. It returns the violations and how many effects
+// there were.
 func (s *Schedule) Run() (violations []string, effects int) {
 	c := NewCluster(Setup{
 		Wallets: 2, Nodes: 1, Instances: 2, Depth: 1, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4,

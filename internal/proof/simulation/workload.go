@@ -22,8 +22,7 @@ type request struct {
 
 type requestKey struct{}
 
-// Post starts a handler of a request on an instance. Its answer comes on the
-// channel unless it dies.
+// Post starts a handler of a request on an instance. Its answer comes on the channel unless it dies.
 func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan oracle.Answer {
 	ctx, actor := c.scheduler.Actor(name, handlerTime)
 	key := c.Key
@@ -71,8 +70,7 @@ func (c *Cluster) StartClient(name string, order oracle.Order, tries int, stubbo
 	}()
 }
 
-// post makes one request. Both ways are effects: a request may be lost or
-// arrive late, and an answer may never come.
+// post makes one request. Both ways are effects: a request may be lost or arrive late, and an answer may never come.
 func (c *Cluster) post(ctx context.Context, handler string, instance int, order oracle.Order) (answer oracle.Answer, ok bool) {
 	var answers <-chan oracle.Answer
 	err := c.scheduler.Around(ctx, interpose.Call{Op: "POST", Args: order.Key}, func(context.Context) {

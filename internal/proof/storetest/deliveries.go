@@ -216,8 +216,7 @@ var deliveryPromises = []promise[hookCheck]{
 	}},
 }
 
-// due checks that exactly these deliveries of o are due at the time at, in
-// order. Due may lag.
+// due checks that exactly these deliveries of o are due at the time at, in order. Due may lag.
 func (c hookCheck) due(o webhook.Owner, at time.Time, want ...webhook.Due) {
 	c.Helper()
 	c.eventually("due deliveries", func() string {

@@ -168,8 +168,7 @@ var commitPromises = []promise[*check]{
 	}},
 }
 
-// notStored checks that p is stored as it was, and no trace of the attempt to
-// commit it.
+// notStored checks that p is stored as it was, and no trace of the attempt to commit it.
 func (c *check) notStored(p, attempt payment.Payment) {
 	c.Helper()
 	c.holds(p)

@@ -20,8 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A Protocol is a store under examination, with ways to damage it that no port
-// offers.
+// A Protocol is a store under examination, with ways to damage it that no port offers.
 type Protocol struct {
 	store.Store
 	Spoil          func(id payment.ID)              // makes a stored payment unreadable
@@ -78,8 +77,7 @@ func (c *check) request(amount token.Amount) payment.Request {
 	}
 }
 
-// batch is a request for a batch of n entries, the last of the largest amount that n
-// allows and with a reference.
+// batch is a request for a batch of n entries, the last of the largest amount that n allows and with a reference.
 func (c *check) batch(n int) payment.Request {
 	most := token.MaxAmount()
 	if n > 1 {
@@ -135,8 +133,7 @@ func (c *check) create(p payment.Payment) payment.Payment {
 	return p
 }
 
-// signed replaces a key: a transaction at a nonce always gives the same bytes,
-// and any other transaction gives others.
+// signed replaces a key: a transaction at a nonce always gives the same bytes, and any other transaction gives others.
 func signed(revision string, nonce uint64, tip token.Amount) chain.Signed {
 	raw := binary.BigEndian.AppendUint64([]byte("signed "+revision+tip.String()), nonce)
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(sha256.Sum256(raw)), Raw: raw}
@@ -215,8 +212,7 @@ func (c *check) open(w wallet.Wallet) wallet.Wallet {
 	return w
 }
 
-// opened returns a new wallet that is stored: nonces 5 to 68, a million units
-// of the token and a million wei.
+// opened returns a new wallet that is stored: nonces 5 to 68, a million units of the token and a million wei.
 func (c *check) opened() wallet.Wallet {
 	c.Helper()
 	return c.open(wallet.Wallet{
@@ -239,8 +235,7 @@ func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
 	return w
 }
 
-// reserved returns the wallet as the store answers a reservation for the
-// payment.
+// reserved returns the wallet as the store answers a reservation for the payment.
 func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	c.Helper()
 	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
@@ -291,8 +286,7 @@ func (c *check) noWallet(id wallet.ID) {
 	c.refused("reading an unknown wallet", must.Err(c.Wallet(c.Context(), id)), wallet.ErrUnknown)
 }
 
-// holdsPendingTxs checks that the wallet has exactly these pending
-// transactions, read together and one by one.
+// holdsPendingTxs checks that the wallet has exactly these pending transactions, read together and one by one.
 func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
 	c.Helper()
 	txs, unreadable, err := c.PendingTxs(c.Context(), id, 0)

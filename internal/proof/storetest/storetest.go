@@ -1,8 +1,7 @@
-// Package storetest holds the suites that every adapter of a store's port
-// passes: Payments for the ports of package store, Webhooks for webhook.Store,
-// APIKeys for apikey.Store and apikey.Finder, Recipients for recipient.Store. Each subtest is named after the
-// sentence of the contract that it checks. Every merchant, wallet and key in a
-// suite is new, so all subtests may share one store.
+// Package storetest holds the suites that every adapter of a store's port passes: Payments for the ports of package
+// store, Webhooks for webhook.Store, APIKeys for apikey.Store and apikey.Finder, Recipients for recipient.Store. Each
+// subtest is named after the sentence of the contract that it checks. Every merchant, wallet and key in a suite is new,
+// so all subtests may share one store.
 package storetest
 
 import (
@@ -24,12 +23,10 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// noon is the present of the suites. Payments keep milliseconds; a store keeps
-// every other time to the nanosecond.
+// noon is the present of the suites. Payments keep milliseconds; a store keeps every other time to the nanosecond.
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 123_000_000, time.UTC)
 
-// A promise is a sentence of a port's contract and the check that the store C
-// keeps it.
+// A promise is a sentence of a port's contract and the check that the store C keeps it.
 type promise[C any] struct {
 	sentence string
 	keep     func(C)
@@ -168,8 +165,7 @@ func (c tester) winner(n int, refusal error, f func(ctx context.Context, i int) 
 	return won[0]
 }
 
-// patiently repeats a write whose outcome the store could not tell, as happens
-// when many transactions meet on one item.
+// patiently repeats a write whose outcome the store could not tell, as happens when many transactions meet on one item.
 func patiently(write func() error) error {
 	var err error
 	for range 20 {

@@ -1,6 +1,5 @@
-// Package tabletest runs tests over tables that stand in testdata. A line is a
-// case: the reason for it, inputs, and the wanted outcome, with " | " between
-// them. Blank lines and lines that begin with "# " are for readers.
+// Package tabletest runs tests over tables that stand in testdata. A line is a case: the reason for it, inputs, and the
+// wanted outcome, with " | " between them. Blank lines and lines that begin with "# " are for readers.
 //
 // In inputs and outcomes {{word}} stands for the meaning of a word, {{text}} for
 // the text with Go's escapes undone, and {{…*9}} for nine times either.

@@ -1,9 +1,8 @@
 package devnet_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +14,14 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// fixed is a clock that stands still, so that timestamps follow from the
-// number of blocks alone.
+// fixed is a clock that stands still, so that timestamps follow from the number of blocks alone.
 func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
 
 // A payer sends transfers from the first wallets over JSON-RPC, as Remit does.
@@ -140,36 +138,6 @@ func TestStartFindsEverythingInPlace(t *testing.T) {
 	}
 }
 
-func TestBlocksComeByThemselves(t *testing.T) {
-	p := open(t, devnet.Config{BlockTime: 10 * time.Millisecond, Now: time.Now})
-	tx := p.pay(friend, 5)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for p.receipt(tx) == nil {
-		if ctx.Err() != nil {
-			t.Fatal("not mined within 30 s")
-		}
-	}
-	p.Freeze(true)
-	before := p.Head()
-	frozen := p.pay(friend, 5)
-	// 200 round trips take longer than a few blocks.
-	for range 200 {
-		if p.status(frozen) != "pending" {
-			t.Fatal("mined while frozen")
-		}
-	}
-	if p.Head() != before {
-		t.Errorf("the head moved while frozen: %v to %v", before, p.Head())
-	}
-	p.Freeze(false)
-	for p.receipt(frozen) == nil {
-		if ctx.Err() != nil {
-			t.Fatal("not mined after the thaw")
-		}
-	}
-}
-
 func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	p := open(t, devnet.Config{})
 	a := p.pay(friend, 1)
@@ -202,31 +170,6 @@ func TestReorgMakesPaymentsPendingAgain(t *testing.T) {
 	}
 }
 
-func TestMineExactlyLeavesOtherPaymentsPending(t *testing.T) {
-	p := open(t, devnet.Config{})
-	first := p.signed(0, friend, 5)
-	for _, tx := range []chain.Signed{first, p.signed(0, friend, 7), p.signed(1, friend, 9)} {
-		p.send(tx)
-	}
-	for _, step := range []struct {
-		mine func() error
-		want uint64
-	}{
-		{func() error { return p.MineExactly(first.Raw) }, 5},
-		{func() error { return p.MineExactly() }, 5},
-		{p.Mine, 5 + 7 + 9}, // the payments that were pending are mined next
-	} {
-		must.OK(p.t, step.mine())
-		if got := p.tokens(friend); got != step.want {
-			t.Errorf("%d units arrived; want %d", got, step.want)
-		}
-	}
-	head := p.Head()
-	if err := p.MineExactly([]byte("no")); err == nil || p.Head() != head {
-		t.Errorf("bytes that are no transaction: %v, head %v; want an error and no block after %v", err, p.Head(), head)
-	}
-}
-
 // estimate returns the gas of a transfer from wallet 0.
 func (p *payer) estimate(to token.Address, units uint64) (uint64, error) {
 	contract := common.Address(p.Token().Contract)
@@ -235,65 +178,170 @@ func (p *payer) estimate(to token.Address, units uint64) (uint64, error) {
 	})
 }
 
-func TestTokenRefusesAsUSDCDoes(t *testing.T) {
-	const all = 1_000_000_000_000 // a wallet's balance
-	for name, row := range map[string]struct {
-		refuse func(*payer) error
-		units  uint64
-		want   string
-	}{
-		"a blacklisted recipient is paid nothing": {
-			func(p *payer) error { return p.Blacklist(friend) }, 5, "Blacklistable: account is blacklisted",
-		},
-		"a blacklisted wallet pays no account": {
-			func(p *payer) error { return p.Blacklist(p.Wallets()[0].Address) }, 5, "Blacklistable: account is blacklisted",
-		},
-		"a balance pays no more than itself": {func(*payer) error { return nil }, all + 1, "ERC20: transfer amount exceeds balance"},
+func TestServiceRefusesForeignHostNames(t *testing.T) {
+	p := open(t, devnet.Config{})
+	for host, want := range map[string]int{
+		"127.0.0.1:8545": http.StatusOK,
+		"localhost:8545": http.StatusOK,
+		"localhost":      http.StatusOK,
+		"[::1]:8545":     http.StatusOK,
+		"[::1]":          http.StatusOK,
+		"evil.example":   http.StatusForbidden, // its DNS may say 127.0.0.1
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := open(t, devnet.Config{})
-			if _, err := p.estimate(friend, all); err != nil {
-				t.Errorf("before, of the whole balance: %v", err)
-			}
-			must.OK(p.t, row.refuse(p))
-			if _, err := p.estimate(friend, row.units); err == nil || !strings.Contains(err.Error(), row.want) {
-				t.Errorf("estimation says %v; want %q", err, row.want)
-			}
-			tx := p.pay(friend, row.units)
-			p.mine()
-			if got := p.status(tx); got != "reverted" {
-				t.Errorf("a payment sent all the same has %s; want reverted", got)
-			}
-		})
+		body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL(), body))(p.t)
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		answer := must.Get(http.DefaultClient.Do(r))(p.t)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("Host %s: %d; want %d", host, answer.StatusCode, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestRevertingPaymentPassesEstimation(t *testing.T) {
+	p := open(t, devnet.Config{})
+	if gas, err := p.estimate(devnet.RevertRecipient, 5); err != nil || gas < 21_000 || gas > 150_000 {
+		t.Fatalf("eth_estimateGas = %d, %v; want a transfer's gas", gas, err)
+	}
+	tx := p.pay(devnet.RevertRecipient, 5)
+	after := p.pay(friend, 7)
+	p.mine()
+	if got := p.status(tx); got != "reverted" {
+		t.Errorf("the payment has %s; want reverted", got)
+	}
+	if got := p.status(after); got != "succeeded" {
+		t.Errorf("the wallet's next payment has %s; want succeeded", got)
+	}
+	if got := p.tokens(devnet.RevertRecipient); got != 0 {
+		t.Errorf("%d units arrived", got)
 	}
 }
 
-func TestWalletsPayABatchFromTheStart(t *testing.T) {
+func TestStuckPaymentIsAlwaysInTheLatestBlock(t *testing.T) {
 	p := open(t, devnet.Config{})
-	w, contract, entries := p.Wallets()[0].Address, common.Address(disburser.Address()),
-		[]disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
-	code, err := p.client.CodeAt(t.Context(), contract, nil)
-	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil ||
-		!bytes.Equal(code, disburser.Code()) || nonce != 0 {
-		t.Fatalf("%x %d %v", code, nonce, err)
-	}
-	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))
+	stuck := p.pay(devnet.StuckRecipient, 5)
+	after := p.pay(friend, 7)
 	p.mine()
-	if got := p.status(tx); got != "succeeded" || p.tokens(friend) != 5 || p.tokens(stranger) != 7 {
-		t.Errorf("it has %s, and moved %d and %d", got, p.tokens(friend), p.tokens(stranger))
+	mined := p.Head().Number
+	for range 10 {
+		p.mine()
+		head := p.Head()
+		r := p.receipt(stuck)
+		if r == nil || r.Status != types.ReceiptStatusSuccessful {
+			t.Fatalf("at block %d the receipt is %+v; want a success", head.Number, r)
+		}
+		if r.BlockNumber.Uint64() != head.Number || r.BlockHash != common.Hash(head.Hash) {
+			t.Errorf("at block %d the receipt says block %d, %s", head.Number, r.BlockNumber, r.BlockHash)
+		}
+		for _, log := range r.Logs {
+			if log.BlockNumber != head.Number || log.BlockHash != common.Hash(head.Hash) {
+				t.Errorf("at block %d a log says block %d, %s", head.Number, log.BlockNumber, log.BlockHash)
+			}
+		}
+		if len(r.Logs) != 1 {
+			t.Errorf("%d logs; want the transfer's", len(r.Logs))
+		}
+	}
+	if r := p.receipt(after); r == nil || r.BlockNumber.Uint64() != mined {
+		t.Errorf("the wallet's next payment was not mined beside it: %+v", r)
+	}
+	nonce, err := p.NonceOf(t.Context(), p.Wallets()[0].Address)
+	if err != nil || nonce != 2 {
+		t.Errorf("the wallet's mined count is %d, %v; want 2", nonce, err)
 	}
 }
 
-func TestATransferThatReturnsFalseMovesAndLogsNothing(t *testing.T) {
+func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 	p := open(t, devnet.Config{})
-	must.OK(p.t, p.Behave(friend, devnet.ReturnFalse))
-	if _, err := p.estimate(friend, 5); err != nil {
-		t.Errorf("estimation says %v", err)
-	}
-	tx := p.pay(friend, 5)
+	tx := p.pay(devnet.ReorgRecipient, 5)
+	beside := p.pay(friend, 7)
 	p.mine()
-	transfers, err := p.TransferLogs(t.Context())
-	if got := p.status(tx); got != "succeeded" || p.tokens(friend) != 0 || len(transfers) != 0 || err != nil {
-		t.Errorf("it has %s, moved %d and logged %v, %v; want a success of nothing", got, p.tokens(friend), transfers, err)
+	first := p.receipt(tx)
+	if first == nil {
+		t.Fatal("not mined in the first block")
+	}
+
+	p.mine() // the reorg
+	if got := p.status(tx); got != "pending" {
+		t.Fatalf("after the reorg the payment has %s; want pending", got)
+	}
+	if got := p.status(beside); got != "pending" {
+		t.Errorf("after the reorg its neighbour has %s; want pending", got)
+	}
+	if got, want := p.Head().Number, first.BlockNumber.Uint64()+1; got != want {
+		t.Errorf("after the reorg the head is %d; want %d: it must overtake the old one", got, want)
+	}
+	old, err := p.client.HeaderByNumber(t.Context(), first.BlockNumber)
+	if err != nil || old.Hash() == first.BlockHash {
+		t.Errorf("the replaced block %d is still there, %v", first.BlockNumber, err)
+	}
+
+	for range 8 {
+		p.mine()
+	}
+	second := p.receipt(tx)
+	if want := first.BlockNumber.Uint64() + 2; second == nil || second.BlockNumber.Uint64() != want {
+		t.Fatalf("mined again: %+v; want in block %d, the first after the reorg", second, want)
+	}
+	if got := p.tokens(devnet.ReorgRecipient); got != 5 {
+		t.Errorf("%d units arrived; want 5", got)
+	}
+}
+
+// TestOneBalance: the balance in 18 decimals falls by amounts and fees, to the wei, balanceOf is its whole units, and a
+// block is final at once. Blocks that are replaced give all of it back, and their transactions pay once in another one.
+func TestOneBalance(t *testing.T) {
+	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, TokenGas: true, Now: time.Now}))(t)
+	defer func() { must.OK(t, c.Close()) }()
+	rule := devnet.GasRule(c.Token().Contract, false)
+	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: rule}))(t)
+	w := c.Wallets()[0]
+	key := must.Get(keyring.ParseKey(w.PrivateKey()))(t)
+	head := func() chain.Head {
+		return must.Get(node.Head(t.Context(), chain.ConfirmationRule{Tag: "finalized"}))(t)
+	}
+	account := func() chain.Account {
+		return must.Get(node.Account(t.Context(), w.Address, c.Token().Contract, head()))(t)
+	}
+	unit := uint64(rule.Unit(c.Token()))
+	first := account()
+	if wei, _ := first.Balance.Times(unit); first.Gas != wei {
+		t.Fatalf("at the start %+v", first)
+	}
+	want, hashes := first.Gas, []chain.Hash{}
+	for nonce := range uint64(3) {
+		market := must.Get(node.Fees(t.Context()))(t)
+		to := token.Address{0: 9, 19: byte(nonce)}
+		signed := must.Get(key.Sign(t.Context(), chain.Tx{ChainID: c.ID(), To: c.Token().Contract, Gas: 100_000,
+			Data: chain.TransferData(to, token.Units(5)), Fees: chain.QuoteFees(market.BaseFee, market.Tip, token.Amount{})}, nonce))(t)
+		if reply := node.Send(t.Context(), signed.Raw); !reply.Class.Held() {
+			t.Fatal(reply)
+		}
+		must.OK(t, c.Mine())
+		hashes = append(hashes, signed.Hash)
+		receipt := must.Get(node.Receipts(t.Context(), []chain.Hash{signed.Hash}))(t)[0]
+		want = want.Sub(token.Units(5 * unit)).Sub(*receipt.Fee)
+		got := account()
+		if got.Gas != want || got.Balance != want.Over(unit) || got.Mined != nonce+1 || head().Final != receipt.Block {
+			t.Errorf("after %d: %+v, want %s wei; block %d, final %d", nonce+1, got, want, receipt.Block, head().Final)
+		}
+	}
+	if moved := must.Get(node.Transfers(t.Context(), c.Token().Contract, []token.Address{w.Address}, 1, head().Number))(t); len(moved) != 3 {
+		t.Errorf("%d transfers, fees among them: %v", len(moved), moved)
+	}
+	must.OK(t, c.Reorg(3))
+	if got := account(); got.Gas != first.Gas || got.Balance != first.Balance {
+		t.Errorf("after a reorg %+v, want %+v", got, first)
+	}
+	must.OK(t, c.Mine())
+	want = first.Gas
+	for _, receipt := range must.Get(node.Receipts(t.Context(), hashes))(t) {
+		want = want.Sub(token.Units(5 * unit)).Sub(*receipt.Fee)
+	}
+	if got := account(); got.Mined != 3 || got.Gas != want || got.Balance != want.Over(unit) {
+		t.Errorf("mined again %+v, want %s wei", got, want)
 	}
 }

@@ -53,15 +53,12 @@ func newReleased() *released {
 		has: map[string]map[string]string{}, faults: map[string]string{}}
 	r.Account = &deployed.Account{Stack: "remit",
 		Outputs: map[string]string{"ApiKeysTableName": "keys", "PaymentsTableName": "payments"},
-		AWS: aws.Config{Region: "us-east-1", HTTPClient: r,
-			Credentials: aws.AnonymousCredentials{}}}
+		AWS:     aws.Config{Region: "us-east-1", HTTPClient: r, Credentials: aws.AnonymousCredentials{}}}
 	return r
 }
 
-// Who implements deployed.Platform.
 func (*released) Who(context.Context) (string, error) { return "ada", nil }
 
-// Do implements aws.HTTPClient.
 func (r *released) Do(request *http.Request) (*http.Response, error) {
 	body := ""
 	if request.Body != nil {

@@ -254,8 +254,7 @@ func TestTheConnectionIsChecked(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name server says one thing when asked first and another when
-// asked again.
+// TestRebinding: a name server says one thing when asked first and another when asked again.
 func TestRebinding(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	var asked atomic.Int32

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// NewTestClient is NewClient with a resolver, allowed addresses and certificates
-// of the test's choice. A post may take so long that a busy machine is never too
-// slow.
+// NewTestClient is NewClient with a resolver, allowed addresses and certificates of the test's choice. A post may take
+// so long that a busy machine is never too slow.
 func NewTestClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := newClient(loopback, resolver, allowed, config)
 	c.timeout = time.Minute

@@ -53,8 +53,7 @@ func deployed(t testing.TB) map[string]string {
 	return answers
 }
 
-// TestURLs: but for the three spellings of its machine, a local stack is as
-// strict as a deployed one.
+// TestURLs: but for the three spellings of its machine, a local stack is as strict as a deployed one.
 func TestURLs(t *testing.T) {
 	strict := guard.NewTestClient(false, names(t, nil), guard.Public, nil)
 	local := guard.NewTestClient(true, names(t, nil), guard.Public, nil)
@@ -69,8 +68,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// check fails the test unless the client gives a URL the answer that is wanted,
-// and posts to no URL that it refuses.
+// check fails the test unless the client gives a URL the answer that is wanted, and posts to no URL that it refuses.
 func check(t *testing.T, client *guard.Client, url, want string) {
 	t.Helper()
 	err := client.Check(t.Context(), url)
@@ -123,8 +121,7 @@ func TestADeadNameServerDoesNotRefuse(t *testing.T) {
 	check(t, guard.NewTestClient(false, unnamed, guard.Public, nil), "https://example.com/", accepted)
 }
 
-// FuzzCheck: without names, every URL that is accepted has a plain name or a
-// public address.
+// FuzzCheck: without names, every URL that is accepted has a plain name or a public address.
 func FuzzCheck(f *testing.F) {
 	for _, answers := range []map[string]string{deployed(f), table(f, "local.txt")} {
 		for url := range answers {
@@ -151,8 +148,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// names returns a resolver that asks a name server of its own, which knows these
-// names and no others.
+// names returns a resolver that asks a name server of its own, which knows these names and no others.
 func names(t testing.TB, known map[string][]string) *net.Resolver {
 	t.Helper()
 	return namesOf(t, func(host string) []string { return known[host] })
@@ -262,8 +258,7 @@ func TestNoIPv4HidesInIPv6(t *testing.T) {
 	})
 }
 
-// TestAgreesWithTheStandardLibrary: addresses that netip calls special are never
-// public.
+// TestAgreesWithTheStandardLibrary: addresses that netip calls special are never public.
 func TestAgreesWithTheStandardLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{4, 16}).Draw(t, "bytes")

@@ -22,8 +22,7 @@ var errNoList = errors.New("no list is there")
 // errNoBlock is the error of a range of blocks that a node does not have.
 var errNoBlock = errors.New("node has no such block")
 
-// Faults are the ways in which a node can go wrong. The zero Faults are those of
-// an honest node that follows the chain.
+// Faults are the ways in which a node can go wrong. The zero Faults are those of an honest node that follows the chain.
 type Faults struct {
 	Down         bool        // the node answers nothing
 	OtherChain   bool        // it serves another chain
@@ -93,8 +92,7 @@ var _ chain.Node = (*Node)(nil)
 // String implements chain.Node.
 func (n *Node) String() string { return n.name }
 
-// Follow moves the node's head to the canonical tip, as far as Stuck and Lag
-// let it.
+// Follow moves the node's head to the canonical tip, as far as Stuck and Lag let it.
 func (n *Node) Follow() {
 	if !n.Stuck {
 		n.move(n.tip().below(n.Lag))
@@ -208,9 +206,8 @@ func (n *Node) intrinsic(data []byte) uint64 {
 	return chain.NoopGas + n.chain.L1Gas + n.Floor*uint64(len(data))
 }
 
-// final is the number of the highest block that the node calls final: so many
-// below its own head, or, for a tag, the highest that is also Depth below the
-// canonical tip, and ends an epoch.
+// final is the number of the highest block that the node calls final: so many below its own head, or, for a tag, the
+// highest that is also Depth below the canonical tip, and ends an epoch.
 func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	if f.Tag == "" {
 		return n.head.number - min(f.Depth, n.head.number)
@@ -375,8 +372,7 @@ func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
 	return chain.Reply{Class: class, Detail: string(class)}
 }
 
-// take offers tx to the pool, which refuses it for geth's reasons in geth's
-// order.
+// take offers tx to the pool, which refuses it for geth's reasons in geth's order.
 func (n *Node) take(tx Tx) chain.Class {
 	a := n.head.accounts[tx.From]
 	there, taken := n.pool[tx.From][tx.Nonce]

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// An Order is a payment that clients want made, or a transfer that an operator wants
-// made.
+// An Order is a payment that clients want made, or a transfer that an operator wants made.
 type Order struct {
 	Key      string // the Idempotency-Key
 	Merchant string // of a payment; "": mer_1

@@ -3,8 +3,7 @@ package scheduler
 // An Outcome is the fate of one effect.
 type Outcome int
 
-// The outcomes. An effect can fail in two ways: not applied, or applied with its
-// answer lost.
+// The outcomes. An effect can fail in two ways: not applied, or applied with its answer lost.
 const (
 	Apply      Outcome = iota // applied and answered: no fault
 	FailBefore                // not applied; its actor gets ErrInjected

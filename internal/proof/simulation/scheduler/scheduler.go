@@ -1,7 +1,6 @@
-// Package scheduler holds back every effect of a simulation until its caller has
-// chosen the next one and its outcome. An effect is an act of an actor outside its
-// own memory: a read, a write, a request to a node. The package knows no faults but
-// those of effects, and no policy that chooses.
+// Package scheduler holds back every effect of a simulation until its caller has chosen the next one and its outcome.
+// An effect is an act of an actor outside its own memory: a read, a write, a request to a node. The package knows no
+// faults but those of effects, and no policy that chooses.
 package scheduler
 
 import (
@@ -84,8 +83,7 @@ func (s *Scheduler) Close() {
 	close(s.over)
 }
 
-// Actor makes a new actor and the context that its effects are called with,
-// which ends after life; 0 means never.
+// Actor makes a new actor and the context that its effects are called with, which ends after life; 0 means never.
 func (s *Scheduler) Actor(name string, life time.Duration) (context.Context, *Actor) {
 	a := &Actor{Name: name}
 	ctx := context.WithValue(s.root, actorKey{}, a)
@@ -100,8 +98,7 @@ func (s *Scheduler) Actor(name string, life time.Duration) (context.Context, *Ac
 	return ctx, a
 }
 
-// Busy counts the actors whose names begin with prefix that are neither dead nor
-// at their end.
+// Busy counts the actors whose names begin with prefix that are neither dead nor at their end.
 func (s *Scheduler) Busy(prefix string) (busy int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +121,8 @@ func (s *Scheduler) Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Around is an interpose.Around: it makes the call an effect of the actor whose
-// context it is, and returns when that has its outcome. The call of a dead actor
-// returns at Close only.
+// Around is an interpose.Around: it makes the call an effect of the actor whose context it is, and returns when that
+// has its outcome. The call of a dead actor returns at Close only.
 func (s *Scheduler) Around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 	a := ctx.Value(actorKey{}).(*Actor)
 	if a.dead.Load() {
@@ -160,8 +156,7 @@ func (s *Scheduler) Around(ctx context.Context, c interpose.Call, apply func(con
 	}
 }
 
-// Ready returns the effects that are not frozen at now, in an order that does
-// not depend on which goroutine came first.
+// Ready returns the effects that are not frozen at now, in an order that does not depend on which goroutine came first.
 func (s *Scheduler) Ready(now time.Time) []*Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,8 +172,7 @@ func (s *Scheduler) Ready(now time.Time) []*Effect {
 	return ready
 }
 
-// Perform gives an effect its outcome. late is when an effect that is frozen or
-// applied later goes on.
+// Perform gives an effect its outcome. late is when an effect that is frozen or applied later goes on.
 func (s *Scheduler) Perform(e *Effect, o Outcome, late time.Time) {
 	if s.orphaned(e) {
 		// A request that no actor waits for: it arrives now, or never.
