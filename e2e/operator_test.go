@@ -402,8 +402,7 @@ func TestOperatorsRights(t *testing.T) {
 	}
 }
 
-// TestAuditLogIsCopied: a command whose entry cannot be copied changes nothing, and doctor
-// finds an entry that is gone, though who took it had every right on the table.
+// TestAuditLogIsCopied: a command whose entry cannot be copied changes nothing.
 func TestAuditLogIsCopied(t *testing.T) {
 	o := newOperator(t)
 	roles, table := iam.NewFromConfig(o.s.Administrator()), dynamodb.NewFromConfig(o.s.Administrator())
@@ -442,12 +441,4 @@ func TestAuditLogIsCopied(t *testing.T) {
 	}
 	o.rights = nil
 	o.doctor(0)
-	gone := before[len(before)-1]
-	take(gone)
-	if findings := o.doctor(1); !slices.ContainsFunc(findings, func(f finding) bool {
-		return f.Check == "audit log" && strings.Contains(f.Saw, "only "+o.s.Outputs["AuditLogGroupName"]+" has ")
-	}) {
-		t.Errorf("doctor does not miss an entry: %+v", findings)
-	}
-	must.Get(table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}))(t)
 }

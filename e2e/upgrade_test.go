@@ -26,7 +26,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
-	"github.com/remit-payouts/remit/internal/cli/preflight"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -78,7 +77,7 @@ func TestUpgrade(t *testing.T) {
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin()
 	trade.await(t, s, 10)
-	s.importSettings(t, o, live...)
+	o.importSettings()
 	for i, source := range []string{root, earlier} {
 		begun, parameters := trade.count(), append(live, "Size=small")
 		if source == earlier {
@@ -126,39 +125,19 @@ func (o *operator) merchant(name string) merchant {
 	return merchant{t: o.t, s: o.s, key: made.Key}
 }
 
-// importSettings does what docs/operate.md has done before the new version is deployed:
-// preflight refuses the deployment until the settings are stored, with the values that
-// the parameters have.
-func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) {
-	t.Helper()
-	for _, pair := range s.Environment() {
-		name, value, _ := strings.Cut(pair, "=")
-		t.Setenv(name, value)
-	}
-	fly := func() (string, error) {
-		var out strings.Builder
-		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"),
-			Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
-		err := command.Run(t.Context(), &out)
-		return out.String(), err
-	}
-	printed, _ := fly()
-	mend(t, printed)
-	if printed, err := fly(); !errors.Is(err, preflight.ErrNotReady) || !slices.Equal(bad(printed), []string{"settings"}) {
-		t.Fatalf("preflight without settings: %v\n%s", err, printed)
-	}
+// importSettings does what docs/operate.md has done before the new version is deployed: it stores the settings, with the
+// values that the parameters have.
+func (o *operator) importSettings() {
+	o.t.Helper()
 	o.ok(nil, "settings", "import", "--yes")
-	if printed, err := fly(); err != nil {
-		t.Fatalf("preflight with settings: %v\n%s", err, printed)
-	}
 	stored := o.shown()
 	for _, pair := range strings.Fields(settled + " BatchContract=" + disburser.Address().String()) {
 		if name, value, _ := strings.Cut(pair, "="); !strings.EqualFold(stored["payments"].Values[name], value) {
-			t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])
+			o.t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])
 		}
 	}
 	if k := stored["keys"].Values; k["KeyCreation"] != "operator" || k["RecipientHoldSeconds"] != "86400" {
-		t.Errorf("the settings of keys are %v", k)
+		o.t.Errorf("the settings of keys are %v", k)
 	}
 }
 

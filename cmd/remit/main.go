@@ -17,8 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/plan"
-	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
 // commands is the command line. The help of a flag names its environment
@@ -37,7 +37,7 @@ type commands struct {
 
 	Plan plan.Command `cmd:"" help:"Compute the wallets, quotas, node calls and dollars that a rate of payments needs." example:"remit plan --rate 5 --chain base"`
 
-	Preflight preflight.Command `cmd:"" help:"Check an account before a deployment, and print the commands that fix each problem." example:"remit preflight --stack remit ChainId=8453 Mode=live"`
+	Preflight check.Preflight `cmd:"" help:"Check a stack before a deployment and print the fix for each problem." example:"remit preflight --stack remit ChainId=8453 Mode=live"`
 
 	operator.Commands
 }

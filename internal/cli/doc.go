@@ -1,6 +1,6 @@
 // Package cli groups the packages of the command line: a stack in one process (local), commands of
-// operators (operator, preflight, plan) and of merchants (merchant), and the page that
+// operators (operator, plan) and of merchants (merchant), and the page that
 // local and the console show (page).
 //
-// They do not import each other, except that local and preflight use operator/deployed.
+// They do not import each other, except that local uses operator/deployed.
 package cli

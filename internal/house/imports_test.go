@@ -76,14 +76,13 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
-	// The rooms of the command line, which know nothing of each other, but local and
-	// preflight how operators' commands reach a stack.
+	// The rooms of the command line, which know nothing of each other, but local
+	// how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
-	"merchant":  "sdk/go token",
-	"preflight": "chains dynamo kms operator/deployed settings store",
-	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
-		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
+	"merchant": "sdk/go token",
+	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/check operator/console operator/deployed " +
+		"operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings " +
 		"settlement store token " +
 		"wallet webhook",
 
@@ -99,8 +98,7 @@ var mayImport = map[string]string{
 	"operator/audit":    "chain operator/deployed operator/dossier payment store token",
 	"operator/rollback": "operator/change operator/deployed operator/setting settings store",
 	"operator/console":  "chain ethrpc operator/deployed operator/dossier page payment token wallet",
-	"operator/doctor": "apikey chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings token " +
-		"wallet",
+	"operator/check":    "chain chains disburser dynamo ethrpc kms operator/deployed operator/setting settings stack store token wallet",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
@@ -140,8 +138,8 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/console operator/deployed operator/doctor " +
-		"operator/rollback preflight queue secrets",
+	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/check operator/console operator/deployed " +
+		"operator/rollback queue secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator operator/console " +
 		"operator/deployed page sdk/go " +

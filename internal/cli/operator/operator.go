@@ -22,9 +22,9 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/audit"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/console"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
 	"github.com/remit-payouts/remit/internal/cli/operator/policy"
 	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
@@ -47,7 +47,7 @@ type Commands struct {
 	Console   console.Command            `cmd:"" help:"Serve a read-only page of a stack on AWS: payments, wallets, nodes, alarms, webhooks." example:"remit console"`
 	Policies  policy.Command             `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources." example:"remit policies RemitReader"`
 	Rollback  rollback.Command           `cmd:"" help:"Return all functions to the versions before the last deployment; cancel one under way." example:"remit rollback"`
-	Doctor    doctor.Command             `cmd:"" help:"Check a stack and print the fix for each problem." example:"remit doctor --stack remit"`
+	Doctor    check.Doctor               `cmd:"" help:"Check a stack and print the fix for each problem." example:"remit doctor --stack remit"`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an

@@ -1,16 +1,13 @@
-package doctor_test
+package check_test
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -18,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
@@ -136,34 +132,4 @@ func TestDoctorReadsSettings(t *testing.T) {
 	want("payments, version 1: the stored settings are damaged")
 	payments.SpoilSettings(settings.ErrNewer)
 	want("need newer code")
-}
-
-// TestDoctorListsNarrowedKeys: each key that only reads payments, with the commands that
-// replace it. A label is one word of them, whatever it says.
-func TestDoctorListsNarrowedKeys(t *testing.T) {
-	keys, local := new(memory.APIKeys), operatortest.Empty(t, stack.Config{})
-	local.Keys = keys
-	list := func() finding { return examine(t, local, "--stack", "shop")["api keys"] }
-	store := func(n byte, grant string, k apikey.Key) {
-		k.Hash, k.ID, k.MerchantID = apikey.Hash{n}, fmt.Sprint("key_", n), "mer_1"
-		must.OK(t, errors.Join(k.Grant.UnmarshalText([]byte(grant)), keys.Create(t.Context(), k)))
-	}
-	store(0, ``, apikey.Key{})
-	store(1, `{"scopes":["payments:write"],"limits":[{"key":"key_1","amount":7,"count":0}]}`, apikey.Key{})
-	if got := list(); !got.OK || got.Saw != "2 keys" {
-		t.Errorf("%+v", got)
-	}
-	store(2, `{"scopes":["payments:write","payments:read"],"limits":[{"key":"key_0","amount":9,"count":0},{"key":"key_2","amount":7,"count":3}],"max_amount":5,"book":true}`, apikey.Key{Label: "$(till) 'three'"})
-	store(3, `{"scopes":["payments:read","keys"],"limits":[{"key":"key_3","amount":0,"count":4}]}`,
-		apikey.Key{ExpiresAt: time.Now().Add(time.Hour + time.Minute)})
-	store(4, `{"scopes":["keys"],"max_amount":6}`, apikey.Key{})
-	store(5, `{"scopes":["webhooks","keys"],"book":true}`, apikey.Key{RevokedAt: time.Now()})
-	got := list()
-	want := `3 keys only read payments:
-     key_2 of mer_1, label "$(till) 'three'", has limits of other keys: remit keys issue mer_1 --stack shop --label '$(till) '\''three'\''' --scopes payments:write,payments:read --max-amount 5 --daily-amount 7 --daily-count 3 --recipients book && remit keys revoke mer_1 key_2 --stack shop
-     key_3 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes payments:read --daily-count 4 --expires-in 1h && remit keys revoke mer_1 key_3 --stack shop
-     key_4 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes keys && remit keys revoke mer_1 key_4 --stack shop`
-	if diff := cmp.Diff(want, regexp.MustCompile("1h0m[0-9]+s").ReplaceAllString(got.Saw, "1h")); got.OK || diff != "" {
-		t.Error(diff)
-	}
 }
