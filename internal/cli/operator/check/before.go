@@ -14,8 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/apigateway"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -43,65 +41,32 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 
 // isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
 func (e *examination) isWhole(ctx context.Context) (string, error) {
-	status, fix, end := e.now.Status, "", ""
-	err := fmt.Errorf("the last change of %s is stuck (%s)", e.Stack, status)
-	switch status {
+	p := problem{error: fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status)}
+	switch status := e.now.Status; status {
 	case types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed,
 		types.StackStatusDeleteFailed:
-		tables, kept, failed := e.remains(ctx)
-		if failed != nil {
-			return "", failed
+		resources, err := e.now.Resources(ctx)
+		if err != nil {
+			return "", err
 		}
-		err = fmt.Errorf("only remains of %s are there (%s)", e.Stack, status)
-		if len(kept) > 0 {
-			err = fmt.Errorf("%w; %s have items and stay: name them in parameters Existing…Table "+
-				"(docs/disasters.md#a-deleted-stack)", err, kept)
+		for _, r := range resources {
+			if r.Kind == "AWS::DynamoDB::Table" && r.Status != string(types.ResourceStatusDeleteComplete) {
+				p.error = fmt.Errorf("%w; table %s stays: if it has items name it in its parameter Existing…Table, or used "+
+					"Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", p.error, r.Name)
+			}
 		}
-		fix, end = tables+e.command("cloudformation delete-stack --stack-name %s", e.Stack), "delete"
+		p.fix = e.command("cloudformation delete-stack --stack-name %s", e.Stack)
 	case types.StackStatusUpdateRollbackFailed:
-		fix, end = e.command("cloudformation continue-update-rollback --stack-name %s", e.Stack), "rollback"
+		p.fix = e.command("cloudformation continue-update-rollback --stack-name %s", e.Stack)
 	case types.StackStatusUpdateFailed:
-		fix, end = e.command("cloudformation rollback-stack --stack-name %s", e.Stack), "rollback"
-	default: // one in review, whose first change set nobody has agreed to, gets another
-		if status != types.StackStatusReviewInProgress && strings.HasSuffix(string(status), "_IN_PROGRESS") {
+		p.fix = e.command("cloudformation rollback-stack --stack-name %s", e.Stack)
+	default:
+		if strings.HasSuffix(string(status), "_IN_PROGRESS") && status != types.StackStatusReviewInProgress {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
 		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
-	return "", problem{error: err, fix: fix + e.command("cloudformation wait stack-%s-complete --stack-name %s", end, e.Stack)}
-}
-
-// remains returns the commands that remove the empty tables of a failed deployment, which may be
-// protected from deletion, and names the tables that have items.
-func (e *examination) remains(ctx context.Context) (commands string, kept []string, err error) {
-	resources, err := e.now.Resources(ctx)
-	for _, r := range resources {
-		if r.Kind != "AWS::DynamoDB::Table" || r.Name == "" || r.Status == string(types.ResourceStatusDeleteComplete) {
-			continue
-		}
-		items := &dynamodb.ScanOutput{}
-		pages := dynamodb.NewScanPaginator(dynamodb.NewFromConfig(e.Account.AWS), &dynamodb.ScanInput{TableName: &r.Name,
-			Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
-		for err == nil && len(items.Items) == 0 && pages.HasMorePages() { // a page may be empty before the last
-			items, err = pages.NextPage(ctx)
-		}
-		if _, gone := errors.AsType[*dynamotypes.ResourceNotFoundException](err); gone {
-			err = nil
-			continue
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("looking whether table %s is empty: %w", r.Name, err)
-		}
-		if len(items.Items) > 0 {
-			kept = append(kept, r.Name)
-			continue
-		}
-		for _, verb := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
-			"wait table-not-exists"} {
-			commands += e.command("dynamodb %s --table-name %s", verb, r.Name)
-		}
-	}
-	return commands, kept, err
+	return "", p
 }
 
 // leftVersions warns of versions that an update has left when it was rolled back: Lambda makes no other of the same code and
@@ -217,10 +182,10 @@ func (e *examination) topicsExist(ctx context.Context) (string, error) {
 			continue
 		}
 		found, err := sns.NewFromConfig(e.Account.AWS).GetTopicAttributes(ctx, &sns.GetTopicAttributesInput{TopicArn: &topic})
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", fmt.Errorf("looking for %s: %w", topic, err)
-		}
-		if !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com") {
+		case !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com"):
 			return "", problem{error: fmt.Errorf("EventBridge may not publish to %s that a key was read", topic), warns: true}
 		}
 	}

@@ -64,97 +64,58 @@ func template(text string) string {
 
 // TestPreflight: each state of an account that would fail a deployment is found, with its fix.
 func TestPreflight(t *testing.T) {
-	describe := func(fields string) string {
-		return `{"KeyMetadata":{"KeyManager":"CUSTOMER","KeySpec":"SYMMETRIC_DEFAULT",` + fields + `}}`
-	}
+	const describe = `DescribeKey {"KeyMetadata":{"KeyManager":"CUSTOMER","KeySpec":"SYMMETRIC_DEFAULT",`
 	for _, c := range []struct {
-		why        string
-		status     string            // of the stack
-		deployed   map[string]string // parameters
-		parameters string            // to deploy with
-		answers    map[string]string // by action
-		check      string
-		want       string
+		why, status, parameters, answer string // to one action
+		check, want                     string
 	}{
-		{why: "nothing amiss", parameters: "Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key, check: "alarm topics", want: "ok " + alarms},
-		{why: "a first deployment", status: "none", check: "stack", want: "ok a first deployment"},
-		{why: "left in review", status: "REVIEW_IN_PROGRESS", check: "stack", want: "ok"},
-		{why: "an update under way", status: "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", check: "stack",
-			want: "BAD remit is being changed"},
-		{why: "a rollback that failed", status: "UPDATE_ROLLBACK_FAILED", check: "stack",
-			want: "aws cloudformation continue-update-rollback --stack-name remit --region us-east-1\n" +
-				"aws cloudformation wait stack-rollback-complete --stack-name remit --region us-east-1\n"},
-		{why: "an update that failed", status: "UPDATE_FAILED", check: "stack", want: "aws cloudformation rollback-stack"},
-		{why: "a first deployment that failed", status: "ROLLBACK_COMPLETE", check: "stack",
-			want: "BAD only remains of remit are there (ROLLBACK_COMPLETE)\naws cloudformation delete-stack"},
-		{why: "one that left tables", status: "ROLLBACK_FAILED", check: "stack",
-			answers: map[string]string{"ListStackResources": operatortest.Resources("AWS::DynamoDB::Table empty", "AWS::DynamoDB::Table full",
-				"AWS::DynamoDB::Table gone")},
-			want: "BAD only remains of remit are there (ROLLBACK_FAILED); [full] have items and stay: name them in parameters Existing…Table " +
-				"(docs/disasters.md#a-deleted-stack)\n" +
-				"aws dynamodb update-table --no-deletion-protection-enabled --table-name empty --region us-east-1\n" +
-				"aws dynamodb wait table-exists --table-name empty --region us-east-1\n" +
-				"aws dynamodb delete-table --table-name empty --region us-east-1\n" +
-				"aws dynamodb wait table-not-exists --table-name empty --region us-east-1\n" +
-				"aws cloudformation delete-stack --stack-name remit --region us-east-1\n"},
-		{why: "versions that a rollback left", status: "UPDATE_ROLLBACK_COMPLETE", check: "left versions",
-			answers: map[string]string{
-				"ListStackResources": operatortest.Resources("AWS::Lambda::Function pay", "AWS::Lambda::Version arn:function:pay:9"),
-				"versions":           `{"Versions":[{"Version":"$LATEST"},{"Version":"8"},{"Version":"9"},{"Version":"10"}]}`},
-			want: "WARN an update was rolled back and has left versions; delete them before you deploy it again\n" +
+		{"all is well", "", "Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key, "", "alarm topics", "ok " + alarms},
+		{"nothing is there", "none", "", "", "stack", "ok a first deployment"},
+		{"left in review", "REVIEW_IN_PROGRESS", "", "", "stack", "ok"},
+		{"an update under way", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "", "", "stack", "BAD remit is being changed"},
+		{"a rollback that failed", "UPDATE_ROLLBACK_FAILED", "", "", "stack", "BAD the last change of remit failed (UPDATE_ROLLBACK_FAILED)\n" +
+			"aws cloudformation continue-update-rollback --stack-name remit --region us-east-1\n"},
+		{"an update that failed", "UPDATE_FAILED", "", "", "stack", "aws cloudformation rollback-stack"},
+		{"a first deployment that failed", "ROLLBACK_COMPLETE", "", "", "stack", "(ROLLBACK_COMPLETE)\naws cloudformation delete-stack"},
+		{"one that left a table", "ROLLBACK_FAILED", "", "ListStackResources " + operatortest.Resources("AWS::DynamoDB::Table orders"),
+			"stack", "table orders stays: if it has items name it in its parameter Existing…Table"},
+		{"versions that a rollback left", "UPDATE_ROLLBACK_COMPLETE", "", "ListStackResources " + operatortest.Resources(
+			"AWS::Lambda::Function pay", "AWS::Lambda::Version arn:function:pay:9"), "left versions",
+			"WARN an update was rolled back and has left versions; delete them before you deploy it again\n" +
 				"aws lambda delete-function --function-name arn:function:pay --qualifier 10 --region us-east-1\n"},
-		{why: "parameters that change, go and stay", deployed: map[string]string{"LogLevel": "INFO", "Old": "x",
-			"TokenSymbol": "", "TokenDecimals": "", "TokenAddress": "", "LogRetentionDays": "90", "Mode": "test", "TokenLow": "7"},
-			parameters: `LogLevel="DEBUG" TokenLow=7`, check: "parameters",
-			want: "ok LogLevel: INFO → DEBUG\nLogRetentionDays: keeps 90, its default is \"30\"\nOld: x → none\n"},
-		{why: "resources of another region", status: "none", check: "region",
-			parameters: "ReplicaRegion=us-east-1 UrgentTopicArn=" + strings.Replace(alarms, "us-east", "eu-west", 1),
-			want:       "BAD UrgentTopicArn is in eu-west-1; name one in us-east-1, or deploy to eu-west-1 (--region)\nReplicaRegion is the stack's own"},
-		{why: "no log role", answers: map[string]string{"account": "{}"}, check: "log role of API Gateway",
-			want: "--patch-operations op=replace,path=/cloudwatchRoleArn,value=arn:aws:iam::123456789012:role/apigateway-logs --region us-east-1\n"},
-		{why: "too small a quota", status: "none", parameters: "Size=medium", check: "concurrency",
-			want: "BAD the stack reserves 1076 executions, and the account has 900 to reserve of its quota of 1000 (AWS raises it within days)\n" +
-				"aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1176 "},
-		{why: "a quota of which the stack has a part", parameters: "Size=medium", check: "concurrency", answers: map[string]string{
-			"GetTemplate": template(`{"Resources":{"F":{"Properties":{"ReservedConcurrentExecutions":{"Ref":"ChainId"}}}}}`)},
-			want: "ok the stack reserves 1076 executions, and the account has 85432 to reserve"},
-		{why: "no such topic", parameters: "AlarmTopicArn=" + alarms, answers: map[string]string{"GetTopicAttributes": "!NotFound"},
-			check: "alarm topics", want: "BAD looking for " + alarms},
-		{why: "a topic that EventBridge may not use", parameters: "UrgentTopicArn=" + alarms, check: "alarm topics",
-			answers: map[string]string{"GetTopicAttributes": "<R><GetTopicAttributesResult/></R>"}, want: "WARN EventBridge may not publish to " + alarms},
-		{why: "a key that is disabled", parameters: "KmsKeyArn=" + key, check: "KMS key",
-			answers: map[string]string{"DescribeKey": describe(`"KeyState":"Disabled"`)}, want: "BAD " + key + " is Disabled\nenable it"},
-		{why: "a key that signs", parameters: "KmsKeyArn=" + key, check: "KMS key",
-			answers: map[string]string{"DescribeKey": describe(`"Enabled":true,"KeySpec":"RSA_2048"`)}, want: "BAD " + key + " is not a symmetric key"},
-		{why: "AWS's key", parameters: "KmsKeyArn=" + key, check: "KMS key",
-			answers: map[string]string{"DescribeKey": describe(`"Enabled":true,"KeyManager":"AWS"`)}, want: "BAD " + key + " is not a symmetric key"},
-		{why: "no such key", parameters: "KmsKeyArn=" + key, answers: map[string]string{"DescribeKey": "!NotFoundException"}, check: "KMS key",
-			want: "BAD looking for " + key},
-		{why: "real money without alarms", parameters: "Mode=live", check: "closed", want: "BAD A live stack needs a topic"},
-		{why: "production that reserves nothing", parameters: "Mode=live Environment=prod AlarmTopicArn=" + alarms,
-			check: "reserved concurrency", want: "WARN the Size is sandbox"},
-		{why: "no list of nodes", check: "nodes agree", want: "WARN nodes: the secret has no value yet"},
+		{"parameters that change, go and stay", "", `LogLevel="DEBUG" TokenLow=7`, "", "parameters",
+			"LogLevel: INFO → DEBUG\nLogRetentionDays: keeps 90, its default is \"30\"\nOld: x → none\nTokenAddress: keeps"},
+		{"resources of another region", "none", "ReplicaRegion=us-east-1 UrgentTopicArn=" + strings.Replace(alarms, "us-east", "eu-west", 1),
+			"", "region", "BAD UrgentTopicArn is in eu-west-1; name one in us-east-1, or deploy to eu-west-1 (--region)\nReplicaRegion is"},
+		{"no log role", "", "", "account {}", "log role of API Gateway",
+			"path=/cloudwatchRoleArn,value=arn:aws:iam::123456789012:role/apigateway-logs --region us-east-1\n"},
+		{"too small a quota", "none", "Size=medium", "", "concurrency", "BAD the stack reserves 1076 executions, and the account has 900 to " +
+			"reserve of its quota of 1000 (AWS raises it within days)\naws service-quotas request-service-quota-increase " +
+			"--service-code lambda --quota-code L-B99A9384 --desired-value 1176 "},
+		{"a quota of which the stack has a part", "", "Size=medium", "GetTemplate " + template(
+			`{"Resources":{"F":{"Properties":{"ReservedConcurrentExecutions":{"Ref":"ChainId"}}}}}`), "concurrency",
+			"ok the stack reserves 1076 executions, and the account has 85432 to reserve"},
+		{"no such topic", "", "AlarmTopicArn=" + alarms, "GetTopicAttributes !NotFound", "alarm topics", "BAD looking for " + alarms},
+		{"a topic that EventBridge may not use", "", "UrgentTopicArn=" + alarms, "GetTopicAttributes <R><GetTopicAttributesResult/></R>",
+			"alarm topics", "WARN EventBridge may not publish to " + alarms},
+		{"no such key", "", "KmsKeyArn=" + key, "DescribeKey !NotFoundException", "KMS key", "BAD looking for " + key},
+		{"a disabled key", "", "KmsKeyArn=" + key, describe + `"KeyState":"Disabled"}}`, "KMS key", "BAD " + key + " is Disabled\nenable it"},
+		{"a key that signs", "", "KmsKeyArn=" + key, describe + `"Enabled":true,"KeySpec":"RSA_2048"}}`, "KMS key", "not a symmetric key"},
+		{"AWS's key", "", "KmsKeyArn=" + key, describe + `"Enabled":true,"KeyManager":"AWS"}}`, "KMS key", "not a symmetric key of your own"},
+		{"real money without alarms", "", "Mode=live", "", "closed", "BAD A live stack needs a topic"},
+		{"production that reserves nothing", "", "Mode=live Environment=prod AlarmTopicArn=" + alarms, "", "reserved concurrency",
+			"WARN the Size is sandbox"},
+		{"no list of nodes", "", "", "", "nodes agree", "WARN nodes: the secret has no value yet"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			cloud := &operatortest.Cloud{Status: c.status, Parameters: c.deployed}
-			cloud.Answer = func(_ *http.Request, action, body string) string {
-				switch {
-				case c.answers[action] != "":
-					return c.answers[action]
-				case action == "GetTemplate":
-					return template("{}")
-				case strings.Contains(body, `"gone"`):
-					return "!ResourceNotFoundException"
-				case strings.Contains(body, `"full"`) && !strings.Contains(body, "ExclusiveStartKey"): // an empty page first
-					return `{"LastEvaluatedKey":{"pk":{"S":"1"}}}`
-				case strings.Contains(body, `"full"`):
-					return `{"Items":[{"pk":{"S":"1"}}]}`
-				case action == "Query", action == "GetItem", action == "Scan":
-					return "{}"
+			over(t, &operatortest.Cloud{Status: c.status, Parameters: map[string]string{"LogLevel": "INFO", "Old": "x", "LogRetentionDays": "90",
+				"TokenLow": "7"}, Answer: func(_ *http.Request, action, _ string) string {
+				if of, text, _ := strings.Cut(c.answer, " "); of == action {
+					return text
 				}
-				return ""
-			}
-			over(t, cloud)
+				return map[string]string{"Query": "{}", "GetItem": "{}", "GetTemplate": template("{}"),
+					"versions": `{"Versions":[{"Version":"$LATEST"},{"Version":"8"},{"Version":"9"},{"Version":"10"}]}`}[action]
+			}})
 			found := fly(t, c.parameters)
 			if !strings.Contains(found[c.check], c.want) {
 				t.Errorf("%s: %q, want %q", c.check, found[c.check], c.want)
