@@ -154,7 +154,8 @@ type reading struct {
 	Version  uint64    `json:"settings_version"`
 }
 
-// settingsHold finds settings that stop payments or keys. Before a deployment only those that it could not mend stop it.
+// settingsHold finds settings that stop payments or keys. An operator can still store missing ones after a deployment, so
+// those do not stop it.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	if e.Payments == nil {
 		return "a new stack has none", nil
@@ -164,10 +165,7 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	var result []string
 	for _, t := range tables {
 		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
-		unfit := t.Unusable()
-		if unfit == nil {
-			unfit = t.Refused()
-		}
+		unfit := cmp.Or(t.Unusable(), t.Refused())
 		if unfit == nil && !t.Stamp().Confirmed && e.Mode == "live" {
 			unfit = errors.New("not confirmed for this table, which was restored")
 		}

@@ -65,9 +65,6 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 		at := 0
 		_, _ = fmt.Sscan(in.NextToken, &at)
 		page := map[string]any{}
-		if in.LogGroupName == "" { // the copy of the audit log
-			return "{}"
-		}
 		if c.asked++; c.endless || at+1 < len(c.lines) {
 			page["nextToken"] = fmt.Sprint(at + 1)
 		}

@@ -1,5 +1,5 @@
-// Package check examines a stack before a deployment (remit preflight) and after it (remit doctor), by one
-// list of checks. It changes nothing, and reports each problem with its fix.
+// Package check has one list of checks of a stack, before a deployment (remit preflight) and after it
+// (remit doctor). It changes nothing, and reports each problem with its fix.
 package check
 
 import (
@@ -24,24 +24,23 @@ var ErrNotReady = errors.New("not ready to deploy: fix the problems above, then 
 
 var errUnwell = errors.New("the deployment is not well")
 
-// A moment is when a check is made.
+// A moment is a time to make a check.
 type moment int
 
 const (
 	before  moment = 1 << iota // a deployment
-	warning                    // before a deployment, which a problem does not stop
+	warning                    // before a deployment too, but a problem does not stop it
 	after                      // a deployment on AWS
-	local                      // any time, of a stack in this process
-
-	always = after | local
+	local                      // at any time, for a stack in this process
+	always  = after | local
 )
 
-// A check examines one thing. It returns a result, or an error that is shown with the advice.
+// A check examines one thing.
 type check struct {
 	name    string
 	when    moment
-	examine func(context.Context) (string, error)
-	advice  string
+	examine func(context.Context) (result string, err error)
+	advice  string // how to fix the error
 }
 
 // A problem is an error with a fix of its own, instead of its check's advice.
@@ -51,12 +50,12 @@ type problem struct {
 	warns bool // it does not stop a deployment
 }
 
-// An examination is of a stack as it is or, before a deployment, as it would be.
+// An examination covers a stack as it is or, before a deployment, as it will be.
 type examination struct {
 	*deployed.Deployment
-	template                   // to deploy; none after a deployment
-	now      *deployed.Account // before it; without a Status there is no stack yet
-	who      arn.ARN           // who deploys
+	template                   // to deploy
+	now      *deployed.Account // the stack before the deployment; nil after it
+	who      arn.ARN           // the caller
 
 	minGasGwei uint64
 	nodes      chain.Nodes
@@ -67,7 +66,7 @@ type examination struct {
 	noNodes, noWallets, noRules error // why there are none
 }
 
-// checks lists every check in the order of its finding.
+// checks lists every check, in the order of the answer.
 func (e *examination) checks() []check {
 	all := []check{
 		{"region", before, e.inRegion, ""},
@@ -138,7 +137,7 @@ func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
 	return e.run(ctx, before|warning, ErrNotReady)
 }
 
-// planned returns a stack as parameters would make it, with the tables that it would have then.
+// planned returns the stack that a deployment of parameters will make, with the tables that it will use.
 func planned(a deployed.Account, parameters map[string]string, out io.Writer) (*deployed.Deployment, error) {
 	kept := func(parameter, output string) string { return cmp.Or(parameters[parameter], a.Outputs[output]) }
 	payments, keys := kept("ExistingPaymentsTable", "PaymentsTableName"), kept("ExistingApiKeysTable", "ApiKeysTableName")
@@ -166,7 +165,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 	return (&examination{Deployment: d, minGasGwei: c.MinGasGwei}).run(ctx, when, errUnwell)
 }
 
-// load reads what several checks share.
+// load reads the nodes, wallets and rules, which several checks share.
 func (e *examination) load(ctx context.Context) {
 	e.noNodes = errors.New("the stack has no list of nodes yet")
 	if e.now == nil || e.Account.Outputs["RpcSecretArn"] != "" {
@@ -180,15 +179,15 @@ func (e *examination) load(ctx context.Context) {
 	}
 }
 
-// A finding is the end of a check.
+// A finding is the outcome of a check.
 type finding struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
 	Result string `json:"saw"`
-	Do     string `json:"do,omitempty"` // advice; "" if all is well
+	Do     string `json:"do,omitempty"` // the fix of a problem
 }
 
-// run makes the checks of a moment and shows their findings. It returns failed if one is a problem.
+// run makes the checks of a moment and shows the findings. It returns failed if it finds a problem.
 func (e *examination) run(ctx context.Context, when moment, failed error) error {
 	e.load(ctx)
 	var findings []finding

@@ -227,7 +227,7 @@ func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 	return "the token takes a payment's id after the arguments of a transfer", err
 }
 
-// ofWallets lists a check of each wallet that is not retired and, with a batch contract, of that and of each allowance.
+// ofWallets lists the checks of wallets, of the batch contract and of its allowances.
 func (e *examination) ofWallets() (all []check) {
 	if err := cmp.Or(e.noWallets, e.noNodes); err != nil {
 		return []check{{"wallets", always, func(context.Context) (string, error) { return "", err },
@@ -271,21 +271,19 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 		return "", err
 	}
 	least, _ := token.Units(e.minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
-	symbol, fix := e.Asset.Symbol, ""
-	switch {
+	switch address := r.Address.String(); {
 	case w.Paused != "":
-		err, fix = fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused), "docs/alarms explains it; then remit wallet resume "
+		return "", problem{error: fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
+			fix: "docs/alarms explains it; then remit wallet resume " + address}
 	case unread == nil && v.Mined > w.NextNonce:
-		err = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
-		fix = "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored: "
+		return "", problem{error: fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce),
+			fix: "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"}
 	case r.State == wallet.Active && v.Balance.IsZero():
-		err, fix = errors.New("holds no "+symbol), "send "+symbol+" to "
+		return "", problem{error: errors.New("holds no " + e.Asset.Symbol), fix: "send " + e.Asset.Symbol + " to " + address}
 	case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
-		err, fix = errors.New("holds "+e.Gas(v.Gas)), "send ether for gas to "
-	default:
-		return e.Holds(v.Account), nil
+		return "", problem{error: errors.New("holds " + e.Gas(v.Gas)), fix: "send ether for gas to " + address}
 	}
-	return "", problem{error: err, fix: fix + r.Address.String()}
+	return e.Holds(v.Account), nil
 }
 
 // activeWallets finds a stack without a wallet that pays, and wallets whose registration is lost.

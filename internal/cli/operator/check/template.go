@@ -23,7 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
-// A template is one of CloudFormation, with the parameters of one stack.
+// A template is a CloudFormation template with the parameters of one stack.
 type template struct {
 	Parameters map[string]struct{ Default any }
 	Conditions map[string]any
@@ -33,7 +33,7 @@ type template struct {
 		Properties map[string]any
 	}
 	refs map[string]string // values of parameters, and the physical IDs of resources
-	set  map[string]bool   // the parameters that the deployment names
+	set  map[string]bool   // the parameters named on the command line
 }
 
 // parse reads a template in JSON for a stack.
@@ -42,11 +42,12 @@ func parse(text []byte, a *deployed.Account) (t template, err error) {
 	reader.UseNumber()
 	t.refs = map[string]string{"AWS::NoValue": "", "AWS::StackName": a.Stack, "AWS::Region": a.AWS.Region}
 	maps.Copy(t.refs, a.Parameters)
-	return t, reader.Decode(&t)
+	err = reader.Decode(&t)
+	return t, err
 }
 
-// readTemplate reads a template in YAML. Each parameter has the value that is set, or else the deployed one, as sam deploy
-// keeps it, or else the default.
+// readTemplate reads a template in YAML. A parameter that is not set keeps its deployed value, as with sam deploy, or
+// has its default.
 func readTemplate(path string, now *deployed.Account, set []string) (t template, err error) {
 	var document yaml.Node
 	text, err := os.ReadFile(path)
