@@ -40,15 +40,15 @@ func (e *examination) isClosed(context.Context) (string, error) {
 func (e *examination) isReserved(context.Context) (string, error) {
 	p := e.Account.Parameters
 	if p["Size"] == "sandbox" && p["Environment"] == "prod" {
-		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments and settlement")
+		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments")
 	}
 	return "as " + p["Size"] + " does", nil
 }
 
 // tablesAreKept finds tables without backups or protection, as after a restore.
 func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
-	out := e.Account.Outputs
-	t := dynamo.Tables{APIKeys: out["ApiKeysTableName"], Payments: out["PaymentsTableName"], Webhooks: out["WebhooksTableName"]}
+	of := func(kind string) string { return e.Account.Outputs[kind+"TableName"] }
+	t := dynamo.Tables{APIKeys: of("ApiKeys"), Payments: of("Payments"), Webhooks: of("Webhooks")}
 	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(e.Account.AWS), e.Account.Parameters["Environment"] == "prod")
 	if err == nil && len(lacks) > 0 {
 		err = errors.New(strings.Join(lacks, "; "))
@@ -124,20 +124,18 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 		}
 		keys++
 		grants, unread := kms.Open(e.Account.AWS).Grants(ctx, string(r.Key))
+		if unread != nil {
+			return "", unread
+		}
 		may := roles
 		if r.State == wallet.Retired {
 			may = nil
 		}
-		others, lacking := kms.Strangers(grants, may), kms.Lacking(grants, may)
-		switch {
-		case unread != nil:
-			return "", unread
-		case len(others) > 0:
-			err = errors.Join(err, fmt.Errorf("%s may sign for the %s wallet %s", strings.Join(others, ", "), r.State, r.Address))
+		if others := strings.Join(kms.Strangers(grants, may), ", "); others != "" {
+			err = errors.Join(err, fmt.Errorf("%s may sign for the %s wallet %s", others, r.State, r.Address))
 		}
-		if len(lacking) > 0 {
-			err = errors.Join(err, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s",
-				strings.Join(lacking, ", "), r.Address, r.Key))
+		if lacking := strings.Join(kms.Lacking(grants, may), ", "); lacking != "" {
+			err = errors.Join(err, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s", lacking, r.Address, r.Key))
 		}
 	}
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
@@ -154,14 +152,13 @@ type reading struct {
 	Version  uint64    `json:"settings_version"`
 }
 
-// settingsHold finds settings that stop payments or keys. An operator can still store missing ones after a deployment, so
-// those do not stop it.
+// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment, and do not stop it.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	if e.Payments == nil {
 		return "a new stack has none", nil
 	}
 	tables, err := setting.Read(ctx, e.Deployment)
-	warns := err == nil
+	harmless := err == nil
 	var result []string
 	for _, t := range tables {
 		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
@@ -171,12 +168,12 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 		}
 		if unfit != nil {
 			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind(), t.Stamp().Version, unfit))
-			warns = warns && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
+			harmless = harmless && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
 				!errors.Is(unfit, settings.ErrNewer)
 		}
 	}
 	if err != nil {
-		err = problem{error: err, warns: warns}
+		err = problem{error: err, warns: harmless}
 	}
 	return strings.Join(result, ", "), err
 }
@@ -201,8 +198,8 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 				lowest[name] = r.Version
 			}
 			if r.Version < stored.Version && r.At.After(stored.At.Add(settings.MaxAge)) {
-				err = errors.Join(err, fmt.Errorf("%s read version %d of the settings of %s at %s, and version %d is stored since %s",
-					r.Function, r.Version, r.Of, deployed.Stamp(r.At), stored.Version, deployed.Stamp(stored.At)))
+				err = errors.Join(err, fmt.Errorf("%s read version %d at %s, and version %d is stored since %s",
+					name, r.Version, deployed.Stamp(r.At), stored.Version, deployed.Stamp(stored.At)))
 			}
 		}
 	}

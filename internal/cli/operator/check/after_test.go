@@ -199,7 +199,7 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 			line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
 			"batch (payments) 2, make (keys) 1, send (payments) 1 in the last 5 minutes", 25},
 		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second),
-			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send read version 1 of the settings of payments at ", 10},
+			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send (payments) read version 1 at ", 10},
 		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
 			"send (payments) 2 in the last 0 minutes", 50},
 	} {

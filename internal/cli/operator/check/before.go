@@ -30,7 +30,7 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 	here := e.Account.AWS.Region
 	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
 		if at, unset := arn.Parse(e.refs[name]); unset == nil && at.Region != here {
-			err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, here))
+			err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s", name, at.Region, here))
 		}
 	}
 	if e.refs["ReplicaRegion"] == here {
@@ -41,7 +41,7 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 
 // isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
 func (e *examination) isWhole(ctx context.Context) (string, error) {
-	p := problem{error: fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status)}
+	failed, verb := fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status), "delete-stack"
 	switch status := e.now.Status; status {
 	case types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed,
 		types.StackStatusDeleteFailed:
@@ -51,27 +51,26 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 		}
 		for _, r := range resources {
 			if r.Kind == "AWS::DynamoDB::Table" && r.Status != string(types.ResourceStatusDeleteComplete) {
-				p.error = fmt.Errorf("%w; table %s stays: if it has items name it in its parameter Existing…Table, or used "+
-					"Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", p.error, r.Name)
+				failed = fmt.Errorf("%w; table %s stays: if it has items name it in its parameter Existing…Table, or "+
+					"used Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", failed, r.Name)
 			}
 		}
-		p.fix = e.command("cloudformation delete-stack --stack-name %s", e.Stack)
 	case types.StackStatusUpdateRollbackFailed:
-		p.fix = e.command("cloudformation continue-update-rollback --stack-name %s", e.Stack)
+		verb = "continue-update-rollback"
 	case types.StackStatusUpdateFailed:
-		p.fix = e.command("cloudformation rollback-stack --stack-name %s", e.Stack)
+		verb = "rollback-stack"
 	default:
 		if strings.HasSuffix(string(status), "_IN_PROGRESS") && status != types.StackStatusReviewInProgress {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
 		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
-	return "", p
+	return "", fixed(e.command("cloudformation %s --stack-name %s", verb, e.Stack), "%w", failed)
 }
 
-// leftVersions warns of versions that an update has left when it was rolled back: Lambda makes no other of the same code and
-// configuration (https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html), so that the same deployment once
-// more would fail.
+// leftVersions warns of versions that an update left when it was rolled back: the same deployment would fail again, since
+// Lambda makes no second version of the same code and configuration
+// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html).
 func (e *examination) leftVersions(ctx context.Context) (commands string, err error) {
 	if e.now.Status != types.StackStatusUpdateRollbackComplete {
 		return "none", nil
@@ -89,7 +88,7 @@ func (e *examination) leftVersions(ctx context.Context) (commands string, err er
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return "", problem{error: fmt.Errorf("listing the versions of %s: %w", function, err), warns: true}
+				return "", warns("", "listing the versions of %s: %w", function, err)
 			}
 			for _, v := range page.Versions {
 				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > own {
@@ -101,11 +100,10 @@ func (e *examination) leftVersions(ctx context.Context) (commands string, err er
 	if commands == "" {
 		return "none", err
 	}
-	return "", problem{errors.New("an update was rolled back and has left versions; delete them before you deploy it again"),
-		commands, true}
+	return "", warns(commands, "an update was rolled back and has left versions; delete them before you deploy it again")
 }
 
-// changes lists each parameter that the deployment changes, and each that keeps its value though its default is another.
+// changes lists the parameters that the deployment changes, and those that keep a value other than the default.
 func (e *examination) changes(context.Context) (string, error) {
 	all := maps.Clone(e.now.Parameters)
 	maps.Copy(all, e.refs)
@@ -133,13 +131,14 @@ func (e *examination) logRole(ctx context.Context) (string, error) {
 	if err != nil || aws.ToString(found.CloudwatchRoleArn) != "" {
 		return "there is one", err
 	}
-	return "", problem{error: errors.New("API Gateway has no role to write logs with in this account and region"), fix: "" +
-		e.command("iam create-role --role-name apigateway-logs --assume-role-policy-document '%s'", `{"Version":"2012-10-17",`+
-			`"Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"apigateway.amazonaws.com"}}]}`) +
-		e.command("iam attach-role-policy --role-name apigateway-logs --policy-arn arn:%s:iam::aws:policy/service-role/"+
-			"AmazonAPIGatewayPushToCloudWatchLogs", e.who.Partition) +
+	return "", fixed(e.command("iam create-role --role-name apigateway-logs --assume-role-policy-document '%s'",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole",`+
+			`"Principal":{"Service":"apigateway.amazonaws.com"}}]}`)+
+		e.command("iam attach-role-policy --role-name apigateway-logs --policy-arn "+
+			"arn:%s:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs", e.who.Partition)+
 		e.command("apigateway update-account --patch-operations op=replace,path=/cloudwatchRoleArn,value="+
-			"arn:%s:iam::%s:role/apigateway-logs", e.who.Partition, e.who.AccountID)}
+			"arn:%s:iam::%s:role/apigateway-logs", e.who.Partition, e.who.AccountID),
+		"API Gateway has no role to write logs with in this account and region")
 }
 
 // unreserved is the concurrency that Lambda keeps back from reservations for all other functions
@@ -168,28 +167,24 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	if free >= wanted {
 		return result, nil
 	}
-	return "", problem{error: errors.New(result + " (AWS raises it within days)"), fix: e.command("service-quotas "+
-		"request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d",
-		max(quota+wanted-free, 1000))}
+	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda "+
+		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
 }
 
-// topicsExist finds a topic of alarms that is not there, and warns of one to which EventBridge may not publish that
-// somebody has read a signing key.
+// topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.
 func (e *examination) topicsExist(ctx context.Context) (string, error) {
-	topics := []string{e.refs["AlarmTopicArn"], e.refs["UrgentTopicArn"]}
+	topics := strings.Fields(e.refs["AlarmTopicArn"] + " " + e.refs["UrgentTopicArn"])
 	for _, topic := range topics {
-		if topic == "" {
-			continue
-		}
-		found, err := sns.NewFromConfig(e.Account.AWS).GetTopicAttributes(ctx, &sns.GetTopicAttributesInput{TopicArn: &topic})
-		switch {
-		case err != nil:
+		found, err := sns.NewFromConfig(e.Account.AWS).GetTopicAttributes(ctx,
+			&sns.GetTopicAttributesInput{TopicArn: &topic})
+		if err != nil {
 			return "", fmt.Errorf("looking for %s: %w", topic, err)
-		case !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com"):
-			return "", problem{error: fmt.Errorf("EventBridge may not publish to %s that a key was read", topic), warns: true}
+		}
+		if !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com") {
+			return "", warns("", "EventBridge may not publish to %s that a key was read", topic)
 		}
 	}
-	return cmp.Or(strings.TrimSpace(strings.Join(topics, " ")), "none"), nil
+	return cmp.Or(strings.Join(topics, ", "), "none"), nil
 }
 
 // keyWorks finds a customer's key that encrypts nothing. CloudFormation reports one that CloudWatch Logs may not use.

@@ -86,7 +86,7 @@ func TestPreflight(t *testing.T) {
 		{"parameters that change, go and stay", "", `LogLevel="DEBUG" TokenLow=7`, "", "parameters",
 			"LogLevel: INFO → DEBUG\nLogRetentionDays: keeps 90, its default is \"30\"\nOld: x → none\nTokenAddress: keeps"},
 		{"resources of another region", "none", "ReplicaRegion=us-east-1 UrgentTopicArn=" + strings.Replace(alarms, "us-east", "eu-west", 1),
-			"", "region", "BAD UrgentTopicArn is in eu-west-1; name one in us-east-1, or deploy to eu-west-1 (--region)\nReplicaRegion is"},
+			"", "region", "BAD UrgentTopicArn is in eu-west-1; name one in us-east-1, or deploy to eu-west-1\nReplicaRegion is"},
 		{"no log role", "", "", "account {}", "log role of API Gateway",
 			"path=/cloudwatchRoleArn,value=arn:aws:iam::123456789012:role/apigateway-logs --region us-east-1\n"},
 		{"too small a quota", "none", "Size=medium", "", "concurrency", "BAD the stack reserves 1076 executions, and the account has 900 to " +

@@ -50,6 +50,16 @@ type problem struct {
 	warns bool // it does not stop a deployment
 }
 
+// fixed returns a problem with its fix.
+func fixed(fix, format string, args ...any) error {
+	return problem{error: fmt.Errorf(format, args...), fix: fix}
+}
+
+// warns returns a problem that does not stop a deployment.
+func warns(fix, format string, args ...any) error {
+	return problem{fmt.Errorf(format, args...), fix, true}
+}
+
 // An examination covers a stack as it is or, before a deployment, as it will be.
 type examination struct {
 	*deployed.Deployment
@@ -75,7 +85,7 @@ func (e *examination) checks() []check {
 		{"parameters", before, e.changes, ""},
 		{"log role of API Gateway", before, e.logRole, ""},
 		{"concurrency", before, e.quotaSuffices, ""},
-		{"alarm topics", before, e.topicsExist, "make it, and let EventBridge publish to it (docs/deploy.md#production)"},
+		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after, e.isReserved,
@@ -84,14 +94,14 @@ func (e *examination) checks() []check {
 		{"chain", always, e.chainIsKnown, ""},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
-		{"nodes agree", warning | always, e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; ` +
-			"replace in it the node that is down, behind or of another chain (docs/operate.md)"},
+		{"nodes agree", warning | always, e.nodesAgree, `put {"urls":["https://…"]} into the secret of output ` +
+			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)"},
 	}
 	return append(append(append(all, e.ofNodes()...), e.ofWallets()...),
 		check{"settings in use", after, e.settingsInUse,
-			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind"},
+			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
 		check{"live versions", after, e.liveIsDeployed,
-			"wait for a canary to end; after remit rollback deploy the commit that runs; else find out who moved the alias live"},
+			"let a canary end; after remit rollback deploy the commit that runs; else find out who moved the alias live"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
 			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +
@@ -133,15 +143,17 @@ func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
 	if e.Deployment, err = planned(*now, e.refs, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "deploying %s to account %s, region %s, as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
+	fmt.Fprintf(out, "deploying %s to account %s in %s as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
 	return e.run(ctx, before|warning, ErrNotReady)
 }
 
 // planned returns the stack that a deployment of parameters will make, with the tables that it will use.
 func planned(a deployed.Account, parameters map[string]string, out io.Writer) (*deployed.Deployment, error) {
-	kept := func(parameter, output string) string { return cmp.Or(parameters[parameter], a.Outputs[output]) }
-	payments, keys := kept("ExistingPaymentsTable", "PaymentsTableName"), kept("ExistingApiKeysTable", "ApiKeysTableName")
-	a.Outputs = map[string]string{"RpcSecretArn": kept("ExistingRpcSecret", "RpcSecretArn")}
+	table := func(kind string) string {
+		return cmp.Or(parameters["Existing"+kind+"Table"], a.Outputs[kind+"TableName"])
+	}
+	payments, keys := table("Payments"), table("ApiKeys")
+	a.Outputs = map[string]string{"RpcSecretArn": cmp.Or(parameters["ExistingRpcSecret"], a.Outputs["RpcSecretArn"])}
 	a.Parameters = parameters
 	d, err := a.Read(deployed.Target{Stack: a.Stack}, out)
 	if err == nil && payments != "" && keys != "" {

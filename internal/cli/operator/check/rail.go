@@ -41,12 +41,12 @@ func (e *examination) ofNodes() []check {
 	}
 	const when = warning | always
 	return []check{
-		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail, and are wrong, together"},
+		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail together"},
 		{"finality", when, e.everyNode(e.blocksBecomeFinal),
-			"choose a ConfirmationRule that every node has (docs/chains.md), or a node that keeps the state of final blocks"},
+			"choose a ConfirmationRule that every node has (docs/chains.md), or nodes that keep the state of final blocks"},
 		{"fees", when, e.everyNode(e.feesAreKnown),
-			"replace a node without eth_feeHistory in the RPC secret; raise MaxFeeCapGwei if the market stays above it"},
-		{"batches", when, e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate"},
+			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
+		{"batches", when, e.everyNode(batchesAreTaken), "replace the node, or ask its provider for a higher rate"},
 		{"token", when, e.everyNode(e.tokenIsRight),
 			"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node"},
 		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
@@ -103,8 +103,8 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		blocks = append(blocks, hashes[0].String())
 	}
 	if len(slices.Compact(slices.Clone(blocks))) > 1 {
-		return "", fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s", number, result,
-			strings.Join(blocks, ", "))
+		return "", fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s",
+			number, result, strings.Join(blocks, ", "))
 	}
 	few := map[int]string{1: "; it is believed alone: three that share no backend are better",
 		2: "; payments end while both answer: of three that share no backend, one may be gone"}[len(e.nodes)]
@@ -239,13 +239,13 @@ func (e *examination) ofWallets() (all []check) {
 		all = append(all, check{"batch contract", always, e.everyNode(
 			func(ctx context.Context, node chain.Node, _ string) (string, error) {
 				return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
-			}), "remit batch deploy --stack " + e.Stack + "; then set BatchContract to the address that it prints. Until then pay no batches"})
+			}), "run remit batch deploy and set BatchContract to the address that it prints; until then pay no batches"})
 	}
 	for _, r := range e.wallets {
 		name := r.Address.String()
 		if r.State != wallet.Retired {
-			all = append(all, check{"wallet " + name[:10], always, func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) },
-				"check your rights on the payments table; see nodes"})
+			all = append(all, check{"wallet " + name[:10], always,
+				func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) }, "check your rights and the nodes"})
 		}
 		if batches && r.State == wallet.Active {
 			all = append(all, check{"allowance " + name[:10], always, func(ctx context.Context) (string, error) {
@@ -273,15 +273,14 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	least, _ := token.Units(e.minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	switch address := r.Address.String(); {
 	case w.Paused != "":
-		return "", problem{error: fmt.Errorf("%w: %s", wallet.ErrPaused, w.Paused),
-			fix: "docs/alarms explains it; then remit wallet resume " + address}
+		return "", fixed("docs/alarms explains it; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
 	case unread == nil && v.Mined > w.NextNonce:
-		return "", problem{error: fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce),
-			fix: "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"}
+		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored",
+			"%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
 	case r.State == wallet.Active && v.Balance.IsZero():
-		return "", problem{error: errors.New("holds no " + e.Asset.Symbol), fix: "send " + e.Asset.Symbol + " to " + address}
+		return "", fixed("send "+e.Asset.Symbol+" to "+address, "holds no %s", e.Asset.Symbol)
 	case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
-		return "", problem{error: errors.New("holds " + e.Gas(v.Gas)), fix: "send ether for gas to " + address}
+		return "", fixed("send ether for gas to "+address, "holds %s", e.Gas(v.Gas))
 	}
 	return e.Holds(v.Account), nil
 }
@@ -294,7 +293,7 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	}
 	for _, r := range e.wallets {
 		if r.State == wallet.Damaged {
-			err = errors.Join(err, fmt.Errorf("the registration of %s cannot be read: docs/alarms/UnreadableAlarm.md", r.Address))
+			err = errors.Join(err, fmt.Errorf("%s: no readable registration: docs/alarms/UnreadableAlarm.md", r.Address))
 		}
 	}
 	if err == nil {

@@ -30,7 +30,12 @@ type template struct {
 	Mappings   map[string]map[string]map[string]any
 	Resources  map[string]struct {
 		Type       string
-		Properties map[string]any
+		Properties struct {
+			ReservedConcurrentExecutions, MemorySize, Timeout, KmsKeyArn, Description any
+
+			LoggingConfig struct{ ApplicationLogLevel any }
+			Environment   struct{ Variables map[string]any }
+		}
 	}
 	refs map[string]string // values of parameters, and the physical IDs of resources
 	set  map[string]bool   // the parameters named on the command line
@@ -127,7 +132,7 @@ func plain(n *yaml.Node) (v any) {
 // reserved sums the concurrency that the functions reserve.
 func (t template) reserved() (sum int, err error) {
 	for id, r := range t.Resources {
-		p := r.Properties["ReservedConcurrentExecutions"]
+		p := r.Properties.ReservedConcurrentExecutions
 		text, known := t.text(p)
 		if p == nil || known && text == "" { // AWS::NoValue
 			continue
@@ -194,31 +199,19 @@ func (t template) text(v any) (_ string, known bool) {
 	return "", false
 }
 
-// at returns the value under a path of a function's properties.
-func at(v any, path ...string) any {
-	for _, name := range path {
-		of, _ := v.(map[string]any)
-		v = of[name]
-	}
-	return v
-}
-
 // unknown stands for a value that only AWS knows.
 const unknown = "\x00"
 
 // configured returns a function's configuration by template and parameters.
 func (t template) configured(id string) map[string]string {
-	properties, want := any(t.Resources[id].Properties), map[string]string{}
-	variables, _ := at(properties, "Environment", "Variables").(map[string]any)
-	values := map[string]any{
-		"memory": at(properties, "MemorySize"), "timeout": at(properties, "Timeout"), "KMS key": at(properties, "KmsKeyArn"),
-		"log level": at(properties, "LoggingConfig", "ApplicationLogLevel"),
-	}
-	maps.Copy(values, variables)
+	p, want := t.Resources[id].Properties, map[string]string{}
+	values := map[string]any{"memory": p.MemorySize, "timeout": p.Timeout, "KMS key": p.KmsKeyArn,
+		"log level": p.LoggingConfig.ApplicationLogLevel}
+	maps.Copy(values, p.Environment.Variables)
 	for name, v := range values {
 		if text, known := t.text(v); known {
 			want[name] = text
-		} else if variables[name] != nil {
+		} else if p.Environment.Variables[name] != nil {
 			want[name] = unknown
 		}
 	}
@@ -227,8 +220,8 @@ func (t template) configured(id string) map[string]string {
 
 // running returns the configuration of a function's version.
 func running(f *lambda.GetFunctionConfigurationOutput) map[string]string {
-	got := map[string]string{"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "timeout": fmt.Sprint(aws.ToInt32(f.Timeout)),
-		"KMS key": aws.ToString(f.KMSKeyArn)}
+	got := map[string]string{"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "KMS key": aws.ToString(f.KMSKeyArn),
+		"timeout": fmt.Sprint(aws.ToInt32(f.Timeout))}
 	if f.LoggingConfig != nil {
 		got["log level"] = string(f.LoggingConfig.ApplicationLogLevel)
 	}
@@ -287,8 +280,8 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
 	}
-	names, _ := at(t.Resources["Configuration"].Properties, "Description", "Fn::Sub").(string)
-	result := fmt.Sprintf("%d functions run what the template says, with", functions)
+	result, names := fmt.Sprintf("%d functions run what the template says, with", functions),
+		fmt.Sprint(t.Resources["Configuration"].Properties.Description)
 	for _, name := range substituted.FindAllStringSubmatch(names, -1) { // of the parameters that configure functions
 		if value := t.refs[name[1]]; value != "" {
 			result += " " + name[1] + "=" + value
@@ -307,7 +300,8 @@ func (e *examination) runsOtherwise(ctx context.Context, name string, want map[s
 	if err != nil {
 		return nil, err
 	}
-	runs, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: &live})
+	runs, err := client.GetFunctionConfiguration(ctx,
+		&lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: &live})
 	if err != nil {
 		return nil, err
 	}
