@@ -42,7 +42,7 @@ func (e *examination) isReserved(context.Context) (string, error) {
 	if p["Size"] == "sandbox" && p["Environment"] == "prod" {
 		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments")
 	}
-	return "as " + p["Size"] + " does", nil
+	return "Size=" + p["Size"], nil
 }
 
 // tablesAreKept finds tables without backups or protection, as after a restore.
