@@ -132,18 +132,13 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		{"published with other parameters", func(live, _ map[string]any, v map[string]string) {
 			v["CONFIGURATION"], v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "old", "live", "arn:key",
 				map[string]string{"ApplicationLogLevel": "DEBUG"}
-		}, `CONFIGURATION "old", not "remit-Configuration" (Send)
-KMS key "arn:key", not "" (Send)
-MODE "live", not "test" (List, Send)
-log level "DEBUG", not "INFO" (Send)`},
+		}, `CONFIGURATION "old", not "remit-Configuration" (Send); KMS key "arn:key", not "" (Send); ` +
+			`MODE "live", not "test" (List, Send); log level "DEBUG", not "INFO" (Send)`},
 		{"changed by hand", func(live, _ map[string]any, v map[string]string) {
 			live["MemorySize"], live["Timeout"], v["TOKEN"], v["NAME"] = 128, 3, "hidden", ""
 			delete(v, "ARN")
-		}, `ARN is not set (Send)
-NAME "", not "remit/x" (Send)
-TOKEN is set, not by the template (List, Send)
-memory "128", not "512" (Send)
-timeout "3", not "29" (Send)`},
+		}, `ARN is not set (Send); NAME "", not "remit/x" (Send); TOKEN is set, not by the template (List, Send); ` +
+			`memory "128", not "512" (Send); timeout "3", not "29" (Send)`},
 		{"another code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code (Send)"},
 		{"a canary", func(_, alias map[string]any, _ map[string]string) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
@@ -167,7 +162,7 @@ timeout "3", not "29" (Send)`},
 		}}
 		want := c.want
 		if c.why != "all as deployed" {
-			want = "BAD live runs otherwise than deployed:\n" + want
+			want = "BAD live runs otherwise than deployed:\n" + strings.ReplaceAll(want, "; ", "\n")
 		}
 		if diff := cmp.Diff(want, doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(),
 			"Environment=dev Mode=test LogLevel=INFO")["live versions"]); diff != "" {
@@ -203,7 +198,8 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
 			"send (payments) 2 in the last 0 minutes", 50},
 	} {
-		if got := doctor(t, &operatortest.Cloud{Answer: c.cloud.answer}, tables, "")["settings in use"]; !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
+		got := doctor(t, &operatortest.Cloud{Answer: c.cloud.answer}, tables, "")["settings in use"]
+		if !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
 			t.Errorf("%s: %q, want %q; %d pages of logs, want %d at most", c.why, got, c.want, c.cloud.asked, c.asked)
 		}
 	}
