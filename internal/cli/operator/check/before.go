@@ -13,11 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/apigateway"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // command returns a line of the AWS CLI for the region of the stack.
@@ -169,6 +172,23 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	}
 	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda "+
 		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
+}
+
+// processed returns the template of a deployed stack after SAM's transform.
+func (e *examination) processed(ctx context.Context, a *deployed.Account) (t template, err error) {
+	got, err := cloudformation.NewFromConfig(a.AWS).GetTemplate(ctx,
+		&cloudformation.GetTemplateInput{StackName: &e.Stack, TemplateStage: types.TemplateStageProcessed})
+	if err == nil {
+		t, err = parse([]byte(aws.ToString(got.TemplateBody)), a)
+	}
+	if err != nil {
+		return t, fmt.Errorf("reading the stack's template: %w", err)
+	}
+	resources, err := a.Resources(ctx)
+	for _, r := range resources {
+		t.refs[r.ID] = r.Name
+	}
+	return t, err
 }
 
 // topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.

@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"gopkg.in/yaml.v3"
 
@@ -80,23 +78,6 @@ func readTemplate(path string, now *deployed.Account, set []string) (t template,
 		t.refs[name], t.set[name] = strings.Trim(value, `"`), true
 	}
 	return t, nil
-}
-
-// processed returns the template of a deployed stack after SAM's transform.
-func (e *examination) processed(ctx context.Context, a *deployed.Account) (t template, err error) {
-	got, err := cloudformation.NewFromConfig(a.AWS).GetTemplate(ctx,
-		&cloudformation.GetTemplateInput{StackName: &e.Stack, TemplateStage: types.TemplateStageProcessed})
-	if err == nil {
-		t, err = parse([]byte(aws.ToString(got.TemplateBody)), a)
-	}
-	if err != nil {
-		return t, fmt.Errorf("reading the stack's template: %w", err)
-	}
-	resources, err := a.Resources(ctx)
-	for _, r := range resources {
-		t.refs[r.ID] = r.Name
-	}
-	return t, err
 }
 
 // plain returns a node of YAML as its JSON would be, with !If as Fn::If.
