@@ -217,10 +217,9 @@ build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides A
 	.cache/venv/bin/sam build --config-env $(ENV) $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: preflight
-preflight: ## Find out what would fail a deployment to AWS, and how to mend it (ENV=dev, staging or prod)
-	@tools/install aws
+preflight: ## Find problems before a deployment to AWS, credentials first; installs nothing (ENV=dev, staging or prod)
 	$(call compile,bin,./cmd/remit)
-	@.cache/bin/remit preflight $$(.cache/venv/bin/python tools/samconfig $(ENV))
+	@arguments=$$(tools/samconfig $(ENV)); .cache/bin/remit preflight $$arguments
 
 .PHONY: deploy
 deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; ARGS=--no-confirm-changeset in a pipeline)

@@ -2,11 +2,11 @@
 
 package main
 
-import "github.com/remit-payouts/remit/internal/cli/preflight"
+import "github.com/remit-payouts/remit/internal/cli/operator/check"
 
 // onAWS is left out of the program of `make run`, with the clients of AWS.
 type onAWS struct {
-	Preflight preflight.Command `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
+	Preflight check.Preflight `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
 }
 
 func misread(err error) error { return err }

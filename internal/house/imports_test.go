@@ -24,9 +24,9 @@ var floors = []string{
 	"boot devnet devnet/faucet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
 	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
 		"simulation/scheduler",
-	"dispatchenv operator/change operator/dossier preflight simulation",
+	"dispatchenv operator/change operator/dossier simulation",
 	"operator/audit operator/setting local",
-	"operator/doctor operator/rollback local/localtest",
+	"operator/check operator/rollback local/localtest",
 	"operator",
 	"operatortest",
 }
@@ -43,8 +43,8 @@ func floor(floors []string, name string) int {
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/deployed operator/doctor " +
-		"operator/rollback preflight queue schema secrets",
+	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
+		"operator/rollback queue schema secrets",
 	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",

@@ -11,8 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
 	"github.com/remit-payouts/remit/internal/cli/operator/rollback"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
@@ -22,7 +22,7 @@ import (
 // OnAWS are the commands that call AWS services. `make run` compiles none of their clients.
 type OnAWS struct {
 	Rollback rollback.Command `cmd:"" help:"Go back to the versions before a deployment."`
-	Doctor   doctor.Command   `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
+	Doctor   check.Doctor     `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
 }
 
 // signing returns keys that sign in KMS too, for a stack on AWS.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -48,9 +49,10 @@ func Resources(all ...string) string {
 }
 
 // A Cloud is an AWS account with one stack, on Base Sepolia if Parameters name no other
-// chain, without DynamoDB. Of its alarms, remit-B is in alarm and remit-A is not; another
-// stack's is too. Any other call is answered 501.
+// chain, that lacks nothing a deployment needs. It has no DynamoDB. Of its alarms, remit-B is
+// in alarm and remit-A is not; another stack's is too. Any other call is answered 501.
 type Cloud struct {
+	Status              string            // of the stack; "" is UPDATE_COMPLETE, "none" no stack
 	Outputs, Parameters map[string]string // beside the ones that every stack has
 	Nodes               []string          // URLs in the RPC secret; nil: it has no value
 	Secrets             map[string]string // by name
@@ -60,7 +62,7 @@ type Cloud struct {
 	Published           []string          // messages to the alarm topic
 	Deaf                bool              // which takes none
 
-	// Answer is asked first; "" is no answer.
+	// Answer is asked first; "" is no answer, and "!CODE" an error.
 	Answer func(r *http.Request, action, body string) string
 
 	mu sync.Mutex
@@ -88,21 +90,45 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := string(text)
 	form, _ := url.ParseQuery(body)
 	target := r.Header.Get("X-Amz-Target")
-	action := cmp.Or(target[strings.LastIndex(target, ".")+1:], form.Get("Action"), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
-	if c.Answer != nil {
-		if answer := c.Answer(r, action, body); answer != "" {
-			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-			_, _ = io.WriteString(w, answer)
-			return
-		}
-	}
+	action := cmp.Or(target[strings.LastIndex(target, ".")+1:], form.Get("Action"), path.Base(r.URL.Path))
 	var in struct{ SecretID, Name, SecretString string }
 	_ = json.Unmarshal(text, &in) // CloudFormation's is a form
 	status, answer := http.StatusOK, any(nil)
-	fail := func(kind string) { status, answer = http.StatusBadRequest, map[string]string{"__type": kind} }
+	fail := func(code string) {
+		if status, answer = http.StatusBadRequest, map[string]string{"__type": code}; form.Has("Action") {
+			answer = "<ErrorResponse><Error><Code>" + code + "</Code></Error></ErrorResponse>"
+		}
+	}
+	own := ""
+	if c.Answer != nil {
+		own = c.Answer(r, action, body)
+	}
+	code, failed := strings.CutPrefix(own, "!")
+	switch {
+	case failed:
+		fail(code)
+	case own != "":
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		answer = own
+	case action == "DescribeStacks" && c.Status == "none":
+		fail("ValidationError")
+	}
+	if status != http.StatusOK || answer != nil {
+		action = "answered"
+	}
 	switch action {
+	case "answered":
+	case "account":
+		answer = `{"cloudwatchRoleArn":"arn:role"}`
+	case "account-settings":
+		answer = `{"AccountLimit":{"ConcurrentExecutions":1000,"UnreservedConcurrentExecutions":1000}}`
+	case "DescribeKey":
+		answer = `{"KeyMetadata":{"Enabled":true,"KeyManager":"CUSTOMER","KeySpec":"SYMMETRIC_DEFAULT"}}`
+	case "GetTopicAttributes":
+		answer = "<R><GetTopicAttributesResult><Attributes><entry><key>Policy</key><value>events.amazonaws.com</value></entry>" +
+			"</Attributes></GetTopicAttributesResult></R>"
 	case "DescribeStacks":
-		answer = Stack("UPDATE_COMPLETE", with(outputs, c.Outputs), with(parameters, c.Parameters))
+		answer = Stack(cmp.Or(c.Status, "UPDATE_COMPLETE"), with(outputs, c.Outputs), with(parameters, c.Parameters))
 	case "ListStackResources":
 		answer = Resources("AWS::CloudWatch::Alarm remit-A", "AWS::CloudWatch::Alarm remit-B")
 	case "GetCallerIdentity":

@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -41,9 +42,10 @@ var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "Pa
 // ErrNoValue reports a secret that was never given one.
 var ErrNoValue = errors.New("the secret has no value yet")
 
-// LoadAWS returns the configuration that the AWS CLI would use, after it has found credentials. The SDK's warnings are not printed.
-func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, append(options, config.WithLogger(logging.Nop{}))...)
+// LoadAWS returns the configuration that the AWS CLI would use, in a region unless it is "", after it has found credentials.
+// The SDK's warnings are not printed.
+func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return cfg, fmt.Errorf("reading the AWS configuration (correct ~/.aws/config, or AWS_PROFILE): %w", err)
 	}
@@ -56,40 +58,54 @@ func LoadAWS(ctx context.Context, options ...func(*config.LoadOptions) error) (a
 	return cfg, nil
 }
 
-// onAWS reads the stack's outputs and parameters.
+// onAWS reads the stack's outputs and parameters, and opens its tables.
 func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind := range t.Table {
 		if tableOutputs[kind] == "" {
 			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
 		}
 	}
-	cfg, err := LoadAWS(ctx)
+	cfg, err := LoadAWS(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
+	a, err := Find(ctx, cfg, t.Stack)
 	if err != nil {
-		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
-	}
-	if len(found.Stacks) != 1 {
-		return nil, fmt.Errorf("there is no stack %s; choose one with --stack", t.Stack)
-	}
-	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
-		Outputs: map[string]string{}, Parameters: map[string]string{}}
-	for _, o := range found.Stacks[0].Outputs {
-		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
-	}
-	for _, p := range found.Stacks[0].Parameters {
-		a.Parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+		return nil, err
 	}
 	for kind, name := range t.Table {
 		a.Outputs[tableOutputs[kind]] = name
 	}
-	return a.deployment(t, out)
+	d, err := a.Read(t, out)
+	if err == nil {
+		d.Tables, err = a.tables()
+	}
+	return d, err
 }
 
-// deployment reads the parameters, and opens the tables.
-func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
+// Find returns a stack on AWS. With ErrNoStack it has no Status.
+func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
+	a := &Account{Stack: stack, AWS: cfg, Outputs: map[string]string{}, Parameters: map[string]string{}}
+	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" || err == nil && len(found.Stacks) != 1 {
+		err = ErrNoStack
+	}
+	if err != nil {
+		return a, fmt.Errorf("looking for stack %s (region and credentials as for the AWS CLI): %w", stack, err)
+	}
+	s := found.Stacks[0]
+	a.ID, a.Status = aws.ToString(s.StackId), string(s.StackStatus)
+	for _, o := range s.Outputs {
+		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	for _, p := range s.Parameters {
+		a.Parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	return a, nil
+}
+
+// Read returns the deployment that the parameters describe, without its tables.
+func (a *Account) Read(t Target, out io.Writer) (*Deployment, error) {
 	p := a.Parameters
 	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
 	var err error
@@ -97,8 +113,7 @@ func (a *Account) deployment(t Target, out io.Writer) (*Deployment, error) {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
 	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
-	d.Tables, err = a.tables()
-	return d, err
+	return d, nil
 }
 
 // Output returns a stack output, or an error that an older template is deployed.

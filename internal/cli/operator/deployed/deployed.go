@@ -42,6 +42,7 @@ type Target struct {
 type Account struct {
 	Stack      string
 	ID         string // the stack's ARN
+	Status     string // such as UPDATE_COMPLETE
 	AWS        aws.Config
 	Outputs    map[string]string
 	Parameters map[string]string
@@ -87,6 +88,9 @@ type Platform interface {
 	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
 	Hint(ctx context.Context) error                                     // starts a run of check-receipts soon, where a command can
 }
+
+// ErrNoStack reports a stack that was never deployed, or was deleted.
+var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
 
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")

@@ -4,8 +4,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/preflight"
 )
 
 // TestWithoutCredentials: commands for a stack on AWS, and preflight, name in one line what is missing.
@@ -25,7 +25,7 @@ func TestWithoutCredentials(t *testing.T) {
 		if _, err := (deployed.Target{Stack: "remit"}).ProvideDeployment(t.Context(), io.Discard); err == nil || err.Error() != want {
 			t.Errorf("region %q: %v, want %s", region, err, want)
 		}
-		before := &preflight.Command{Stack: "remit", Template: "../../../../template.yaml"}
+		before := &check.Preflight{Stack: "remit", Template: "none: the credentials come first"}
 		if err := before.Run(t.Context(), io.Discard); err == nil || err.Error() != want {
 			t.Errorf("preflight in region %q: %v, want %s", region, err, want)
 		}

@@ -1,4 +1,4 @@
-package doctor_test
+package check_test
 
 import (
 	"encoding/json"

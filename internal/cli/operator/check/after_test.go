@@ -1,4 +1,4 @@
-package doctor_test
+package check_test
 
 import (
 	"bytes"
@@ -14,9 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/doctor"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -52,7 +55,7 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 	var out any
 	switch {
 	case action == "GetTemplate":
-		return "<R><GetTemplateResult><TemplateBody><![CDATA[" + recordedTemplate + "]]></TemplateBody></GetTemplateResult></R>"
+		return template(recordedTemplate)
 	case action == "ListStackResources":
 		return operatortest.Resources("Configuration remit-Configuration", "Send remit-Send", "List remit-List",
 			"RequestsLogGroup remit-RequestsLogGroup", "ApiLogGroup remit-ApiLogGroup")
@@ -84,28 +87,31 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 	return string(text)
 }
 
-// examined returns a check's finding of a stack with these tables, after "BAD " if it is one.
-func (c *recorded) examined(t *testing.T, tables deployed.Tables, check string) string {
+// doctor runs remit doctor for a stack on a cloud with these tables, and returns its findings by check, after "BAD " if bad.
+func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, parameters string) map[string]string {
 	t.Helper()
-	server := httptest.NewServer(&operatortest.Cloud{Answer: c.answer})
+	server := httptest.NewServer(cloud)
 	defer server.Close()
-	a := &deployed.Account{Stack: "remit", Parameters: map[string]string{"Environment": "dev", "Mode": "test", "LogLevel": "INFO",
-		"KmsKeyArn": ""}, AWS: aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+	a := &deployed.Account{Stack: "remit", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit", Parameters: map[string]string{"KmsKeyArn": ""},
+		Outputs: map[string]string{"RpcSecretArn": "nodes", "WalletSecrets": "remit/wallets/", "ApiKeysTableName": "keys"},
+		AWS:     aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+	for _, pair := range strings.Fields(parameters) {
+		name, value, _ := strings.Cut(pair, "=")
+		a.Parameters[name] = value
+	}
 	var out bytes.Buffer
 	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
 		Mode: "test", Out: &out}
-	failed := new(doctor.Command).Run(t.Context(), d)
+	failed := (&check.Doctor{MinGasGwei: 1}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err, failed)
 	}
+	found := map[string]string{}
 	for _, f := range all {
-		if f.Check == check {
-			return map[bool]string{false: "BAD "}[f.OK] + f.Saw
-		}
+		found[f.Check] = map[bool]string{false: "BAD "}[f.OK] + f.Saw
 	}
-	t.Fatalf("doctor has no check %s: %s", check, &out)
-	return ""
+	return found
 }
 
 func newTables() deployed.Tables {
@@ -126,11 +132,13 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		{"published with other parameters", func(live, _ map[string]any, v map[string]string) {
 			v["CONFIGURATION"], v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "old", "live", "arn:key",
 				map[string]string{"ApplicationLogLevel": "DEBUG"}
-		}, `CONFIGURATION "old", not "remit-Configuration" (Send); KMS key "arn:key", not "" (Send); MODE "live", not "test" (List, Send); log level "DEBUG", not "INFO" (Send)`},
+		}, `CONFIGURATION "old", not "remit-Configuration" (Send); KMS key "arn:key", not "" (Send); ` +
+			`MODE "live", not "test" (List, Send); log level "DEBUG", not "INFO" (Send)`},
 		{"changed by hand", func(live, _ map[string]any, v map[string]string) {
 			live["MemorySize"], live["Timeout"], v["TOKEN"], v["NAME"] = 128, 3, "hidden", ""
 			delete(v, "ARN")
-		}, `ARN is not set (Send); NAME "", not "remit/x" (Send); TOKEN is set, not by the template (List, Send); memory "128", not "512" (Send); timeout "3", not "29" (Send)`},
+		}, `ARN is not set (Send); NAME "", not "remit/x" (Send); TOKEN is set, not by the template (List, Send); ` +
+			`memory "128", not "512" (Send); timeout "3", not "29" (Send)`},
 		{"another code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code (Send)"},
 		{"a canary", func(_, alias map[string]any, _ map[string]string) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
@@ -154,9 +162,10 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		}}
 		want := c.want
 		if c.why != "all as deployed" {
-			want = "BAD live runs otherwise than the template and its parameters say: " + want
+			want = "BAD live runs otherwise than deployed:\n" + strings.ReplaceAll(want, "; ", "\n")
 		}
-		if diff := cmp.Diff(want, cloud.examined(t, newTables(), "live versions")); diff != "" {
+		if diff := cmp.Diff(want, doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(),
+			"Environment=dev Mode=test LogLevel=INFO")["live versions"]); diff != "" {
 			t.Errorf("%s: %s", c.why, diff)
 		}
 	}
@@ -180,17 +189,68 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 		want  string
 		asked int // most pages
 	}{
-		{"nobody pays", recorded{}, "no function has read any in the last five minutes", 5},
+		{"nobody pays", recorded{}, "no function has read any in the last 5 minutes", 5},
 		{"a change a minute ago", recorded{lines: []string{"START", line("send", "payments", 2, 20*time.Second),
 			line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
-			"lowest: batch 2 of payments, send 1 of payments, make 1 of keys, in the last five minutes", 25},
+			"batch (payments) 2, make (keys) 1, send (payments) 1 in the last 5 minutes", 25},
 		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second),
-			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send read version 1 of the settings of payments at ", 10},
+			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send (payments) read version 1 at ", 10},
 		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
-			"lowest: send 2 of payments, in the last five minutes; the logs are long, and were read for the last 0 minutes", 50},
+			"send (payments) 2 in the last 0 minutes", 50},
 	} {
-		if got := c.cloud.examined(t, tables, "settings in use"); !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
+		got := doctor(t, &operatortest.Cloud{Answer: c.cloud.answer}, tables, "")["settings in use"]
+		if !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
 			t.Errorf("%s: %q, want %q; %d pages of logs, want %d at most", c.why, got, c.want, c.cloud.asked, c.asked)
 		}
+	}
+}
+
+// TestDoctorFindsEachProblem of a stack on AWS on which hardly anything is well.
+func TestDoctorFindsEachProblem(t *testing.T) {
+	tables, stored := newTables(), settings.Default()
+	stored.BatchContract = disburser.Address()
+	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
+	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
+	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
+		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), State: state, Key: "arn:key"}))
+	}
+	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}),
+		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8})))
+	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
+		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0)}))
+	defer node.Close()
+	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
+	cloud.Answer = func(_ *http.Request, action, _ string) string {
+		return map[string]string{
+			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B", "CheckReceiptsFunctionRole a",
+				"SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
+			"ListGrants":                `{"Grants":[{"GrantId":"1","Operations":["Sign"],"GranteePrincipal":"arn:aws:iam::1:role/a"}]}`,
+			"DescribeTable":             `{"Table":{"TableStatus":"ACTIVE"}}`,
+			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
+			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
+			"DescribeSecret":            "{}",
+		}[action]
+	}
+	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
+	for check, want := range map[string]string{
+		"closed":                  "BAD A main network and Environment=prod move real money",
+		"reserved concurrency":    "BAD the Size is sandbox",
+		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
+		"wallet 0x01000000":       "BAD holds 0 ether",
+		"wallet 0x02000000":       "BAD wallet is paused: theft",
+		"wallet 0x03000000":       "9 mined, next nonce 8",
+		"allowance 0x01000000":    "BAD the batch contract may take nothing",
+		"batch contract":          "no such method",
+		"keys in KMS":             "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c may not sign for " + id(1).Address.String(),
+		"tables":                  "cannot be restored to a point in time",
+		"replicas of the secrets": "BAD nodes is not in eu-west-1",
+		"alarms":                  "BAD in alarm: remit-B",
+	} {
+		if got := found[check]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", check, got, want)
+		}
+	}
+	if !strings.Contains(found["keys in KMS"], "arn:aws:iam::1:role/a may sign for the retired wallet "+id(4).Address.String()) {
+		t.Errorf("a stranger's grant: %s", found["keys in KMS"])
 	}
 }

@@ -1,0 +1,250 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
+	"github.com/remit-payouts/remit/internal/aws/schema"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/setting"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// isClosed finds the parameters that leave a stack with real money open.
+func (e *examination) isClosed(context.Context) (string, error) {
+	p := e.Account.Parameters
+	return p["Environment"] + ", " + p["Mode"] + " mode", errors.Join(chains.Deployment{
+		Environment: p["Environment"], Mode: p["Mode"], ChainID: e.ChainID, AlarmTopic: p["AlarmTopicArn"],
+	}.Open()...)
+}
+
+// isReserved finds a stack in production whose functions share all concurrency.
+func (e *examination) isReserved(context.Context) (string, error) {
+	p := e.Account.Parameters
+	if p["Size"] == "sandbox" && p["Environment"] == "prod" {
+		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments")
+	}
+	return "Size=" + p["Size"], nil
+}
+
+// tablesAreKept finds tables without backups or protection, as after a restore.
+func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
+	of := func(kind string) string { return e.Account.Outputs[kind+"TableName"] }
+	t := schema.Tables{APIKeys: of("ApiKeys"), Payments: of("Payments"), Webhooks: of("Webhooks")}
+	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(e.Account.AWS), e.Account.Parameters["Environment"] == "prod")
+	if err == nil && len(lacks) > 0 {
+		err = errors.New(strings.Join(lacks, "; "))
+	}
+	return strings.Join([]string{t.APIKeys, t.Payments, t.Webhooks}, ", "), err
+}
+
+// secretsAreReplicated checks the copies of the secrets in the second region.
+func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) {
+	region, ids := e.Account.Parameters["ReplicaRegion"], []string{e.Account.Outputs["RpcSecretArn"]}
+	if region == "" {
+		return "none are wanted", nil
+	}
+	keyed, err := e.Keyed(ctx)
+	for address := range keyed {
+		ids = append(ids, e.Account.Outputs["WalletSecrets"]+address.String())
+	}
+	for _, id := range ids {
+		secret, err := secretsmanager.NewFromConfig(e.Account.AWS).DescribeSecret(ctx,
+			&secretsmanager.DescribeSecretInput{SecretId: &id})
+		if err != nil {
+			return "", fmt.Errorf("describing %s: %w", id, err)
+		}
+		if !slices.ContainsFunc(secret.ReplicationStatus, func(r smtypes.ReplicationStatusType) bool {
+			return aws.ToString(r.Region) == region && r.Status == smtypes.StatusTypeInSync
+		}) {
+			return "", fmt.Errorf("%s is not in %s", id, region)
+		}
+	}
+	return fmt.Sprintf("%d in %s", len(ids), region), err
+}
+
+// alarmsExist compares the template's alarms with CloudWatch's.
+func (e *examination) alarmsExist(ctx context.Context) (string, error) {
+	declared, err := e.Account.Alarms(ctx)
+	if err == nil && len(declared) == 0 {
+		err = errors.New("the stack has no alarms")
+	}
+	if err != nil {
+		return "", err
+	}
+	existing, err := e.Account.Alarmed(ctx, declared)
+	var alarming []string
+	for _, alarm := range existing {
+		if alarm.StateValue == cwtypes.StateValueAlarm {
+			alarming = append(alarming, aws.ToString(alarm.AlarmName))
+		}
+	}
+	switch missing := len(declared) - len(existing); {
+	case err != nil:
+	case missing > 0:
+		err = fmt.Errorf("%d of %d are missing", missing, len(declared))
+	case len(alarming) > 0:
+		err = fmt.Errorf("in alarm: %s", strings.Join(alarming, ", "))
+	}
+	return fmt.Sprintf("%d, none in alarm", len(declared)), err
+}
+
+// grantsFit compares who may sign with each key in KMS with the registry.
+func (e *examination) grantsFit(ctx context.Context) (string, error) {
+	list, err := e.Account.Resources(ctx)
+	if err != nil || e.noWallets != nil {
+		return "", errors.Join(err, e.noWallets)
+	}
+	roles, err := e.Account.Signers(list)
+	if err != nil {
+		return "", err
+	}
+	keys := 0
+	for _, r := range e.wallets {
+		if !deployed.InKMS(r.Key) {
+			continue
+		}
+		keys++
+		grants, unread := walletkey.Open(e.Account.AWS).Grants(ctx, string(r.Key))
+		if unread != nil {
+			return "", unread
+		}
+		may := roles
+		if r.State == wallet.Retired {
+			may = nil
+		}
+		if others := strings.Join(walletkey.Strangers(grants, may), ", "); others != "" {
+			err = errors.Join(err, fmt.Errorf("%s may sign for the %s wallet %s", others, r.State, r.Address))
+		}
+		if lacking := strings.Join(walletkey.Lacking(grants, may), ", "); lacking != "" {
+			err = errors.Join(err, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s", lacking, r.Address, r.Key))
+		}
+	}
+	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
+}
+
+// logCalls bounds the requests for lines of logs. AWS takes five a second.
+const logCalls = 50
+
+// A reading is a function's line about the settings that it has read.
+type reading struct {
+	At       time.Time `json:"timestamp"`
+	Function string    `json:"function"`
+	Of       string    `json:"settings"` // a setting.Table's kind
+	Version  uint64    `json:"settings_version"`
+}
+
+// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment, and do not stop it.
+func (e *examination) settingsHold(ctx context.Context) (string, error) {
+	if e.Payments == nil {
+		return "a new stack has none", nil
+	}
+	tables, err := setting.Read(ctx, e.Deployment)
+	harmless := err == nil
+	var result []string
+	for _, t := range tables {
+		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
+		unfit := cmp.Or(t.Unusable(), t.Refused())
+		if unfit == nil && !t.Stamp().Confirmed && e.Mode == "live" {
+			unfit = errors.New("not confirmed for this table, which was restored")
+		}
+		if unfit != nil {
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind(), t.Stamp().Version, unfit))
+			harmless = harmless && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
+				!errors.Is(unfit, settings.ErrNewer)
+		}
+	}
+	if err != nil {
+		err = problem{error: err, warns: harmless}
+	}
+	return strings.Join(result, ", "), err
+}
+
+// settingsInUse finds functions that read settings older than the stored
+// ones. It shows the lowest version that each has read in the last five minutes.
+func (e *examination) settingsInUse(ctx context.Context) (string, error) {
+	tables, err := setting.Read(ctx, e.Deployment)
+	if err != nil {
+		return "", err
+	}
+	readings, minutes, err := e.readings(ctx, time.Now())
+	lowest := map[string]uint64{} // by function and kind
+	for _, t := range tables {
+		stored := t.Stamp()
+		for _, r := range readings {
+			if r.Of != t.Kind() {
+				continue
+			}
+			name := r.Function + " (" + r.Of + ")"
+			if v, seen := lowest[name]; !seen || r.Version < v {
+				lowest[name] = r.Version
+			}
+			if r.Version < stored.Version && r.At.After(stored.At.Add(settings.MaxAge)) {
+				err = errors.Join(err, fmt.Errorf("%s read version %d at %s, and version %d is stored since %s",
+					name, r.Version, deployed.Stamp(r.At), stored.Version, deployed.Stamp(stored.At)))
+			}
+		}
+	}
+	var result []string
+	for _, function := range slices.Sorted(maps.Keys(lowest)) {
+		result = append(result, fmt.Sprintf("%s %d", function, lowest[function]))
+	}
+	text := cmp.Or(strings.Join(result, ", "), "no function has read any")
+	return fmt.Sprintf("%s in the last %d minutes", text, minutes), err
+}
+
+// readings returns the lines of the last five minutes, or of as many as logCalls requests
+// show, the last ones first.
+func (e *examination) readings(ctx context.Context, now time.Time) (all []reading, minutes int, err error) {
+	resources, err := e.Account.Resources(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	logs, calls, pattern := cloudwatchlogs.NewFromConfig(e.Account.AWS), 0, `"`+settings.ReadLine+`"`
+	for minutes = range 5 {
+		end := now.Add(-time.Duration(minutes) * time.Minute)
+		for _, r := range resources {
+			if r.ID != "RequestsLogGroup" && r.ID != "SettlementLogGroup" { // of functions that read settings
+				continue
+			}
+			pages := cloudwatchlogs.NewFilterLogEventsPaginator(logs, &cloudwatchlogs.FilterLogEventsInput{
+				LogGroupName: &r.Name, FilterPattern: &pattern,
+				StartTime: aws.Int64(end.Add(-time.Minute).UnixMilli()), EndTime: aws.Int64(end.UnixMilli()),
+			})
+			for pages.HasMorePages() {
+				if calls++; calls > logCalls {
+					return all, minutes, nil
+				}
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					return nil, 0, fmt.Errorf("reading the functions' logs: %w", err)
+				}
+				for _, event := range page.Events {
+					var line reading
+					if json.Unmarshal([]byte(aws.ToString(event.Message)), &line) == nil {
+						all = append(all, line)
+					}
+				}
+			}
+		}
+	}
+	return all, 5, nil
+}

@@ -1,0 +1,227 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/apigateway"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+)
+
+// command returns a line of the AWS CLI for the region of the stack.
+func (e *examination) command(format string, args ...any) string {
+	return "aws " + fmt.Sprintf(format, args...) + " --region " + e.Account.AWS.Region + "\n"
+}
+
+// inRegion finds resources of another region, which the stack could not use.
+func (e *examination) inRegion(context.Context) (_ string, err error) {
+	here := e.Account.AWS.Region
+	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
+		if at, unset := arn.Parse(e.refs[name]); unset == nil && at.Region != here {
+			err = errors.Join(err, fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s", name, at.Region, here))
+		}
+	}
+	if e.refs["ReplicaRegion"] == here {
+		err = errors.Join(err, errors.New("ReplicaRegion is the stack's own region; name another"))
+	}
+	return here, err
+}
+
+// isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
+func (e *examination) isWhole(ctx context.Context) (string, error) {
+	failed, verb := fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status), "delete-stack"
+	switch status := types.StackStatus(e.now.Status); status {
+	case types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed,
+		types.StackStatusDeleteFailed:
+		resources, err := e.now.Resources(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range resources {
+			if r.Kind == "AWS::DynamoDB::Table" && r.Status != string(types.ResourceStatusDeleteComplete) {
+				failed = fmt.Errorf("%w; table %s stays: if it has items name it in its parameter Existing…Table, or "+
+					"used Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", failed, r.Name)
+			}
+		}
+	case types.StackStatusUpdateRollbackFailed:
+		verb = "continue-update-rollback"
+	case types.StackStatusUpdateFailed:
+		verb = "rollback-stack"
+	default:
+		if strings.HasSuffix(string(status), "_IN_PROGRESS") && status != types.StackStatusReviewInProgress {
+			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
+		}
+		return cmp.Or(string(status), "a first deployment"), nil
+	}
+	return "", fixed(e.command("cloudformation %s --stack-name %s", verb, e.Stack), "%w", failed)
+}
+
+// leftVersions warns of versions that an update left when it was rolled back: the same deployment would fail again, since
+// Lambda makes no second version of the same code and configuration
+// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html).
+func (e *examination) leftVersions(ctx context.Context) (commands string, err error) {
+	if e.now.Status != string(types.StackStatusUpdateRollbackComplete) {
+		return "none", nil
+	}
+	resources, err := e.now.Resources(ctx)
+	for _, r := range resources {
+		at := strings.LastIndex(r.Name, ":") // before the version that the stack has made
+		if r.Kind != "AWS::Lambda::Version" || at < 0 {
+			continue
+		}
+		function := r.Name[:at]
+		own, _ := strconv.Atoi(r.Name[at+1:])
+		pages := lambda.NewListVersionsByFunctionPaginator(lambda.NewFromConfig(e.Account.AWS),
+			&lambda.ListVersionsByFunctionInput{FunctionName: &function})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return "", warns("", "listing the versions of %s: %w", function, err)
+			}
+			for _, v := range page.Versions {
+				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > own {
+					commands += e.command("lambda delete-function --function-name %s --qualifier %d", function, n)
+				}
+			}
+		}
+	}
+	if commands == "" {
+		return "none", err
+	}
+	return "", warns(commands, "an update was rolled back and has left versions; delete them before you deploy it again")
+}
+
+// changes lists the parameters that the deployment changes, and those that keep a value other than the default.
+func (e *examination) changes(context.Context) (string, error) {
+	all := maps.Clone(e.now.Parameters)
+	maps.Copy(all, e.refs)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		was, deployed := e.now.Parameters[name]
+		p, declared := e.Parameters[name]
+		switch is := e.refs[name]; {
+		case !deployed:
+		case !declared:
+			lines = append(lines, fmt.Sprintf("%s: %s → none", name, was))
+		case was != is:
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", name, was, is))
+		case was != fmt.Sprint(p.Default) && !e.set[name]:
+			lines = append(lines, fmt.Sprintf("%s: keeps %s, its default is %q", name, was, p.Default))
+		}
+	}
+	return cmp.Or(strings.Join(lines, "\n"), "none changes"), nil
+}
+
+// logRole checks the role with which API Gateway writes access logs. It belongs to the
+// account and region, and a stage with access logs is refused without it.
+func (e *examination) logRole(ctx context.Context) (string, error) {
+	found, err := apigateway.NewFromConfig(e.Account.AWS).GetAccount(ctx, nil)
+	if err != nil || aws.ToString(found.CloudwatchRoleArn) != "" {
+		return "there is one", err
+	}
+	return "", fixed(e.command("iam create-role --role-name apigateway-logs --assume-role-policy-document '%s'",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole",`+
+			`"Principal":{"Service":"apigateway.amazonaws.com"}}]}`)+
+		e.command("iam attach-role-policy --role-name apigateway-logs --policy-arn "+
+			"arn:%s:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs", e.who.Partition)+
+		e.command("apigateway update-account --patch-operations op=replace,path=/cloudwatchRoleArn,value="+
+			"arn:%s:iam::%s:role/apigateway-logs", e.who.Partition, e.who.AccountID),
+		"API Gateway has no role to write logs with in this account and region")
+}
+
+// unreserved is the concurrency that Lambda keeps back from reservations for all other functions
+// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
+const unreserved = 100
+
+// quotaSuffices compares the concurrency that the stack reserves with the account's quota.
+func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
+	wanted, err := e.reserved()
+	if err != nil || wanted == 0 {
+		return "none is reserved", err
+	}
+	var deployed template
+	if len(e.now.Outputs) > 0 { // its first deployment did not fail
+		deployed, err = e.processed(ctx, e.now)
+	}
+	own, unknown := deployed.reserved()
+	found, unread := lambda.NewFromConfig(e.Account.AWS).GetAccountSettings(ctx, nil)
+	if err = errors.Join(err, unknown, unread); err != nil {
+		return "", err
+	}
+	quota := int(found.AccountLimit.ConcurrentExecutions)
+	free := int(aws.ToInt32(found.AccountLimit.UnreservedConcurrentExecutions)) + own - unreserved
+	result := fmt.Sprintf("the stack reserves %d executions, and the account has %d to reserve of its quota of %d",
+		wanted, max(free, 0), quota)
+	if free >= wanted {
+		return result, nil
+	}
+	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda "+
+		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
+}
+
+// processed returns the template of a deployed stack after SAM's transform.
+func (e *examination) processed(ctx context.Context, a *deployed.Account) (t template, err error) {
+	got, err := cloudformation.NewFromConfig(a.AWS).GetTemplate(ctx,
+		&cloudformation.GetTemplateInput{StackName: &e.Stack, TemplateStage: types.TemplateStageProcessed})
+	if err == nil {
+		t, err = parse([]byte(aws.ToString(got.TemplateBody)), a)
+	}
+	if err != nil {
+		return t, fmt.Errorf("reading the stack's template: %w", err)
+	}
+	resources, err := a.Resources(ctx)
+	for _, r := range resources {
+		t.refs[r.ID] = r.Name
+	}
+	return t, err
+}
+
+// topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.
+func (e *examination) topicsExist(ctx context.Context) (string, error) {
+	topics := strings.Fields(e.refs["AlarmTopicArn"] + " " + e.refs["UrgentTopicArn"])
+	for _, topic := range topics {
+		found, err := sns.NewFromConfig(e.Account.AWS).GetTopicAttributes(ctx,
+			&sns.GetTopicAttributesInput{TopicArn: &topic})
+		if err != nil {
+			return "", fmt.Errorf("looking for %s: %w", topic, err)
+		}
+		if !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com") {
+			return "", warns("", "EventBridge may not publish to %s that a key was read", topic)
+		}
+	}
+	return cmp.Or(strings.Join(topics, ", "), "none"), nil
+}
+
+// keyWorks finds a customer's key that encrypts nothing. CloudFormation reports one that CloudWatch Logs may not use.
+func (e *examination) keyWorks(ctx context.Context) (string, error) {
+	key := e.refs["KmsKeyArn"]
+	if key == "" {
+		return "none", nil
+	}
+	found, err := kms.NewFromConfig(e.Account.AWS).DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &key})
+	if err != nil {
+		return "", fmt.Errorf("looking for %s: %w", key, err)
+	}
+	switch is := found.KeyMetadata; {
+	case is.KeyManager == kmstypes.KeyManagerTypeAws || is.KeySpec != kmstypes.KeySpecSymmetricDefault:
+		return "", fmt.Errorf("%s is not a symmetric key of your own", key)
+	case !is.Enabled:
+		return "", fmt.Errorf("%s is %s", key, is.KeyState)
+	}
+	return key, nil
+}

@@ -1,0 +1,231 @@
+// Package check has one list of checks of a stack, before a deployment (remit preflight) and after it
+// (remit doctor). It changes nothing, and reports each problem with its fix.
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// ErrNotReady reports problems that would fail a deployment, or payments after it. Nothing was deployed.
+var ErrNotReady = errors.New("not ready to deploy: fix the problems above, then try again")
+
+var errUnwell = errors.New("the deployment is not well")
+
+// A moment is a time to make a check.
+type moment int
+
+const (
+	before  moment = 1 << iota // a deployment
+	warning                    // before a deployment too, but a problem does not stop it
+	after                      // a deployment on AWS
+	local                      // at any time, for a stack in this process
+	always  = after | local
+)
+
+// A check examines one thing.
+type check struct {
+	name    string
+	when    moment
+	examine func(context.Context) (result string, err error)
+	advice  string // how to fix the error
+}
+
+// A problem is an error with a fix of its own, instead of its check's advice.
+type problem struct {
+	error
+	fix   string
+	warns bool // it does not stop a deployment
+}
+
+// fixed returns a problem with its fix.
+func fixed(fix, format string, args ...any) error {
+	return problem{error: fmt.Errorf(format, args...), fix: fix}
+}
+
+// warns returns a problem that does not stop a deployment.
+func warns(fix, format string, args ...any) error {
+	return problem{fmt.Errorf(format, args...), fix, true}
+}
+
+// An examination covers a stack as it is or, before a deployment, as it will be.
+type examination struct {
+	*deployed.Deployment
+	template                   // to deploy
+	now      *deployed.Account // the stack before the deployment; nil after it
+	who      arn.ARN           // the caller
+
+	minGasGwei uint64
+	nodes      chain.Nodes
+	urls       []string // of nodes
+	wallets    wallet.Registry
+	rules      stack.Rules
+
+	noNodes, noWallets, noRules error // why there are none
+}
+
+// checks lists every check, in the order of the answer.
+func (e *examination) checks() []check {
+	all := []check{
+		{"region", before, e.inRegion, ""},
+		{"stack", before, e.isWhole, ""},
+		{"left versions", before, e.leftVersions, ""},
+		{"parameters", before, e.changes, ""},
+		{"log role of API Gateway", before, e.logRole, ""},
+		{"concurrency", before, e.quotaSuffices, ""},
+		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
+		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
+		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
+		{"reserved concurrency", warning | after, e.isReserved,
+			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
+		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
+		{"chain", always, e.chainIsKnown, ""},
+		{"settings", before | always, e.settingsHold,
+			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
+		{"nodes agree", warning | always, e.nodesAgree, `put {"urls":["https://…"]} into the secret of output ` +
+			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)"},
+	}
+	return append(append(append(all, e.ofNodes()...), e.ofWallets()...),
+		check{"settings in use", after, e.settingsInUse,
+			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
+		check{"live versions", after, e.liveIsDeployed,
+			"let a canary end; after remit rollback deploy the commit that runs; else find out who moved the alias live"},
+		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
+			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
+		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +
+			"a table with the keys of another is in the wrong parameter"},
+		check{"replicas of the secrets", after, e.secretsAreReplicated,
+			"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)"},
+		check{"alarms", after, e.alarmsExist, "docs/alarms has a page for each"})
+}
+
+// Preflight is `remit preflight`.
+type Preflight struct {
+	Stack      string   `default:"remit" env:"REMIT_STACK" help:"Name of the stack to deploy."`
+	Region     string   `help:"Region to deploy to; empty is the AWS configuration's."`
+	Template   string   `default:"template.yaml" help:"The template to deploy."`
+	Parameters []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Parameters to deploy with; others keep their values."`
+}
+
+// Run makes every check before a deployment. It returns ErrNotReady if a problem stops that.
+func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
+	cfg, err := deployed.LoadAWS(ctx, c.Region)
+	if err != nil {
+		return err
+	}
+	now, err := deployed.Find(ctx, cfg, c.Stack)
+	if err != nil && !errors.Is(err, deployed.ErrNoStack) {
+		return err
+	}
+	who, err := now.Who(ctx)
+	if err != nil {
+		return fmt.Errorf("asking AWS who you are: %w", err)
+	}
+	e := &examination{now: now}
+	if e.who, err = arn.Parse(who); err != nil {
+		return fmt.Errorf("reading your ARN: %w", err)
+	}
+	if e.template, err = readTemplate(c.Template, now, c.Parameters); err != nil {
+		return err
+	}
+	if e.Deployment, err = planned(*now, e.refs, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "deploying %s to account %s in %s as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
+	return e.run(ctx, before|warning, ErrNotReady)
+}
+
+// planned returns the stack that a deployment of parameters will make, with the tables that it will use.
+func planned(a deployed.Account, parameters map[string]string, out io.Writer) (*deployed.Deployment, error) {
+	table := func(kind string) string {
+		return cmp.Or(parameters["Existing"+kind+"Table"], a.Outputs[kind+"TableName"])
+	}
+	payments, keys := table("Payments"), table("ApiKeys")
+	a.Outputs = map[string]string{"RpcSecretArn": cmp.Or(parameters["ExistingRpcSecret"], a.Outputs["RpcSecretArn"])}
+	a.Parameters = parameters
+	d, err := a.Read(deployed.Target{Stack: a.Stack}, out)
+	if err == nil && payments != "" && keys != "" {
+		d.Payments, d.Keys = dynamo.OpenPayments(a.AWS, payments), dynamo.OpenAPIKeys(a.AWS, keys)
+	}
+	return d, err
+}
+
+// Doctor is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
+type Doctor struct {
+	deployed.Target
+	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
+}
+
+// Run makes every check of a deployed stack. It returns an error if one finds a problem.
+func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
+	when := after
+	if d.Account == nil {
+		when = local
+	}
+	return (&examination{Deployment: d, minGasGwei: c.MinGasGwei}).run(ctx, when, errUnwell)
+}
+
+// load reads the nodes, wallets and rules, which several checks share.
+func (e *examination) load(ctx context.Context) {
+	e.noNodes = errors.New("the stack has no list of nodes yet")
+	if e.now == nil || e.Account.Outputs["RpcSecretArn"] != "" {
+		e.nodes, e.urls, e.noNodes = e.Nodes(ctx)
+	}
+	e.noWallets = errors.New("the stack has no tables yet")
+	e.noRules = e.noWallets
+	if e.Payments != nil {
+		e.wallets, e.noWallets = e.Wallets(ctx)
+		e.rules, e.noRules = e.Rules(ctx)
+	}
+}
+
+// A finding is the outcome of a check.
+type finding struct {
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Result string `json:"saw"`
+	Do     string `json:"do,omitempty"` // the fix of a problem
+}
+
+// run makes the checks of a moment and shows the findings. It returns failed if it finds a problem.
+func (e *examination) run(ctx context.Context, when moment, failed error) error {
+	e.load(ctx)
+	var findings []finding
+	var text strings.Builder
+	bad := 0
+	for _, c := range e.checks() {
+		if c.when&when == 0 {
+			continue
+		}
+		result, err := c.examine(ctx)
+		f, word := finding{Check: c.name, OK: err == nil, Result: result}, "ok"
+		if err != nil {
+			p, _ := errors.AsType[problem](err)
+			f.Result, f.Do, word = err.Error(), cmp.Or(p.fix, c.advice), "BAD"
+			if when&before != 0 && (p.warns || c.when&before == 0) {
+				word = "WARN"
+			} else {
+				bad++
+			}
+		}
+		findings = append(findings, f)
+		lines := strings.TrimSpace(f.Result + "\n" + f.Do)
+		fmt.Fprintf(&text, "%-4s %-28s %s\n", word, f.Check, strings.ReplaceAll(lines, "\n", "\n     "))
+	}
+	if err := e.Show(findings, text.String()); err != nil || bad == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (%d of %d checks)", failed, bad, len(findings))
+}

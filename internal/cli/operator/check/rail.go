@@ -1,0 +1,306 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// apart and apartTime are how far apart the heads of two nodes that are well may
+// be, whichever is more blocks: two minutes on Ethereum, 20 s on faster chains.
+const (
+	apart     = 10
+	apartTime = 20 * time.Second
+)
+
+// calls is how many calls a node must take in one request: as many as a round of settling
+// sends.
+const calls = 100
+
+// ofNodes lists the checks of nodes, if their list was read.
+func (e *examination) ofNodes() []check {
+	if e.noNodes != nil {
+		return nil
+	}
+	const when = warning | always
+	return []check{
+		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail together"},
+		{"finality", when, e.everyNode(e.blocksBecomeFinal),
+			"choose a ConfirmationRule that every node has (docs/chains.md), or nodes that keep the state of final blocks"},
+		{"fees", when, e.everyNode(e.feesAreKnown),
+			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
+		{"batches", when, e.everyNode(batchesAreTaken), "replace the node, or ask its provider for a higher rate"},
+		{"token", when, e.everyNode(e.tokenIsRight),
+			"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node"},
+		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
+	}
+}
+
+// chainIsKnown reports the values that the stack works by. It finds nothing wrong.
+func (e *examination) chainIsKnown(context.Context) (string, error) {
+	own, known := chains.Of(e.ChainID)
+	name := own.Name
+	if !known {
+		name = fmt.Sprintf("%d, which docs/chains.md does not have", e.ChainID)
+	}
+	if e.noRules != nil {
+		return "", e.noRules
+	}
+	result := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule, e.Config.BlockTime,
+		e.rules.FeeLimit.Tokens(9), e.rules.Window)
+	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
+		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
+	}
+	if known && own.USDC != "" && e.Asset.Symbol == "USDC" && !strings.EqualFold(own.USDC, e.Asset.Contract.String()) {
+		result += "; the token is not Circle's USDC, which is at " + own.USDC
+	}
+	return result, nil
+}
+
+// nodesAgree finds nodes that are behind or on another branch.
+func (e *examination) nodesAgree(ctx context.Context) (string, error) {
+	if e.noNodes != nil {
+		return "", e.noNodes
+	}
+	var err error
+	var heads, blocks []string
+	lowest, highest := uint64(math.MaxUint64), uint64(0)
+	for _, node := range e.nodes {
+		head, failed := node.Head(ctx, chain.ConfirmationRule{})
+		heads = append(heads, fmt.Sprintf("%s at %d", node, head.Number))
+		lowest, highest, err = min(lowest, head.Number), max(highest, head.Number), errors.Join(err, failed)
+	}
+	if err != nil {
+		return "", err
+	}
+	result := strings.Join(heads, ", ")
+	if own, _ := chains.Of(e.ChainID); highest-lowest > max(apart, uint64(apartTime/own.BlockTime)) {
+		return "", fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, result)
+	}
+	number := lowest - min(apart, lowest)
+	for _, node := range e.nodes {
+		hashes, err := node.BlockHashes(ctx, []uint64{number})
+		if err != nil {
+			return "", err
+		}
+		blocks = append(blocks, hashes[0].String())
+	}
+	if len(slices.Compact(slices.Clone(blocks))) > 1 {
+		return "", fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s",
+			number, result, strings.Join(blocks, ", "))
+	}
+	few := map[int]string{1: "; it is believed alone: three that share no backend are better",
+		2: "; payments end while both answer: of three that share no backend, one may be gone"}[len(e.nodes)]
+	if few != "" && e.now != nil && e.Mode == "live" && e.refs["Quorum"] != "answering" {
+		return "", errors.New(result + few)
+	}
+	return result + few, nil
+}
+
+// everyNode returns a check of all nodes, by an examination of one.
+func (e *examination) everyNode(examine func(ctx context.Context, node chain.Node, url string) (string,
+	error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (_ string, err error) {
+		var result []string
+		for i, node := range e.nodes {
+			text, nodeErr := examine(ctx, node, e.urls[i])
+			if nodeErr != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", node, nodeErr))
+			}
+			result = append(result, fmt.Sprintf("%s: %s", node, text))
+		}
+		return strings.Join(result, ", "), err
+	}
+}
+
+// providersDiffer treats hosts of one domain as nodes of one provider. IP addresses have no
+// domain: only equal ones count as one provider.
+func (e *examination) providersDiffer(context.Context) (_ string, err error) {
+	of := map[string]string{}
+	for _, node := range e.nodes {
+		host, domain := node.String(), node.String()
+		name := (&url.URL{Host: host}).Hostname()
+		if registered, none := publicsuffix.EffectiveTLDPlusOne(name); none == nil && net.ParseIP(name) == nil {
+			domain = registered
+		}
+		if other := of[domain]; other != "" {
+			err = errors.Join(err, fmt.Errorf("%s and %s are of one provider", other, host))
+		}
+		of[domain] = host
+	}
+	return fmt.Sprintf("%d", len(of)), err
+}
+
+// blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with
+// the confirmation rule's tag or has dropped that block's state.
+func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ string) (string, error) {
+	rule := e.Config.ConfirmationRule
+	head, err := node.Head(ctx, rule)
+	if err == nil && head.Final == 0 && rule.Tag != "" {
+		err = fmt.Errorf("has no %s block, so no payment would ever be final", rule.Tag)
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, err := node.Count(ctx, token.Address{}, head.Final); err != nil {
+		return "", fmt.Errorf("lacks the state of the final block, so no payment would ever end: %w", err)
+	}
+	pace, behind := e.Config.BlockTime, head.Number-head.Final
+	if own, known := chains.Of(e.ChainID); known {
+		pace = own.BlockTime
+	}
+	return fmt.Sprintf("%d blocks behind, about %s", behind, (time.Duration(behind) * pace).Round(time.Second)), nil
+}
+
+// feesAreKnown finds a node that cannot price gas, and a market above the limit.
+func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ string) (string, error) {
+	m, err := node.Fees(ctx)
+	price, _ := m.BaseFee.Add(m.Tip)
+	gas := price.Tokens(9) + " gwei"
+	result := gas
+	if !m.L1Fee.IsZero() {
+		result += ", and " + m.L1Fee.Tokens(9) + " gwei a payment beside gas"
+	}
+	if err == nil && e.noRules == nil && e.rules.FeeLimit.Less(price) {
+		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
+	}
+	return result, err
+}
+
+// batchesAreTaken finds a node that does not answer as many calls as a round makes,
+// in requests as large as it takes.
+func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, error) {
+	if _, err := node.BlockHashes(ctx, make([]uint64, calls)); err != nil {
+		return "", err
+	}
+	size := calls
+	if n, ok := node.(*ethrpc.Node); ok {
+		size = n.BatchSize()
+	}
+	return fmt.Sprintf("takes %d calls in one request", size), nil
+}
+
+func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string) (string, error) {
+	id, got, err := ethrpc.Discover(ctx, url, e.Asset.Contract)
+	switch {
+	case err != nil:
+	case id != e.ChainID:
+		err = fmt.Errorf("%w: %d, ChainId is %d", chain.ErrWrongChain, id, e.ChainID)
+	case got.Decimals != e.Asset.Decimals:
+		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, e.Asset.Decimals)
+	}
+	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
+}
+
+// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments.
+func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
+	if e.rules.MemoOff {
+		return "off", nil
+	}
+	var holders []token.Address
+	for _, from := range e.wallets.Active() {
+		if v, err := e.View(ctx, e.nodes, from); err == nil && !v.Balance.IsZero() {
+			holders = append(holders, from)
+		}
+	}
+	tried, err := e.TakesMemo(ctx, e.nodes, holders...)
+	if !tried {
+		return fmt.Sprint("not tried: ", err), nil // payments report why
+	}
+	return "the token takes a payment's id after the arguments of a transfer", err
+}
+
+// ofWallets lists the checks of wallets, of the batch contract and of its allowances.
+func (e *examination) ofWallets() (all []check) {
+	if err := cmp.Or(e.noWallets, e.noNodes); err != nil {
+		return []check{{"wallets", always, func(context.Context) (string, error) { return "", err },
+			"check your rights on the payments table and the RPC secret"}}
+	}
+	at := e.rules.BatchContract
+	batches := e.noRules == nil && !at.IsZero()
+	if batches {
+		all = append(all, check{"batch contract", always, e.everyNode(
+			func(ctx context.Context, node chain.Node, _ string) (string, error) {
+				return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
+			}), "run remit batch deploy and set BatchContract to the address that it prints; until then pay no batches"})
+	}
+	for _, r := range e.wallets {
+		name := r.Address.String()
+		if r.State != wallet.Retired {
+			all = append(all, check{"wallet " + name[:10], always,
+				func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) }, "check your rights and the nodes"})
+		}
+		if batches && r.State == wallet.Active {
+			all = append(all, check{"allowance " + name[:10], always, func(ctx context.Context) (string, error) {
+				allowed, err := e.Allowance(ctx, r.Address, at)
+				if err == nil && allowed.IsZero() {
+					err = errors.New("the batch contract may take nothing")
+				}
+				return e.Allowed(allowed), err
+			}, "remit batch approve " + name})
+		}
+	}
+	return all
+}
+
+// isFunded finds a wallet that cannot pay.
+func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (string, error) {
+	w, unread := e.Payments.Wallet(ctx, r.ID)
+	if unread != nil && !errors.Is(unread, wallet.ErrUnknown) {
+		return "", unread
+	}
+	v, err := e.View(ctx, e.nodes, r.Address)
+	if err != nil {
+		return "", err
+	}
+	least, _ := token.Units(e.minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	switch address := r.Address.String(); {
+	case w.Paused != "":
+		return "", fixed("docs/alarms explains it; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
+	case unread == nil && v.Mined > w.NextNonce:
+		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored",
+			"%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
+	case r.State == wallet.Active && v.Balance.IsZero():
+		return "", fixed("send "+e.Asset.Symbol+" to "+address, "holds no %s", e.Asset.Symbol)
+	case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
+		return "", fixed("send ether for gas to "+address, "holds %s", e.Gas(v.Gas))
+	}
+	return e.Holds(v.Account), nil
+}
+
+// activeWallets finds a stack without a wallet that pays, and wallets whose registration is lost.
+func (e *examination) activeWallets(ctx context.Context) (string, error) {
+	err := e.noWallets
+	if err == nil && len(e.wallets.Active()) == 0 {
+		err = errors.New("no wallet may pay")
+	}
+	for _, r := range e.wallets {
+		if r.State == wallet.Damaged {
+			err = errors.Join(err, fmt.Errorf("%s: no readable registration: docs/alarms/UnreadableAlarm.md", r.Address))
+		}
+	}
+	if err == nil {
+		var left []token.Address
+		if left, _, err = e.Unregistered(ctx); len(left) > 0 {
+			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
+		}
+	}
+	return fmt.Sprintf("%d wallets, %d active", len(e.wallets), len(e.wallets.Active())), err
+}
