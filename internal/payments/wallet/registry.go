@@ -14,7 +14,7 @@ type State string
 // wallet stays retired.
 const (
 	Active   State = "active"   // new payments may use it
-	Funding  State = "funding" // it refills the active ones, and no payment may use it
+	Funding  State = "funding"  // it refills the active ones, and no payment may use it
 	Draining State = "draining" // no new payment may, and those under way are finished
 	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
 )
