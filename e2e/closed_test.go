@@ -16,9 +16,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that
-// is deployed past them refuse a stack with real money that is open, in one
-// sentence that says what to set.
+// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, and a function that is deployed
+// past them refuse a stack with real money that is open, in one sentence that names the parameter
+// to set.
 func TestRealMoneyIsClosed(t *testing.T) {
 	s := start(t)
 	template := must.Get(os.ReadFile(root + "/template.yaml"))(t)

@@ -20,8 +20,9 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// An agent pays a bill, or two of one amount, through two servers of `remit mcp`. Its calls time out and overlap, its
-// servers are killed, it words the intent anew, repeats an old one, and forgets what it has paid.
+// An agent pays a bill, or two of one amount, through two servers of `remit mcp`. Its calls time
+// out and overlap, its servers are killed, it words the intent anew, repeats an old one, and
+// forgets its payments.
 type agent struct {
 	*testing.T
 	number  int

@@ -34,8 +34,8 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 	return dispatch.Result{}, p.error
 }
 
-// rings says by its alarm what makes each metric of ours cross the alarm's threshold,
-// in one of its periods. The lines are those of the code that the functions run.
+// rings maps each alarm to the reason why our metric crosses its threshold, in one of its periods.
+// The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
 	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
 	"OldestPendingAlarm":      ran(settlement.Report{Oldest: 901 * time.Second}),
@@ -150,8 +150,8 @@ func TestEveryAlarmRings(t *testing.T) {
 	}
 }
 
-// TestCanariesWatchTheNewVersion: what rolls a deployment back is counted of the version
-// that it brings. The version before it fails neither, nor hides what the new one does.
+// TestCanariesWatchTheNewVersion: only failures of the new version roll a deployment back: they are
+// counted of the version that it brings. The version before it neither causes nor hides one.
 func TestCanariesWatchTheNewVersion(t *testing.T) {
 	alarms, canaries := resources(t, "AWS::CloudWatch::Alarm"), 0
 	for id, f := range resources(t, "AWS::Serverless::Function") {

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// mayUse is the map of the directories in internal/: what a group may import, beside itself.
-// mayImport has the same for each package.
+// mayUse maps each directory in internal/ to the groups that it may import. mayImport has the same
+// for each package.
 var mayUse = map[string]string{
 	"evm":       "",
 	"merchants": "evm",

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against what
-// exists: every remit command, stack parameter and output.
+// TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against exists: every
+// remit command, stack parameter and output.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
 	if out, err := exec.Command("go", "build", "-o", remit, "./cmd/remit").CombinedOutput(); err != nil {

@@ -69,9 +69,9 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestNumbersOfREADME: docs/performance.md, which has its figures from bench/results,
-// has each number of the table in README.md. A thousand payments cost a thousandth of
-// what it says of a million at that rate.
+// TestNumbersOfREADME: docs/performance.md, which has its figures from bench/results, has each
+// number of the table in README.md. A thousand payments cost a thousandth of its price of a million
+// at that rate.
 func TestNumbersOfREADME(t *testing.T) {
 	all := files(t)
 	_, table, _ := bytes.Cut(all["README.md"], []byte("\n## Five numbers\n"))

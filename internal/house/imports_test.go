@@ -16,9 +16,9 @@ const (
 	engines = "dispatch settlement"
 )
 
-// mayImport is the dependency direction of the repository, which points down
-// only. A package under internal/ may import what is listed for it and nothing
-// else of ours. Tests may import anything, since nothing imports them.
+// mayImport is the dependency direction of the repository, which points down only. A package under
+// internal/ may import the packages listed for it and nothing else of ours. Tests may import
+// anything, since nothing imports them.
 var mayImport = map[string]string{
 	// The ground.
 	"disburser":  "token",
@@ -42,11 +42,11 @@ var mayImport = map[string]string{
 	// The arithmetic of a deployment's requests, cost and limits.
 	"plan": "chains stack",
 
-	// The port of the protocol, and what may stand before it.
+	// The port of the protocol, and packages before it.
 	"store":     "chain payment settings token wallet",
 	"interpose": "chain payment settings store token wallet",
 
-	// Engines: what happens between the domains.
+	// Engines, which work between the domains.
 	"dispatch":   "disburser chain payment settings stack store token wallet",
 	"settlement": "chain payment settings stack store token wallet webhook",
 	"recovery":   "chain payment settings stack store token wallet",
@@ -69,7 +69,7 @@ var mayImport = map[string]string{
 	// that stand where a merchant stands use it, and so do tests.
 	"sdk/go": "",
 
-	// Assemblies: what several functions put together in the same way.
+	// Assemblies, which several functions share.
 	"emf/runreport": "chain emf settlement token",
 	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
@@ -87,8 +87,8 @@ var mayImport = map[string]string{
 		"settlement store token " +
 		"wallet webhook",
 
-	// Rooms of the operator: what is deployed, the one way to change it, and what is
-	// large enough to stand alone.
+	// Rooms of the operator: the deployed stack, the one way to change it, and what is large enough
+	// to stand alone.
 	"operator/auditcopy": "store",
 	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms operator/auditcopy queue secrets settings stack store token wallet " +
 		"webhook",

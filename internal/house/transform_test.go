@@ -17,8 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
-// A deployment is what SAM transforms: the parameters of a stack, and the template if it
-// is another one than template.yaml.
+// A deployment is SAM's input: the parameters of a stack, and the template if it is another one
+// than template.yaml.
 type deployment struct {
 	Parameters map[string]string `json:"parameters"`
 	Template   string            `json:"template,omitempty"`
@@ -49,7 +49,7 @@ func transformed(t *testing.T, all map[string]deployment) (results map[string]no
 	return results
 }
 
-// TestTransformedTemplate holds what AWS refuses, grants or deletes, and the local AWS
+// TestTransformedTemplate checks rights, deletions and refusals of AWS that SAM and the local AWS
 // does not.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t, stages(t)) {

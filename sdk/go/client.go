@@ -118,7 +118,7 @@ func (c *Client) begin(ctx context.Context) *call {
 	return &call{Client: c, Context: ctx, end: end, once: c.Once}
 }
 
-// refusal returns the last answer as a refusal, nil if it leaves open what became of the request.
+// refusal returns the last answer as a refusal, nil if the request's outcome is unknown.
 func (k *call) refusal() *Refused {
 	e, body, items := &Refused{Index: -1}, struct{ Detail json.RawMessage }{}, []InvalidItem{}
 	_ = json.Unmarshal(k.last.Body, e) // all but the detail of a 422
@@ -228,8 +228,9 @@ func (e *IntentReused) Error() string {
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
-// Pay pays once for an intent (what is paid, such as an order), and retries until the deadline of ctx or for two minutes.
-// A *Refused started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
+// Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two
+// minutes. A *Refused started nothing. After an *OutcomeUnknown call again with the same intent.
+// Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
 	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
@@ -310,7 +311,8 @@ func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	return a.last
 }
 
-// settle finds out what a refusal means: an earlier attempt may pay until a look-up lifetime after it finds nothing.
+// settle looks the payment up after a refusal: an earlier attempt may still pay until lifetime has
+// passed and a look-up finds nothing.
 func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
 	reused, key, last := refusal.Code == "idempotency_key_reused", k.key, k.open.note(k.key, 0, false, false)
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
@@ -335,7 +337,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
 	return Payment{}, other
 }
 
-// same reports whether a stored payment is what was asked for.
+// same reports whether a stored payment matches the request.
 func same(asked Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
 	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
@@ -375,7 +377,8 @@ func checked(amount Amount) error {
 	return nil
 }
 
-// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. What does not fit exactly is an error.
+// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. It returns an error if the
+// result is not exact.
 func ParseUnits(tokens string, decimals int) (Amount, error) {
 	whole, fraction, point := strings.Cut(tokens, ".")
 	digits := whole + strings.TrimRight(fraction, "0")

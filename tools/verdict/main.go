@@ -1,9 +1,9 @@
-// Command verdict ends `make test`: gotestsum runs it after its summary, and fails when it
-// does. A skipped test fails the run, since a test that did not run proves nothing, and so
-// does a run without tests. Two skips are allowed. The message of one begins with "operating
-// system: " and names a feature that this one lacks. The other begins with "needs " and
-// names a tool that the machine lacks; such tests are counted and listed, and fail where
-// CI=true, as a missing race detector does (NO_RACE says what it needs).
+// Command verdict ends `make test`: gotestsum runs it after its summary, and fails when it does. A
+// skipped test fails the run, since a test that did not run proves nothing, and so does a run
+// without tests. Two skips are allowed. The message of one begins with "operating system: " and
+// names a feature that this one lacks. The other begins with "needs " and names a tool that the
+// machine lacks; such tests are counted and listed, and fail where CI=true, as a missing race
+// detector does (NO_RACE names the requirement).
 package main
 
 import (
@@ -35,8 +35,8 @@ var errFailed = errors.New("not every test passed")
 // An event is a line of `go test -json`. The message of a skip is output of its test.
 type event struct{ Action, Package, Test, Output string }
 
-// judge prints what became of the tests, and returns errFailed unless all is well. TESTS_FAILED
-// counts tests, and packages that failed without one.
+// judge prints the tests' outcome, and returns errFailed unless all is well. TESTS_FAILED counts
+// tests, and packages that failed without one.
 func judge(w io.Writer, events io.Reader, getenv func(string) string) error {
 	failed, err := strconv.Atoi(getenv("TESTS_FAILED"))
 	if err != nil {

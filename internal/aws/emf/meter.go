@@ -56,8 +56,7 @@ func New(out io.Writer, stack string, now func() time.Time) *Meter {
 // Add notes values of a metric. A name always has the same unit.
 func (m *Meter) Add(name, unit string, values ...float64) { m.AddOf("", "", name, unit, values...) }
 
-// AddOf notes values of a metric that each of several has: the dimension says of what
-// kind they are, and of which of them it is.
+// AddOf records values of a metric under one dimension, such as node=rpc.example.
 func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	if len(values) == 0 {
 		return

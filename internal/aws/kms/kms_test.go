@@ -31,8 +31,7 @@ const arn = "arn:aws:kms:us-east-1:000000000000:key/1"
 
 var private = secp256k1.PrivKeyFromBytes([]byte{0x46})
 
-// service answers as KMS does, with one key, and refuses what KMS would refuse. spec is
-// the key's.
+// service answers as KMS does, with one key, and refuses like KMS. spec is the key's.
 func service(t *testing.T, spec string) kms.Keys { return kms.Open(account(t, spec, map[string]int{})) }
 
 // account is an account with the service, which counts the calls of each operation.
@@ -118,8 +117,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDataKeys: a process asks for one data key to seal, and once for each data key that
-// it opens; what it sealed opens for the same name alone, and unchanged.
+// TestDataKeys: a process asks for one data key to seal, and once for each data key that it opens;
+// a sealed secret opens for the same name alone, and unchanged.
 func TestDataKeys(t *testing.T) {
 	calls := map[string]int{}
 	cfg := account(t, "SYMMETRIC_DEFAULT", calls)

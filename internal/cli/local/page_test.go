@@ -65,7 +65,7 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestBreakagesAreExplained: the page says of each fault what it does, and what Remit does about it.
+// TestBreakagesAreExplained: the page explains each fault and Remit's answer to it.
 func TestBreakagesAreExplained(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")

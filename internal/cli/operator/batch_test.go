@@ -64,7 +64,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	}
 }
 
-// TestBatchCall gives an allowance: what the command shows before it and after each end of it.
+// TestBatchCall gives an allowance: the command's output before it and after each outcome.
 func TestBatchCall(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		const approve = "batch approve W --amount 5 --yes --key "

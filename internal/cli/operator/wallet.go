@@ -113,7 +113,7 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-// adds describes what adding a wallet means.
+// adds describes the effect of adding a wallet.
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
@@ -220,7 +220,7 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	return d.Payments.Register(ctx, r)
 }
 
-// endGrants ends what register has given for a wallet whose key is in KMS.
+// endGrants ends register's grants for a wallet with a key in KMS.
 func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil

@@ -23,10 +23,10 @@ import (
 // Listed is how many payments the page lists at most. All are counted.
 const Listed = 100
 
-// A Source is what a page shows. Its methods are called from several goroutines.
+// A Source has the data of a page. Its methods are called from several goroutines.
 type Source interface {
-	// Facts returns what does not change. Its list "parts" names the panels of the
-	// page that have anything to show.
+	// Facts returns the constant data. Its list "parts" names the panels of the page that have
+	// anything to show.
 	Facts() any
 
 	// Update returns an object of all that changes. Each item of its lists payments,

@@ -101,7 +101,8 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
-// Gas returns the symbol of what pays gas beside a token, or that token's: then a wallet's wei are its tokens once more.
+// Gas returns the symbol of the asset that pays gas. If it is the token's, a wallet's wei are its
+// tokens again.
 func Gas(unit chain.GasUnit, coin token.Token) string {
 	if unit > 0 {
 		return coin.Symbol
@@ -120,7 +121,7 @@ type Line struct {
 // A Timeline is everything that tables, nodes and the log of webhooks have of a payment.
 type Timeline struct {
 	Payment    Row         `json:"payment"`
-	Notes      [][2]string `json:"notes"`   // names and values of what else there is to know
+	Notes      [][2]string `json:"notes"`   // names and values of further facts
 	Entries    any         `json:"entries"` // of a batch, in the API's form; nil: one payment
 	Attempts   []Attempt   `json:"attempts"`
 	Receipts   []NodeView  `json:"receipts"`

@@ -8,7 +8,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// TestStanding is what nodes make of block 5, which was final: 0x05 on the chain that is
+// TestStanding counts nodes' answers about block 5, which was final: 0x05 on the chain that is
 // known, 0xf5 on another.
 func TestStanding(t *testing.T) {
 	known := chain.Block{Number: 5, Hash: chain.Hash{5}}

@@ -38,7 +38,7 @@ func TestFirstSince(t *testing.T) {
 	}
 }
 
-// TestTransfers: what left the wallets is what every node says, or nothing is known.
+// TestTransfers: the transfers out of the wallets are those that every node gives, or unknown.
 func TestTransfers(t *testing.T) {
 	moved := func(tx byte) chain.LoggedTransfer { return chain.LoggedTransfer{Tx: chain.Hash{tx}, Block: 9} }
 	node := func(change func(*stub)) *stub {

@@ -79,8 +79,8 @@ var usdcs = map[uint64]cell{
 	59141:    {"", "https://github.com/hyperlane-xyz/hyperlane-monorepo/blob/main/typescript/infra/config/environments/testnet4/warp/cctp.ts"},
 }
 
-// families are what the operator of a stack on a chain should know, by the chain's
-// main network. The test networks were not looked up apart from it.
+// families are facts for the operator of a stack on a chain, by the chain's main network. The test
+// networks were not looked up apart from it.
 var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell }{
 	1: {
 		cell{"`finalized`: two to three epochs of 6.4 min. `safe`: one epoch, or 12 to 24 s at providers that use the fast confirmation rule",

@@ -87,7 +87,7 @@ func day(amount uint64, at time.Time) store.Charge {
 		Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
 }
 
-// exhaust charges what asked has left of the merchant's day.
+// exhaust charges the rest of the merchant's day.
 func exhaust(p *process) {
 	p.Must(p.Tables.Charge(context.Background(), day(4900, p.Now())))
 }
@@ -322,7 +322,7 @@ func TestTimeForAPayment(t *testing.T) {
 			t.Errorf("with %v left: %v", left, p.Calls)
 		}
 		if !enough {
-			p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now()))) // it has given back what it took
+			p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now()))) // it has returned its reservation
 		}
 		p = newProcess(t, breaks("Sign#1"))
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {

@@ -78,8 +78,8 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is
-// no transfer.
+// TestTransferOfAll moves the wallet's balance, of ether less twice the highest fee. Nothing is no
+// transfer.
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
 	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}

@@ -23,7 +23,7 @@ const Operator = "operator"
 // Such a call is a transfer of ether, of none too, that brings data along.
 const CallKey = "call"
 
-// Ether is what an operator's transfer of ether moves, in wei. It has no contract.
+// Ether is the asset of an operator's transfer of ether, in wei. It has no contract.
 var Ether = token.Token{Symbol: "ETH", Decimals: 18}
 
 // An Entry is one output of a batch.
@@ -191,8 +191,7 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 // Ether reports whether the payment moves ether, not the stablecoin.
 func (p Payment) Ether() bool { return p.Token == Ether }
 
-// Coins returns how much of the stablecoin the payment takes from what its wallet may
-// spend.
+// Coins returns how much of its wallet's stablecoin the payment takes.
 func (p Payment) Coins() token.Amount {
 	if p.Ether() {
 		return token.Amount{}

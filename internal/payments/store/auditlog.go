@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// An Act is an entry of the audit log: it records what an operator did, or is about to do. The entries
+// An Act is an entry of the audit log: it records an operator's act, before and after. The entries
 // of one command have one ID.
 type Act struct {
 	ID      string
 	At      time.Time
 	Who     string // the caller's ARN on AWS, the user of the operating system on one machine
 	Command string // as it was typed, the reason with it
-	Effect  string // what the operator agreed to; of an end, the error
+	Effect  string // the change that the operator approved; of an end, the error
 	Outcome Outcome
 }
 

@@ -59,7 +59,7 @@ func UseUp(ctx context.Context, to noopStore, signer wallet.Signer, nodes chain.
 	return noop, to.PutNoop(ctx, noop)
 }
 
-// NeedOf returns what p needs of its wallet.
+// NeedOf returns p's need of its wallet.
 func NeedOf(p payment.Payment, at time.Time) wallet.Need {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	coin, gas := p.Tx.Takes(p.Coins())

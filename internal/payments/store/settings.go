@@ -23,8 +23,8 @@ type Settings interface {
 	// replaced under its number.
 	SetSettings(ctx context.Context, s settings.Settings) error
 
-	// Bind stores that the payments of this table are of c, from a time on, if the table
-	// does not say of what they are, or says the same. Otherwise ErrOtherCoin.
+	// Bind stores that the payments of this table are of c, from a time on, if the table is not
+	// bound yet, or is bound to the same coin. Otherwise ErrOtherCoin.
 	Bind(ctx context.Context, c Coin, at time.Time) error
 
 	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that
@@ -32,7 +32,7 @@ type Settings interface {
 	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
 }
 
-// Rules are what a payment is judged by.
+// Rules decide about payments.
 type Rules struct {
 	Denied   []Denial // sorted by recipient
 	Settings settings.Settings

@@ -3,12 +3,11 @@
 // knows no database. Package dynamo and package memory implement it, and
 // package storetest checks each promise here on both.
 //
-// Every read but List is strongly consistent. An error that is neither one of the
-// errors below nor a refusal of package wallet leaves the outcome unknown: the
-// write may have been applied, or may be applied later. Every write but Refund may
-// be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes
-// nothing; what else a method takes or gives has one size, and lists that it gives are
-// read in pages.
+// Every read but List is strongly consistent. An error that is neither one of the errors below nor
+// a refusal of package wallet leaves the outcome unknown: the write may have been applied, or may
+// be applied later. Every write but Refund may be repeated. A write beyond the bounds of bounds.go
+// is ErrTooLarge and changes nothing; other arguments and results have one size, and returned lists
+// are read in pages.
 package store
 
 import (
@@ -197,8 +196,8 @@ type Wallets interface {
 	// no other.
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
-	// SetCompared stores what a run has learned of a chain, with the next Revision, if
-	// the stored one has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
+	// SetCompared stores a run's comparison of a chain, with the next Revision, if the stored one
+	// has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
 	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
 	// Compared returns the comparison that was stored last, zero if none is. Another table has
@@ -232,7 +231,7 @@ type Wallets interface {
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
-// A Comparison is what runs of check-receipts have learned of a chain.
+// A Comparison is the last comparison of a chain by check-receipts.
 type Comparison struct {
 	At    time.Time   // since when a run has compared every wallet with it; zero: none has
 	Final chain.Block // the newest block that most nodes called final; zero: none yet
@@ -243,8 +242,7 @@ type Comparison struct {
 	Revision uint64 // how often it was stored
 }
 
-// DailyLimits keeps what each merchant, and each key with a limit, has spent in a
-// UTC day.
+// DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
 type DailyLimits interface {
 	// Charge adds c to the day's tally under every limit of it, or to none: if
 	// one limit would be exceeded it returns ErrDailyLimit and charges nothing, as
@@ -260,7 +258,7 @@ type DailyLimits interface {
 	Refund(ctx context.Context, c Charge) error
 }
 
-// A Charge is what payments take from the daily limits of their merchant and key.
+// A Charge is an amount taken from the daily limits of a merchant and a key.
 type Charge struct {
 	Merchant, Mode string
 	At             time.Time // in the UTC day that is charged

@@ -40,9 +40,9 @@ type Wallet struct {
 	// given. NextNonce and Reservations can be read.
 	Damaged string
 
-	// PerMerchant counts the nonces that each merchant's payments hold and that are not
-	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its
-	// need has a MerchantCap; a run replaces it by what is in flight.
+	// PerMerchant counts the nonces that each merchant's payments hold and that are not known to be
+	// mined, at most MaxInFlight merchants. A reservation adds to it where its need has a
+	// MerchantCap; a run replaces it by the nonces in flight.
 	PerMerchant map[string]uint64
 }
 
@@ -112,9 +112,9 @@ var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {
-	// Sign returns a signed form of tx at nonce. A key in memory signs alike every
-	// time; one in another service never does, and may fail. Signing has no effect
-	// and may be repeated: what counts are the bytes that are stored.
+	// Sign returns a signed form of tx at nonce. A key in memory signs alike every time; one in
+	// another service never does, and may fail. Signing has no effect and may be repeated: only the
+	// stored bytes count.
 	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
 
 	// Ready returns an error if Sign would fail now, or was lately.
@@ -204,10 +204,10 @@ const Retiring = "to be retired"
 // Unexplained is the reason of a pause for none: an empty one would read as not paused.
 const Unexplained = "unexplained"
 
-// FirstUse returns the record of a wallet seen for the first time: it starts
-// at the chain's count, with what it may spend by unit. While a node's pool holds more than is mined, or more is
-// mined than the settled count that is final, another program is sending from
-// it: ErrForeign. A nonce that a re-organisation gave back would have no owner.
+// FirstUse returns the record of a wallet seen for the first time: it starts at the chain's count,
+// with its spendable balances by unit. While a node's pool holds more than is mined, or more is
+// mined than the settled count that is final, another program is sending from it: ErrForeign. A
+// nonce that a re-organisation gave back would have no owner.
 func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {

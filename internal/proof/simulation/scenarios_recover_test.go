@@ -251,9 +251,9 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 	})
 }
 
-// The nodes serve a fork while tables are recovered: what was signed can still be mined on the
-// chain, and what was mined is not on the fork. The recovery waits for the block that was final
-// when it began, or for a run before it.
+// The nodes serve a fork while tables are recovered: signed transactions can still be mined on the
+// chain, and mined ones are not on the fork. The recovery waits for the block that was final when
+// it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
 	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
 		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {
@@ -284,7 +284,7 @@ func TestRecoveryOnAFork(t *testing.T) {
 			s.Elapse(20 * time.Minute)
 			s.Is("recovered on a fork", s.Recovered(), false)
 			s.Chain.Return()
-			if from == "while it waited" { // what was lost is mined before transfers are read
+			if from == "while it waited" { // lost payments are mined before transfers are read
 				s.Chain.Each((*fakechain.Node).Forget)
 				s.Chain.Replay()
 				s.Elapse(5 * time.Minute)

@@ -14,7 +14,7 @@ func named(_ context.Context, endpoint string, b []byte) ([]byte, error) {
 	return append([]byte(endpoint), b...), nil
 }
 
-// unnamed opens what named sealed.
+// unnamed opens secrets that named sealed.
 func unnamed(_ context.Context, endpoint string, b []byte) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(b, []byte(endpoint))
 	if !ok {

@@ -50,8 +50,8 @@ func (a *Account) Output(name string) (string, error) {
 	return "", fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
 }
 
-// tables opens the tables that the outputs name, and the audit log with its copy. An older
-// template has no copy: what precedes its upgrade is in the table alone.
+// tables opens the tables that the outputs name, and the audit log with its copy. An older template
+// has no copy: entries from before its upgrade are only in the table.
 func (a *Account) tables() (t Tables, err error) {
 	named := map[string]string{}
 	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl"} {
