@@ -104,7 +104,7 @@ var calls = []struct {
 	{"without the lookup of a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
 }
 
-// consumption counts what a payment uses, from the results of Store or of Batches.
+// consumption counts a payment's use of services, from the results of Store or of Batches.
 func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
 	const unseen = 1 // the look for a delivery that is not stored yet: AWS counts it, DynamoDB Local does not
@@ -128,8 +128,8 @@ func (r results) consumption(base string) plan.Consumption {
 	return p
 }
 
-// bills returns the tables of what a million payments cost on each basis, of the change that
-// each lever makes, and of months of other sizes. It keeps their amounts among the results.
+// bills returns the tables of the cost of a million payments on each basis, of the change that each
+// lever makes, and of months of other sizes. It keeps their amounts among the results.
 func (r results) bills() string {
 	p, batch := r.consumption("Store"), r.consumption("Batches")
 	text := ""

@@ -24,10 +24,10 @@ const floodRate, payRate = 200, 100
 // turns is how often the payments are measured with a flood, and as often without.
 const turns = 5
 
-// BenchmarkFair measures the payments of one merchant of `remit local` while another
-// floods an endpoint, beside the same without the flood, for every endpoint. The two are
-// measured in turns, and a p99 is the median of those of the turns: a pause of the machine
-// is in one turn, and what a flood does is in all.
+// BenchmarkFair measures the payments of one merchant of `remit local` while another floods an
+// endpoint, beside the same without the flood, for every endpoint. The two are measured in turns,
+// and a p99 is the median of those of the turns: a pause of the machine is in one turn, and a
+// flood's effect is in all.
 func BenchmarkFair(b *testing.B) {
 	_, flooding := startLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 4, "--merchant-cap=50")
 	paying := another(b, flooding)

@@ -24,9 +24,9 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// BenchmarkGas reads from receipts what a payment takes of gas, alone and in batches, to
-// recipients that hold the token and to others. The token is the test token behind a
-// proxy like USDC's, and every payment has its id in the call data.
+// BenchmarkGas reads a payment's gas from receipts, alone and in batches, to recipients that hold
+// the token and to others. The token is the test token behind a proxy like USDC's, and every
+// payment has its id in the call data.
 func BenchmarkGas(b *testing.B) {
 	c := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, Seed: "gas", Now: time.Now}))(b)
 	b.Cleanup(func() { _ = c.Close() })

@@ -1,8 +1,8 @@
-// Package measure_test holds the benchmarks of Remit: how fast it starts, pays,
-// settles and tells merchants, what it asks of its services meanwhile, and whether
-// it keeps its promises while it is broken. Each is one long measurement and runs
-// with -benchtime 1x, as `make bench` does. docs/performance.md explains them.
-// TestNodes holds the promises on nodes of other authors; see docs/chains.md.
+// Package measure_test holds the benchmarks of Remit: how fast it starts, pays, settles and tells
+// merchants, how much it uses its services meanwhile, and whether it keeps its promises while it is
+// broken. Each is one long measurement and runs with -benchtime 1x, as `make bench` does.
+// docs/performance.md explains them. TestNodes holds the promises on nodes of other authors; see
+// docs/chains.md.
 package measure_test
 
 import (
@@ -41,7 +41,7 @@ import (
 const (
 	root     = "../.."                                      // of the module
 	payee    = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
-	stranger = "0x3333333333333333333333333333333333333333" // receives what payments leave
+	stranger = "0x3333333333333333333333333333333333333333" // receives the messages of payments
 	// The amount of payment 0; payment n asks for base+n, so the chain alone tells which one a
 	// transfer is.
 	base = 1_000_000

@@ -207,7 +207,7 @@ func (v *victim) resume(ctx context.Context) error {
 	return must.Err(v.operate(ctx, "wallet", "resume", "--all"))
 }
 
-// operate gives an operator's command and returns what it says.
+// operate runs an operator's command and returns its output.
 func (v *victim) operate(ctx context.Context, command ...string) (string, error) {
 	said, err := exec.CommandContext(ctx, v.command[0], append(command, "--yes", "--stack", v.merchant.URL)...).CombinedOutput()
 	if err != nil {

@@ -161,8 +161,8 @@ func Closed() []string {
 	return []string{"Environment=prod", "Mode=live", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
 }
 
-// Refresh reads the deployed outputs and resources, and applies what ministack leaves out of a
-// template.
+// Refresh reads the deployed outputs and resources, and applies the parts that ministack leaves out
+// of a template.
 func (s *Stack) Refresh(ctx context.Context) error {
 	if err := s.describe(ctx); err != nil {
 		return err

@@ -91,9 +91,9 @@ var measured = map[string][]string{
 	"AWS/SQS ApproximateNumberOfMessagesVisible": {"QueueName"}, "AWS/SQS ApproximateAgeOfOldestMessage": {"QueueName"},
 }
 
-// TestEveryAlarmRings: each alarm of the template watches a metric that AWS measures,
-// or one of ours that the code writes with a value beyond the threshold when what the
-// alarm tells of comes about, and never when nothing does.
+// TestEveryAlarmRings: each alarm of the template watches a metric that AWS measures, or one of
+// ours that the code writes with a value beyond the threshold when the thing that the alarm tells
+// of comes about, and never when nothing does.
 func TestEveryAlarmRings(t *testing.T) {
 	left := len(rings)
 	defaults := at[node](readTemplate(t), "Parameters")

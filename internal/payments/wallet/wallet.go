@@ -35,7 +35,7 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	Progress     Progress     // what the run that claimed it last has seen; zero where that is not known
+	Progress     Progress     // as the last run to claim it has stored it; zero: unknown
 	// The part of the stored record that cannot be read, and is zero here; then no reservation is
 	// given. NextNonce and Reservations can be read.
 	Damaged string

@@ -1,4 +1,5 @@
-// Package tooltest finds what tests need beside Go. It installs nothing: tools/install does.
+// Package tooltest finds the tools that tests need besides Go. It installs nothing: tools/install
+// does.
 package tooltest
 
 import (
@@ -12,7 +13,7 @@ import (
 )
 
 // Path returns the absolute path of a file that tools/install puts there, below the root
-// of the repository. Without it the test needs what, and ends: see Missing.
+// of the repository. Without it the test ends: see Missing.
 func Path(t testing.TB, what, name string) string {
 	t.Helper()
 	path := filepath.Join(root(t), name)
@@ -54,7 +55,7 @@ func Shell(t testing.TB) string {
 
 const advice = "run 'make tools', with Python 3.10 or later and venv (Debian: python3-venv)"
 
-// Missing ends a test on a machine without what, saying what to do about it. The test is
+// Missing ends a test on a machine without a tool, with instructions. The test is
 // skipped, and tools/verdict counts it; with CI=true it fails.
 func Missing(t testing.TB, what, remedy string) {
 	t.Helper()

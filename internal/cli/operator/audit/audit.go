@@ -73,7 +73,7 @@ type report struct {
 	Differences []difference `json:"differences"`
 }
 
-// An auditor holds what an audit has read so far.
+// An auditor has the data that an audit has read so far.
 type auditor struct {
 	*deployed.Deployment
 	line *Command
@@ -260,7 +260,7 @@ func (a *auditor) compare(context.Context) error {
 	}
 	for h, p := range a.known {
 		if _, mined := a.txs[h]; p.Ether() && mined {
-			p.left = nil // weigh looks at what it moved
+			p.left = nil // weigh checks its transfers
 		}
 		if p.State == payment.Confirmed && p.Onchain == h && len(p.left) > 0 && p.Block >= a.report.From && p.Block <= a.report.To {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,

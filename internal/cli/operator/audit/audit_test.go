@@ -109,8 +109,8 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	}
 }
 
-// TestAuditOfTransfers: what an operator moved between wallets is in the books as such, to
-// the unit and the wei, and held against the chain.
+// TestAuditOfTransfers: an operator's transfers between wallets are in the books as such, to the
+// unit and the wei, and held against the chain.
 func TestAuditOfTransfers(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	l.Move(0, 1, l.Chain.Token(), 40)
