@@ -8,10 +8,9 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/plan"
 )
 
-// shares says, for every function, how much of the account's concurrency a flood of
-// requests can make of it: the rate of its methods, all of whose requests it answers in
-// a time of its own, and the concurrency that Size gives it, which is
-// also the most it takes, where the clients, their servers or the nodes decide its time.
+// shares has the concurrency that a flood of requests can take of the account, for every function:
+// the rate of its methods, if the function answers in a time of its own; or the concurrency that
+// Size reserves for it, if clients, their servers or nodes decide its time.
 var shares = map[string]struct{ rate, reserved string }{
 	"authorizer":     {"", "[Reserves [Concurrency Size Authorizer] AWS::NoValue]"}, // asked before the methods' rates count
 	"check-receipts": {"", "[Reserves [Concurrency Size CheckReceipts] AWS::NoValue]"},

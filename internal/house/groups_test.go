@@ -27,8 +27,8 @@ var mayUse = map[string]string{
 	"house":     "",
 }
 
-// TestGroups holds that internal/ shows the architecture: at most ten directories, each with
-// a comment that names every package in it, and imports that point down.
+// TestGroups: internal/ has at most ten directories, each with a comment that names its packages,
+// and imports point down.
 func TestGroups(t *testing.T) {
 	if len(mayUse) > 10 {
 		t.Errorf("internal/ has %d groups, ten at most", len(mayUse))
@@ -68,7 +68,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// grouped returns the group of a package of internal/ and its name there, "" for others.
+// grouped returns the group of a package of internal/ and its name there, or "".
 func grouped(pkg string) (group, name string) {
 	rest, ok := strings.CutPrefix(pkg, module+"internal/")
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against exists: every
-// remit command, stack parameter and output.
+// TestGuides: every remit command, stack parameter and output in docs/deploy.md, docs/operate.md
+// and docs/disasters.md exists.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
 	if out, err := exec.Command("go", "build", "-o", remit, "./cmd/remit").CombinedOutput(); err != nil {
@@ -105,9 +105,8 @@ func TestBlocksArePrintedAsTheyRun(t *testing.T) {
 	}
 }
 
-// TestPagesAreEasyToChange: a sentence has a line of its own, so that a change of
-// it is one line; and no page counts parts of the repository, since the next part
-// makes the number wrong. docs/performance.md counts all it likes.
+// TestPagesAreEasyToChange: each sentence has a line of its own; and no page but
+// docs/performance.md counts parts of the repository, since the next part makes the number wrong.
 func TestPagesAreEasyToChange(t *testing.T) {
 	sentences := regexp.MustCompile(`[.!?]\)? +["(\[]?[A-Z]`)
 	numbered := regexp.MustCompile(`^ *(\*\*)?\d+\.`)

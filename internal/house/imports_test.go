@@ -1,5 +1,5 @@
-// Package house_test holds the house in order: who may import whom, and that
-// template.yaml, functions/, openapi.yaml, events/ and docs/ agree with the code.
+// Package house_test checks imports, and that template.yaml, functions/, openapi.yaml, events/ and
+// docs/ agree with the code.
 package house_test
 
 import (
@@ -16,9 +16,8 @@ const (
 	engines = "dispatch settlement"
 )
 
-// mayImport is the dependency direction of the repository, which points down only. A package under
-// internal/ may import the packages listed for it and nothing else of ours. Tests may import
-// anything, since nothing imports them.
+// mayImport lists the packages of ours that each package may import. Imports point down only. Tests
+// may import anything, since nothing imports them.
 var mayImport = map[string]string{
 	// The ground.
 	"disburser":  "token",
@@ -65,8 +64,8 @@ var mayImport = map[string]string{
 	"queue":         "webhook",
 	"secrets":       "",
 
-	// A merchant's view of the API: a module that merchants import, which knows nothing of the rest. The rooms
-	// that stand where a merchant stands use it, and so do tests.
+	// A merchant's view of the API: a module that merchants import. Rooms and tests that act as a
+	// merchant use it.
 	"sdk/go": "",
 
 	// Assemblies, which several functions share.
@@ -76,8 +75,8 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
-	// The rooms of the command line, which know nothing of each other, but local and
-	// preflight how operators' commands reach a stack.
+	// The rooms of the command line do not know each other, except that local and preflight know
+	// how operators' commands reach a stack.
 	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
 		"operator/deployed page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "sdk/go token",
@@ -87,8 +86,8 @@ var mayImport = map[string]string{
 		"settlement store token " +
 		"wallet webhook",
 
-	// Rooms of the operator: the deployed stack, the one way to change it, and what is large enough
-	// to stand alone.
+	// Rooms of the operator: the deployed stack, the one way to change it, and large parts of their
+	// own.
 	"operator/auditcopy": "store",
 	"operator/deployed": "apikey chain chains dynamo ethrpc keyring kms operator/auditcopy queue secrets settings stack store token wallet " +
 		"webhook",
@@ -105,12 +104,11 @@ var mayImport = map[string]string{
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
 
-	// The page's view of the stack on one machine, and the faults around it.
+	// The page's view of the local stack, and the faults around it.
 	"fault":         "interpose",
 	"local/sandbox": "disburser chain sdk/go devnet ethrpc interpose fault page payment store token wallet webhook",
 
-	// Stores in memory, conformance suites and faults, for tests and for the
-	// stack on one machine.
+	// Stores in memory, conformance suites and faults, for tests and the local stack.
 	"dynamotest":          "must tooltest",
 	"guidetest":           "must tooltest",
 	"house":               "",
@@ -136,9 +134,8 @@ var mayImport = map[string]string{
 	"tools/words":   "",
 }
 
-// onlyIn says which packages may import something heavy or powerful; a
-// trailing slash stands for everything below. Packages for tests may import all
-// of it, and no function links them.
+// onlyIn lists the packages that may import something heavy or powerful; a trailing slash includes
+// everything below. Packages for tests may import all of it, and no function links them.
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms local operator/auditcopy operator/console operator/deployed operator/doctor " +
 		"operator/rollback preflight queue secrets",
@@ -150,9 +147,8 @@ var onlyIn = map[string]string{
 	"github.com/alecthomas/": "operator",
 }
 
-// mayLink says which functions, and whether cmd/remit, may link packages that cost
-// start-up time, hold power over money or are for tests. The others do not, not
-// even through another package.
+// mayLink lists the functions, and cmd/remit, that may link packages that cost start-up time, hold
+// power over money or are for tests, even through another package.
 var mayLink = map[string]string{
 	"github.com/ethereum/":                                     "remit check-receipts get-balance refill-wallets send-payment send-payments",
 	"github.com/remit-payouts/remit/internal/evm/ethrpc":       "remit check-receipts get-balance refill-wallets send-payment send-payments",
@@ -214,10 +210,9 @@ func TestProgramsLinkOnlyWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// module begins the path of every package of ours.
 const module = "github.com/remit-payouts/remit/"
 
-// short returns a package of ours by its name in mayImport: without its group.
+// short returns the name of a package of ours in mayImport, without its group.
 func short(pkg string) string {
 	if group, name := grouped(pkg); name != "" {
 		return name
@@ -242,11 +237,10 @@ func list(t *testing.T, format string, args ...string) (packages [][]string) {
 	return packages
 }
 
-// hash is the one package of go-ethereum that costs nothing: it links no other.
+// hash is the only package of go-ethereum that links no other.
 const hash = "github.com/ethereum/go-ethereum/crypto/keccak"
 
-// matches says whether an import path is the pattern, or below it if that ends in
-// a slash.
+// matches reports whether an import path is the pattern, or below it if that ends in a slash.
 func matches(path, pattern string) bool {
 	return path == pattern || path != hash && strings.HasSuffix(pattern, "/") && strings.HasPrefix(path, pattern)
 }

@@ -6,12 +6,10 @@ import (
 	"testing"
 )
 
-// TestRightsFollowTheVariables: a function learns the names of tables, queues
-// and secrets from its variables alone, and TestEveryFunctionIsGivenWhatItReads
-// holds those against the code. So a statement about a resource that no
-// variable names grants a right that no code uses, and a variable without a
-// statement leads to AccessDenied. Which actions are used is measured on a
-// deployment, by e2e.
+// TestRightsFollowTheVariables: a function learns the names of tables, queues and secrets only from
+// its variables, which TestEveryFunctionIsGivenWhatItReads compares with the code. A statement
+// about any other resource grants an unused right, and a variable without a statement leads to
+// AccessDenied. e2e measures the used actions.
 func TestRightsFollowTheVariables(t *testing.T) {
 	all, sources := resources(t, ""), files(t)
 	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")

@@ -26,7 +26,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// lifetime is longer than the API works on a request: then one without an answer commits nothing more.
+// lifetime is longer than the API works on a request: after it, an unanswered request commits
+// nothing more.
 const lifetime = 35 * time.Second
 
 var urls = regexp.MustCompile(`^https?://([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
@@ -74,7 +75,7 @@ func (c *Client) Call(ctx context.Context, method, path, body string, header ...
 	return a, err
 }
 
-// A Refused reports that the API refused the request, which started nothing.
+// A Refused reports a refused request, which started nothing.
 type Refused struct {
 	Answer
 	Code   string // stable; of a 422, the type of its first problem; "" of a 401
@@ -89,7 +90,7 @@ func (e *Refused) Error() string {
 // An OutcomeUnknown reports that no answer settled the call: it may be carried out, even later.
 type OutcomeUnknown struct {
 	Last  Answer // zero for none
-	Cause error  // of a missing answer, or the end of the time
+	Cause error  // why an answer is missing, or the end of the time
 }
 
 func (e *OutcomeUnknown) Error() string {
@@ -153,8 +154,9 @@ func (k *call) pause(d time.Duration) bool {
 
 func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err())} }
 
-// ask returns the answer to a request. It repeats payments and reads until an answer settles them, others only after
-// an answer that nothing was started. settle judges the *Refused of a payment.
+// ask returns the answer to a request. It repeats payments and reads until an answer settles them,
+// and other requests only after an answer that nothing was started. settle judges a payment's
+// *Refused.
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
@@ -216,7 +218,8 @@ func Key(intent string) (string, error) {
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
 
-// An IntentReused reports that the intent belongs to another payment. The call pays nothing, the other payment may be made.
+// An IntentReused reports that the intent belongs to another payment. The call pays nothing; the
+// other payment may be made.
 type IntentReused struct {
 	Intent string
 	Asked  Batch    // of one payment after Pay
@@ -241,7 +244,8 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payme
 	return c.pay(ctx, intent, batch, batch)
 }
 
-// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own or "". A *Refused is of this request.
+// Attempt makes one request for an Order or a Batch, with your own Idempotency-Key or "". A
+// *Refused only concerns this request.
 func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
 	return c.begin(ctx).post(key, asked, true)
 }
@@ -273,19 +277,20 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 	return made, err
 }
 
-// A memory has the attempts to pay that may still be carried out, by Idempotency-Key.
+// A memory has the payment attempts that may still be carried out, by Idempotency-Key.
 type memory struct {
 	sync.Mutex
 	keys map[string]attempts
-	rest time.Time // when the last one of all keys ended that were too many to keep
+	rest time.Time // when the last attempt of the dropped keys ended
 }
 
 type attempts struct {
-	open int       // which have not ended
-	last time.Time // when the last one without an answer ended; zero for none
+	open int       // attempts that have not ended
+	last time.Time // when the last unanswered attempt ended; zero for none
 }
 
-// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended, which is now if one is open.
+// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if
+// one is open.
 func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	m.Lock()
 	defer m.Unlock()
@@ -346,7 +351,8 @@ func same(asked Batch, p Payment) bool {
 		})
 }
 
-// Wait returns a payment once it is confirmed or failed; one that is pending at the deadline with an *OutcomeUnknown.
+// Wait returns a payment once it is confirmed or failed. At the deadline it returns the pending
+// payment with an *OutcomeUnknown.
 func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	k := c.begin(ctx)
 	for more := true; more; more, k.tries = k.pause(time.Second), 0 {
@@ -357,7 +363,8 @@ func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	return p, k.unknown()
 }
 
-// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
+// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five
+// minutes.
 func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
 	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
 	if err == nil {
@@ -369,7 +376,7 @@ func VerifyWebhook(secret string, body []byte, header http.Header) (event Event,
 	return event, err
 }
 
-// checked returns an error unless the amount has digits alone, without leading zeros.
+// checked returns an error unless the amount has only digits, without leading zeros.
 func checked(amount Amount) error {
 	if n, ok := new(big.Int).SetString(string(amount), 10); !ok || n.String() != string(amount) || n.Sign() < 0 || n.BitLen() > 256 {
 		return fmt.Errorf("%.100q is no amount: use decimal digits, at most 2^256-1", string(amount))
@@ -391,7 +398,7 @@ func ParseUnits(tokens string, decimals int) (Amount, error) {
 	return amount, checked(amount)
 }
 
-// FormatUnits returns an amount in whole tokens, as short as it is exact: "1.5".
+// FormatUnits returns the exact amount in whole tokens, without trailing zeros: "1.5".
 func FormatUnits(amount Amount, decimals int) (string, error) {
 	if err := checked(amount); err != nil || decimals < 0 || decimals > 255 {
 		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", string(amount), decimals)

@@ -20,7 +20,7 @@ func Refusals(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
 	return e.Metered(emf.New(os.Stdout, env.String("STACK"), env.Now), Version(env))
 }
 
-// Version is the function and its version that run, as the alarms of canaries name them.
+// Version returns the running function and its version, as the canaries' alarms name them.
 func Version(env *boot.Env) string {
 	return env.Optional("AWS_LAMBDA_FUNCTION_NAME", "local") + ":" + env.Optional("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
 }
