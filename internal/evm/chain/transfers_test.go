@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// TestMinedNoop: whatever moves something is no no-op.
+// TestMinedNoop: a transaction that moves anything is no no-op.
 func TestMinedNoop(t *testing.T) {
 	us := token.Address{1}
 	for tx, want := range map[chain.MinedTx]bool{

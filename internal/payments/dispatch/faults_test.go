@@ -257,8 +257,8 @@ func TestAClientThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes
-// that lack a final block, before or after they give it, nor while what is final is not known.
+// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes that
+// lack a final block, before or after they give it, nor while the final block is unknown.
 func TestFirstUseOnAnotherChain(t *testing.T) {
 	final, other := chain.Block{Number: 5, Hash: chain.Hash{1}}, chain.Hash{2}
 	to := func(h chain.Hash) func(*process) error {

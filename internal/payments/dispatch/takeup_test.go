@@ -82,8 +82,8 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 	}
 }
 
-// TestTakenUpByAnotherContract: a payment that would be made through another contract, or
-// with other coins, by now is given up. The next request makes it so.
+// TestTakenUpByAnotherContract: a payment that would be made through another contract, or with
+// other coins, now is given up. The next request makes it that way.
 func TestTakenUpByAnotherContract(t *testing.T) {
 	for name, test := range map[string]struct {
 		r      payment.Request

@@ -11,10 +11,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestWorstCaseIsKept: transfers are executed within what one to a stranger needs. One
-// request in 15 seconds estimates that, beside its payment; if it cannot, the old value is
-// good for 30 in all. A dear recipient is estimated, and paid. A process that pays less
-// often asks for no more than estimates.
+// TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
+// request in 15 seconds estimates it, beside its payment; if it cannot, the old value serves for 30
+// in all. A dearer recipient is estimated, and paid. A process that pays less often only estimates.
 func TestWorstCaseIsKept(t *testing.T) {
 	const calm, forked = 50_000 + 12*43, 150_000 + 12*43 // so many bytes of such a transfer are zero
 	p := newProcess(t, script{})

@@ -16,11 +16,11 @@ type Act struct {
 	Outcome Outcome
 }
 
-// An Outcome is how far a command has come.
+// An Outcome is a command's progress.
 type Outcome string
 
-// The outcomes. A command that has begun and has no other entry was cut off: it may
-// have done all, some or none of its work.
+// The outcomes. A command with no entry but Begun was cut off: it may have done all, some or none
+// of its work.
 const (
 	Begun   Outcome = "begun" // stored before anything changes
 	Done    Outcome = "done"

@@ -23,8 +23,8 @@ type Settings interface {
 	// replaced under its number.
 	SetSettings(ctx context.Context, s settings.Settings) error
 
-	// Bind stores that the payments of this table are of c, from a time on, if the table is not
-	// bound yet, or is bound to the same coin. Otherwise ErrOtherCoin.
+	// Bind stores that this table's payments are of c. It returns ErrOtherCoin if the table is
+	// bound to another coin.
 	Bind(ctx context.Context, c Coin, at time.Time) error
 
 	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that
@@ -51,7 +51,7 @@ type Coin struct {
 // ErrOtherCoin reports tables whose payments are of another token, or on another chain.
 var ErrOtherCoin = errors.New("the payments of these tables are of another coin")
 
-// Are returns ErrOtherCoin if payments of another coin than c were made by these rules.
+// Are returns ErrOtherCoin if these tables have payments of another coin than c.
 func (r Rules) Are(c Coin) error {
 	if r.Coin == (Coin{}) || r.Coin == c {
 		return nil
@@ -64,12 +64,12 @@ func (r Rules) Are(c Coin) error {
 // Denials keeps the recipients that the operator of the stack pays under no
 // circumstances. Rules has them, sorted by recipient.
 type Denials interface {
-	// Deny stores d over any other denial of its recipient. It takes MaxDenied of
-	// MaxReason each. Nobody can pay the zero address and precompiled contracts: a denial
-	// of them is an error.
+	// Deny stores d in place of any other denial of its recipient. It accepts MaxDenied denials
+	// with reasons of MaxReason. Denying the zero address or a precompiled contract, which nobody
+	// can pay, is an error.
 	Deny(ctx context.Context, d Denial) error
 
-	// Allow removes the denial of a recipient. One that is not denied is no error.
+	// Allow removes the denial of a recipient, if there is one.
 	Allow(ctx context.Context, to token.Address) error
 }
 

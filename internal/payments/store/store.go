@@ -104,17 +104,15 @@ type Nonces interface {
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
-	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
-	// caller must have seen tx stored, and shows that by the argument; tx may
-	// be another payment's, or a no-op's. A reservation of another nonce stays,
-	// and releasing a nonce that the payment does not hold is no error.
+	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The argument proves that
+	// the caller has seen tx stored; tx may be another payment's, or a no-op's. A reservation of
+	// another nonce stays, and releasing a nonce that the payment does not hold is no error.
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 
-	// Return undoes the reservation of nonce that n was given, in one conditional
-	// write: the wallet is as if n had never asked, but for Returned. It holds if the
-	// reservation is there with n's At, the nonce is the wallet's last, and the wallet
-	// is not paused. Otherwise ErrChanged. n.Payment must be committed at another
-	// nonce: no process can commit it at this one any more.
+	// Return undoes the reservation of nonce for n in one conditional write: the wallet is as
+	// before n's request, except for Returned. It requires that the reservation has n's At, that
+	// the nonce is the wallet's last, and that the wallet is not paused; otherwise ErrChanged.
+	// n.Payment must be committed at another nonce: no process can commit it at this one any more.
 	Return(ctx context.Context, n wallet.Need, nonce uint64) error
 
 	// Orphan sets At of the payment's reservation of nonce to zero: then no process returns it, and
@@ -176,15 +174,13 @@ type Wallets interface {
 	// If it is in the other already it changes nothing; if in neither, ErrChanged.
 	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
 
-	// Retire moves the wallet's registration from Draining to Retired, and pauses
-	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce and
-	// its pause are still those of w and it has no reservation. Otherwise ErrChanged.
-	// If it is retired already it changes nothing.
+	// Retire moves the wallet's registration from Draining to Retired, and pauses the wallet for
+	// wallet.RetiredReason, in one write, if next_nonce and its pause are still those of w and it
+	// has no reservation. Otherwise ErrChanged. It does not change a retired wallet.
 	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 
-	// Open stores w, and in its registration that it has a record. A wallet that is
-	// not registered is registered too, as draining, with its key in a secret. A
-	// wallet that is stored already stays as it is.
+	// Open stores w, and in its registration that it has a record. It registers an unregistered
+	// wallet as draining, with its key in a secret. It does not change a stored wallet.
 	Open(ctx context.Context, w wallet.Wallet) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and
@@ -200,9 +196,8 @@ type Wallets interface {
 	// has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
 	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
-	// Compared returns the comparison that was stored last, zero if none is. Another table has
-	// another comparison: a comparison copied into a restored table does not cover the payments
-	// since, and is not returned.
+	// Compared returns the last comparison, zero if there is none. A comparison copied into a
+	// restored table does not cover the payments since, and is not returned.
 	Compared(ctx context.Context, chainID uint64) (Comparison, error)
 
 	// Claim claims the wallet until a time for the run named by, if no other
@@ -233,13 +228,12 @@ type Wallets interface {
 
 // A Comparison is the last comparison of a chain by check-receipts.
 type Comparison struct {
-	At    time.Time   // since when a run has compared every wallet with it; zero: none has
+	At    time.Time   // when a run last compared every wallet; zero: never
 	Final chain.Block // the newest block that most nodes called final; zero: none yet
 	Seen  time.Time   // when enough nodes had Final last
-	// Silent is since when a node, by its host, has given no valid answer in any round. A
-	// node that has answered in the last one is not in it.
+	// Silent has the nodes, by host, that gave no valid answer in the last round, and since when.
 	Silent   map[string]time.Time
-	Revision uint64 // how often it was stored
+	Revision uint64 // counts its writes
 }
 
 // DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
