@@ -39,7 +39,7 @@ func (b bench) choose(ctx context.Context, all []mutant, o options) ([]mutant, e
 	return chosen, nil
 }
 
-// git returns what git prints.
+// git returns git's output.
 func (b bench) git(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", b.root}, args...)...).Output()
 	if err != nil {

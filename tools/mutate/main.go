@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 
 // Options are the flags of a run.
 type options struct {
-	only    string // part of the name, test or file of what is to run; empty: all
+	only    string // part of the name, test or file of the mutants to run; empty: all
 	changed string // a revision since which a mutant's function or tests have changed; empty: any
 	sample  int    // at most so many mutants; 0: all
 	width   int    // how many at a time

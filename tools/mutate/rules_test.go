@@ -16,8 +16,8 @@ func table(t *testing.T) []rule {
 	return must.Get(parseRules(rulesText))(t)
 }
 
-// TestRulesAreInTheSource says in a second what make sensitivity would say late:
-// which quoted lines have changed, and which tests are gone.
+// TestRulesAreInTheSource finds in a second the mistakes that make sensitivity finds late: which
+// quoted lines have changed, and which tests are gone.
 func TestRulesAreInTheSource(t *testing.T) {
 	seen, tests := map[string]bool{}, map[string]string{}
 	for _, r := range table(t) {
