@@ -189,8 +189,8 @@ func (o *operator) retireEmpty() {
 	}
 }
 
-// calm ends the alarms that ring for what other tests have made fail: ministack looks at
-// them again only when somebody puts a metric or an alarm.
+// calm ends the alarms of other tests' failures: ministack looks at them again only when somebody
+// puts a metric or an alarm.
 func (s *stack) calm(t *testing.T) {
 	t.Helper()
 	alarms := cloudwatch.NewFromConfig(s.Administrator())
@@ -203,7 +203,7 @@ func (s *stack) calm(t *testing.T) {
 	}
 }
 
-// doctor returns what remit doctor finds, of which so many have to be bad. Alarms that
+// doctor returns the findings of remit doctor, with the expected number of bad ones. Alarms that
 // ring are not counted: other tests have functions fail, which is heard for minutes.
 func (o *operator) doctor(bad int) (findings []finding) {
 	o.t.Helper()

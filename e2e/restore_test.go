@@ -173,7 +173,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	signs(200)
 	payments, keys := d.s.items(t, d.s.Outputs["PaymentsTableName"]), d.s.items(t, d.s.Outputs["ApiKeysTableName"])
-	lost := d.paid(m, "lost") // what follows is after the point in time
+	lost := d.paid(m, "lost") // later writes are after the point in time
 	m.call("POST", "/api-keys/"+ended.id()+"/revoke", nil).want(t, 200)
 	since := time.Now().UTC().Format(time.RFC3339)
 
@@ -229,7 +229,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	d.paid(m, "after-the-loss")
 
-	until(t, "a run of the schedule", 90*time.Second, func() bool { // what SettlementStoppedAlarm misses
+	until(t, "a run of the schedule", 90*time.Second, func() bool { // the metric that SettlementStoppedAlarm misses
 		return strings.Contains(strings.Join(d.s.logged(t, "CheckReceipts"), "\n"), `"ScheduledRuns":1`)
 	})
 	guidetest.Run(t, "aws s3 mb --region us-west-2 s3://"+bucket)
@@ -270,7 +270,7 @@ func TestRestorePage(t *testing.T) {
 		d.export(bucket, kind)
 	}
 	later := d.paid(m, "since-the-export")
-	// The region is lost: what stands for it here is a stack that was deleted there.
+	// The region is lost: here its stack is deleted.
 	must.OK(d, d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	d.s.Region = "us-west-2"
 	t.Setenv("AWS_REGION", d.s.Region)

@@ -36,7 +36,7 @@ type gateway struct {
 	mu      sync.Mutex
 	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
 	draw    *rand.Rand
-	made    map[string]int // requests, by the name of what broke them
+	made    map[string]int // requests, by the name of the fault
 }
 
 // before puts the gateway before a server.
@@ -49,7 +49,7 @@ func (g *gateway) before(url string) {
 	}
 }
 
-// breaks are what the gateway does with a request, in percent of them. A status is an answer of its own.
+// breaks are the gateway's faults, in percent of requests. A status is an answer of its own.
 var breaks = []struct {
 	percent int
 	name    string
@@ -86,7 +86,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, do.body)
 }
 
-// pays is one client: its driver is killed now and then, and started again with what has no hash yet.
+// pays is one client: its driver is killed now and then, and started again with the intents that
+// have no hash yet.
 func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	hashes, kills, begin := map[int]string{}, 0, time.Now()
 	for round := 0; len(hashes) < *intents && t.Context().Err() == nil; round++ {
@@ -138,7 +139,7 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	t.Logf("%s: %d intents have a hash after %.0f s; its driver was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 }
 
-// payments are what intent i pays; each tenth is a batch. No two are the same.
+// payments are the payments of intent i; each tenth is a batch. No two are the same.
 func payments(i int, to string) []map[string]string {
 	return []map[string]string{{"to": to, "amount": fmt.Sprint(1_000_000 + i)}, {"to": to, "amount": fmt.Sprint(2_000_000 + i)}}[:1+i%10/9]
 }

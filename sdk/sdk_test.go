@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // A language runs programs of an SDK.
 type language struct {
 	name   string
-	driver []string // the program that pays what it reads
+	driver []string // the program that pays its input
 	dir    string
 	env    []string
 }
@@ -40,7 +40,7 @@ func built(t *testing.T) []language {
 	must.OK(t, os.MkdirAll(filepath.Join(work, "sdk/typescript"), 0o700))
 	node, at := tooltest.Program(t, "Node.js", "node"), filepath.Join(work, "sdk/typescript")
 	ts := language{"typescript", []string{node, "test/driver.mjs"}, at, nil}
-	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but not what was built there
+	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but no build output
 		"sdk/typescript": {"typescript/package.json", "typescript/tsconfig.json", "typescript/src", "typescript/test"}} {
 		run(t, language{name: "the SDKs", dir: "."}, slices.Concat([]string{"cp", "-RP"}, from, []string{filepath.Join(work, to)})...)
 	}
@@ -74,8 +74,9 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 	return string(out)
 }
 
-// TestLanguages holds the SDKs that are not in Go to the rows that the one in Go is held to, runs their own tests, and
-// holds that what npm and pip pack has the licence and the page that registries show.
+// TestLanguages holds the SDKs that are not in Go to the rows that the one in Go is held to, runs
+// their own tests, and holds that npm's and pip's packages have the licence and the page that
+// registries show.
 func TestLanguages(t *testing.T) {
 	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	languages := built(t)
@@ -101,7 +102,7 @@ print(wheel.namelist(), wheel.read("remit_sdk-0.1.0.dist-info/METADATA").decode(
 	}
 }
 
-// TestGenerated: the generated files are what sdk/generate makes of openapi.yaml.
+// TestGenerated: sdk/generate makes the generated files from openapi.yaml.
 func TestGenerated(t *testing.T) {
 	python := tooltest.Path(t, "the generators", ".cache/sdk/bin/python")
 	tooltest.Path(t, "the generators", ".cache/bin/oapi-codegen")

@@ -57,7 +57,7 @@ const (
 	drainWithin = 4 * time.Minute
 )
 
-// promises are what an audit holds, by the names of the results.
+// promises are the audit's checks, by the names of the results.
 var promises = []string{"payments mined more than once", "payments answered 201 and not mined", "transfers that no client asked for",
 	"payments answered with two hashes",
 	"payments answered 201 and not confirmed", "confirmed payments never announced", "events announced in two forms",
@@ -426,9 +426,9 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err 
 	return mined, nil
 }
 
-// auditBooks has the stack audit itself when everything is settled: the tables are those
-// of the chain, and what payments and no-ops cost is what left the wallets, to the wei.
-// It returns how many nonces were used up by a no-op.
+// auditBooks has the stack audit itself when everything is settled: the tables are those of the
+// chain, and payments and no-ops cost exactly the wei that left the wallets. It returns how many
+// nonces were used up by a no-op.
 func (v *victim) auditBooks(ctx context.Context) (noops int) {
 	cmd := exec.CommandContext(ctx, v.command[0], "audit", "--json", "--stack", "http://"+v.command[3])
 	var words strings.Builder

@@ -52,7 +52,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkBatches measures what BenchmarkLoad and BenchmarkStore do, of batches of 100.
+// BenchmarkBatches measures batches of 100 like BenchmarkLoad and BenchmarkStore.
 func BenchmarkBatches(b *testing.B) {
 	loadLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 32, 4, pick(2000, 30), 100)
 	lives(b, pick(400, 10), 100)

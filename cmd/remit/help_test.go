@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestComplete: bash gets the words that fit what is typed.
+// TestComplete: bash gets the words that fit the typed ones.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{
 		"remit wallet r":        "resume retire",

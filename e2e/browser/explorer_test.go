@@ -79,7 +79,7 @@ type tab struct {
 	*testing.T
 	ctx       context.Context
 	strangers chan string // URLs outside the stack that the page asked for
-	errors    chan string // what the page wrote to the console as errors, and threw
+	errors    chan string // the page's errors and exceptions
 }
 
 // do runs actions within half a minute. If one fails, do takes a picture of the page and ends the test.

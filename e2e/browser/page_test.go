@@ -118,9 +118,9 @@ func (s sandbox) pay(amount string) {
 	s.await("having asked", `document.getElementById("said").textContent.startsWith("Sent ")`)
 }
 
-// settled waits until nothing is broken and all that was asked for, so many payments at
-// least, is paid once, for four blocks in a row: what one block has mined, the next may
-// replace. Then it compares the page's number with the chain's.
+// settled waits until nothing is broken and all that was asked for, so many payments at least, is
+// paid once, for four blocks in a row: a block's transactions, the next may replace. Then it
+// compares the page's number with the chain's.
 func (s sandbox) settled(least int) {
 	s.Helper()
 	eval[bool](s, "delete window.since")
@@ -275,8 +275,7 @@ func TestTenThousandPaymentsOnThePage(t *testing.T) {
 	}
 }
 
-// TestPageWithoutEvents: a browser without server-sent events says so, and its buttons
-// do what they say.
+// TestPageWithoutEvents: a browser without server-sent events says so, and its buttons work.
 func TestPageWithoutEvents(t *testing.T) {
 	t.Parallel()
 	s := openPage(t, 360, "delete window.EventSource")

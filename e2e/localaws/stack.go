@@ -149,8 +149,8 @@ func Closed() []string {
 	return []string{"Environment=prod", "Mode=live", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
 }
 
-// Refresh reads the outputs and resources of what was deployed, and applies what
-// ministack leaves out of a template.
+// Refresh reads the deployed outputs and resources, and applies the parts that ministack leaves out
+// of a template.
 func (s *Stack) Refresh(ctx context.Context) error {
 	if err := s.describe(ctx); err != nil {
 		return err
@@ -266,9 +266,9 @@ func (s *Stack) throttle(ctx context.Context) error {
 	return err
 }
 
-// Reauthorize sets for how many seconds the gateway keeps what the authorizer answers.
-// ministack transforms the template without its parameters, so that a deployment has the
-// parameter's default whatever it was given.
+// Reauthorize sets for how many seconds the gateway keeps the authorizer's answers. ministack
+// transforms the template without its parameters, so that a deployment has the parameter's default
+// whatever it was given.
 func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	client, api := apigateway.NewFromConfig(s.Administrator()), aws.String(s.Outputs["ApiId"])
 	all, err := client.GetAuthorizers(ctx, &apigateway.GetAuthorizersInput{RestApiId: api})
@@ -294,7 +294,7 @@ func (s *Stack) FillSecrets(ctx context.Context) error {
 	return errors.Join(s.StoreKeys(ctx), s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
 }
 
-// StoreKeys does what FillSecrets does, without the settings.
+// StoreKeys is FillSecrets without the settings.
 func (s *Stack) StoreKeys(ctx context.Context) error {
 	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()),
 		dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
@@ -324,8 +324,8 @@ func (s *Stack) StoreKeys(ctx context.Context) error {
 	return err
 }
 
-// Set changes the settings of the tables that the stack uses, of which the first version
-// has what a sandbox needs, and limits.
+// Set changes the settings of the tables that the stack uses, of which the first version has a
+// sandbox's settings, and limits.
 func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settings.Keys)) error {
 	db := dynamodb.NewFromConfig(s.Administrator())
 	payments, keys := dynamo.NewPayments(db, s.Outputs["PaymentsTableName"]), dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"])

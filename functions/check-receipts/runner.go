@@ -29,7 +29,7 @@ type runner struct {
 	of      runreport.Of
 }
 
-// measure returns what balances of the token are measured by.
+// measure returns the units for balances of the token.
 func measure(env *boot.Env, c stack.Config) runreport.Of {
 	number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 	return runreport.Of{Decimals: c.Token.Decimals, TokenGas: c.GasUnit > 0, TokenLow: boot.Parse(env, "TOKEN_LOW", number),

@@ -1,7 +1,6 @@
-// Package evm groups what Remit knows of EVM chains: amounts and addresses (token), the batch
-// contract (disburser), transactions and what proves them (chain), what a deployment fixes
-// (stack) and may change (settings), what each known chain needs (chains), and the client of
-// JSON-RPC nodes (ethrpc).
+// Package evm groups Remit's knowledge of EVM chains: amounts and addresses (token), the batch
+// contract (disburser), transactions and their proofs (chain), a deployment's constants (stack) and
+// settings (settings), the known chains (chains), and the client of JSON-RPC nodes (ethrpc).
 //
 // Nothing here knows a merchant, a payment or AWS.
 package evm

@@ -34,8 +34,8 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 	return dispatch.Result{}, p.error
 }
 
-// rings says by its alarm what makes each metric of ours cross the alarm's threshold,
-// in one of its periods. The lines are those of the code that the functions run.
+// rings maps each alarm to the reason why our metric crosses its threshold, in one of its periods.
+// The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
 	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
 	"OldestPendingAlarm":      ran(settlement.Report{Oldest: 901 * time.Second}),
@@ -51,14 +51,14 @@ var rings = map[string]func(*emf.Meter){
 	"NodesSilentAlarm":    func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
 }
 
-// ran is a run of check-receipts with a report.
+// ran meters a run of check-receipts.
 func ran(r settlement.Report) func(*emf.Meter) {
 	return func(m *emf.Meter) {
 		runreport.Add(m, r, runreport.Of{Decimals: 6, TokenLow: 100, GasLowGwei: 2_000_000})
 	}
 }
 
-// answers is n requests to send-payment, each of which ends with err.
+// answers meters n requests to send-payment that end with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
 		send := httpapi.SendPayment(payer{err}, nil, token.Token{}).Metered(m, "send-payment:1")
@@ -72,7 +72,7 @@ func answers(n int, err error) func(*emf.Meter) {
 	}
 }
 
-// noFaults are answers that no version of the code can help.
+// noFaults are answers that no new version of the code would change.
 var noFaults = map[string]error{
 	"a duplicate of a request that is alive": dispatch.ErrDuplicate,
 	"a payment that waits for an operator":   dispatch.ErrWaiting,
@@ -83,17 +83,15 @@ var noFaults = map[string]error{
 	"settings that are not usable":           errors.Join(dispatch.ErrUnavailable, settings.ErrMissing),
 }
 
-// measured are the metrics that AWS writes, with the dimensions that its documentation
-// has for each.
+// measured has AWS's metrics with their documented dimensions.
 var measured = map[string][]string{
 	"AWS/ApiGateway 5XXError": {"ApiName Stage"}, "AWS/Lambda Errors": {"FunctionName Resource ExecutedVersion"}, "AWS/Lambda Throttles": {""},
 	"AWS/Events TriggeredRules": {"RuleName"}, "AWS/DynamoDB WriteThrottleEvents": {"TableName"},
 	"AWS/SQS ApproximateNumberOfMessagesVisible": {"QueueName"}, "AWS/SQS ApproximateAgeOfOldestMessage": {"QueueName"},
 }
 
-// TestEveryAlarmRings: each alarm of the template watches a metric that AWS measures,
-// or one of ours that the code writes with a value beyond the threshold when what the
-// alarm tells of comes about, and never when nothing does.
+// TestEveryAlarmRings: each alarm of the template watches a metric of AWS, or one of ours that
+// crosses the threshold when the alarm's reason occurs, and never otherwise.
 func TestEveryAlarmRings(t *testing.T) {
 	left := len(rings)
 	defaults := at[node](readTemplate(t), "Parameters")

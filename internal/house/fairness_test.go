@@ -53,7 +53,7 @@ func TestOneMerchantCannotStarveTheOthers(t *testing.T) {
 	}
 }
 
-// TestPlanKnowsTheSize: what remit plan says of Size=small is what the template gives it.
+// TestPlanKnowsTheSize: remit plan and the template have the same Size=small.
 func TestPlanKnowsTheSize(t *testing.T) {
 	mappings := at[node](readTemplate(t), "Mappings")
 	for name, want := range plan.Small {

@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// foreign matches hosts of package registries, which each machine configures for
-// itself, and paths below the home directory of one machine.
+// foreign matches hosts of package registries, which each machine configures, and paths of one
+// machine's home directory.
 var foreign = regexp.MustCompile(`proxy\.golang\.org|sum\.golang\.org|registry\.npmjs\.org|\bpypi\.org|pythonhosted\.org|repo1?\.maven|deb\.debian\.org` +
 	`|(^|[\s"'=(:])/(root|home|Users|work)/`)
 
@@ -70,9 +70,9 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestNumbersOfREADME: docs/performance.md, which has its figures from bench/results,
-// has each number of the table in README.md. A thousand payments cost a thousandth of
-// what it says of a million at that rate.
+// TestNumbersOfREADME: docs/performance.md, whose figures come from bench/results, has each number
+// of the table in README.md. A thousand payments cost a thousandth of its price per million at that
+// rate.
 func TestNumbersOfREADME(t *testing.T) {
 	all := files(t)
 	_, table, _ := bytes.Cut(all["README.md"], []byte("\n## Five numbers\n"))
@@ -89,8 +89,8 @@ func TestNumbersOfREADME(t *testing.T) {
 	}
 }
 
-// files returns every text file of the repository by its path, without files that
-// are built, installed or fetched.
+// files returns every text file of the repository by its path, without built, installed or fetched
+// files.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	texts := make(map[string][]byte)

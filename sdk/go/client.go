@@ -26,7 +26,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// lifetime is longer than the API works on a request: then one without an answer commits nothing more.
+// lifetime is longer than the API works on a request: after it, an unanswered request commits
+// nothing more.
 const lifetime = 35 * time.Second
 
 var urls = regexp.MustCompile(`^https?://([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
@@ -74,7 +75,7 @@ func (c *Client) Call(ctx context.Context, method, path, body string, header ...
 	return a, err
 }
 
-// A Refused reports that the API refused the request, which started nothing.
+// A Refused reports a refused request, which started nothing.
 type Refused struct {
 	Answer
 	Code   string // stable; of a 422, the type of its first problem; "" of a 401
@@ -89,7 +90,7 @@ func (e *Refused) Error() string {
 // An OutcomeUnknown reports that no answer settled the call: it may be carried out, even later.
 type OutcomeUnknown struct {
 	Last  Answer // zero for none
-	Cause error  // of a missing answer, or the end of the time
+	Cause error  // why an answer is missing, or the end of the time
 }
 
 func (e *OutcomeUnknown) Error() string {
@@ -118,7 +119,7 @@ func (c *Client) begin(ctx context.Context) *call {
 	return &call{Client: c, Context: ctx, end: end, once: c.Once}
 }
 
-// refusal returns the last answer as a refusal, nil if it leaves open what became of the request.
+// refusal returns the last answer as a refusal, nil if the request's outcome is unknown.
 func (k *call) refusal() *Refused {
 	e, body, items := &Refused{Index: -1}, struct{ Detail json.RawMessage }{}, []InvalidItem{}
 	_ = json.Unmarshal(k.last.Body, e) // all but the detail of a 422
@@ -153,8 +154,9 @@ func (k *call) pause(d time.Duration) bool {
 
 func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err())} }
 
-// ask returns the answer to a request. It repeats payments and reads until an answer settles them, others only after
-// an answer that nothing was started. settle judges the *Refused of a payment.
+// ask returns the answer to a request. It repeats payments and reads until an answer settles them,
+// and other requests only after an answer that nothing was started. settle judges a payment's
+// *Refused.
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
@@ -216,7 +218,8 @@ func Key(intent string) (string, error) {
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
 
-// An IntentReused reports that the intent belongs to another payment. The call pays nothing, the other payment may be made.
+// An IntentReused reports that the intent belongs to another payment. The call pays nothing; the
+// other payment may be made.
 type IntentReused struct {
 	Intent string
 	Asked  Batch    // of one payment after Pay
@@ -228,8 +231,9 @@ func (e *IntentReused) Error() string {
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
-// Pay pays once for an intent (what is paid, such as an order), and retries until the deadline of ctx or for two minutes.
-// A *Refused started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
+// Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two
+// minutes. A *Refused started nothing. After an *OutcomeUnknown call again with the same intent.
+// Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
 	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
@@ -240,7 +244,8 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payme
 	return c.pay(ctx, intent, batch, batch)
 }
 
-// Attempt asks once for an Order or a Batch, under an Idempotency-Key of your own or "". A *Refused is of this request.
+// Attempt makes one request for an Order or a Batch, with your own Idempotency-Key or "". A
+// *Refused only concerns this request.
 func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
 	return c.begin(ctx).post(key, asked, true)
 }
@@ -272,19 +277,20 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 	return made, err
 }
 
-// A memory has the attempts to pay that may still be carried out, by Idempotency-Key.
+// A memory has the payment attempts that may still be carried out, by Idempotency-Key.
 type memory struct {
 	sync.Mutex
 	keys map[string]attempts
-	rest time.Time // when the last one of all keys ended that were too many to keep
+	rest time.Time // when the last attempt of the dropped keys ended
 }
 
 type attempts struct {
-	open int       // which have not ended
-	last time.Time // when the last one without an answer ended; zero for none
+	open int       // attempts that have not ended
+	last time.Time // when the last unanswered attempt ended; zero for none
 }
 
-// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended, which is now if one is open.
+// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if
+// one is open.
 func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	m.Lock()
 	defer m.Unlock()
@@ -310,7 +316,8 @@ func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	return a.last
 }
 
-// settle finds out what a refusal means: an earlier attempt may pay until a look-up lifetime after it finds nothing.
+// settle looks the payment up after a refusal: an earlier attempt may still pay until lifetime has
+// passed and a look-up finds nothing.
 func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
 	reused, key, last := refusal.Code == "idempotency_key_reused", k.key, k.open.note(k.key, 0, false, false)
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
@@ -335,7 +342,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
 	return Payment{}, other
 }
 
-// same reports whether a stored payment is what was asked for.
+// same reports whether a stored payment matches the request.
 func same(asked Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
 	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
@@ -344,7 +351,8 @@ func same(asked Batch, p Payment) bool {
 		})
 }
 
-// Wait returns a payment once it is confirmed or failed; one that is pending at the deadline with an *OutcomeUnknown.
+// Wait returns a payment once it is confirmed or failed. At the deadline it returns the pending
+// payment with an *OutcomeUnknown.
 func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	k := c.begin(ctx)
 	for more := true; more; more, k.tries = k.pause(time.Second), 0 {
@@ -355,7 +363,8 @@ func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	return p, k.unknown()
 }
 
-// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
+// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five
+// minutes.
 func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
 	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
 	if err == nil {
@@ -367,7 +376,7 @@ func VerifyWebhook(secret string, body []byte, header http.Header) (event Event,
 	return event, err
 }
 
-// checked returns an error unless the amount has digits alone, without leading zeros.
+// checked returns an error unless the amount has only digits, without leading zeros.
 func checked(amount Amount) error {
 	if n, ok := new(big.Int).SetString(string(amount), 10); !ok || n.String() != string(amount) || n.Sign() < 0 || n.BitLen() > 256 {
 		return fmt.Errorf("%.100q is no amount: use decimal digits, at most 2^256-1", string(amount))
@@ -375,7 +384,8 @@ func checked(amount Amount) error {
 	return nil
 }
 
-// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. What does not fit exactly is an error.
+// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. It returns an error if the
+// result is not exact.
 func ParseUnits(tokens string, decimals int) (Amount, error) {
 	whole, fraction, point := strings.Cut(tokens, ".")
 	digits := whole + strings.TrimRight(fraction, "0")
@@ -388,7 +398,7 @@ func ParseUnits(tokens string, decimals int) (Amount, error) {
 	return amount, checked(amount)
 }
 
-// FormatUnits returns an amount in whole tokens, as short as it is exact: "1.5".
+// FormatUnits returns the exact amount in whole tokens, without trailing zeros: "1.5".
 func FormatUnits(amount Amount, decimals int) (string, error) {
 	if err := checked(amount); err != nil || decimals < 0 || decimals > 255 {
 		return "", fmt.Errorf("%.100q is no amount of a token with %d decimals", string(amount), decimals)

@@ -70,7 +70,7 @@ func ask(call string, o options, args ...any) (c command) {
 // text returns an argument that is a string, else "".
 func (c command) text(i int) (s string) {
 	_ = json.Unmarshal(c.Args[i], &s)
-	return strings.ReplaceAll(s, "\ufffd", "\xff") // for what UTF-8 cannot hold
+	return strings.ReplaceAll(s, "\ufffd", "\xff") // for text that is not UTF-8
 }
 
 func (c command) amount(i int) remit.Amount {

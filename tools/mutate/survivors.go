@@ -175,8 +175,8 @@ func (b bench) record(ctx context.Context, p *proof, file string) error {
 // class is greater for slower tests. Those of one class and package run together.
 func (p proof) class() int { return bits.Len64(uint64(p.took / (250 * time.Millisecond))) }
 
-// face runs the tests that reach a mutant until one catches it. Each may take ten times
-// what it took without a mutant, and all of a run five seconds more.
+// face runs the tests that reach a mutant until one catches it. Each may take ten times its time
+// without a mutant, and all of a run five seconds more.
 func (b bench) face(ctx context.Context, m mutant, proofs []proof) (result, error) {
 	end, id := result{name: m.name}, fmt.Sprint(m.id)
 	proofs = slices.DeleteFunc(slices.Clone(proofs), func(p proof) bool {

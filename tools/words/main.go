@@ -1,105 +1,81 @@
-// Command words counts constructions that make English sound translated, in Markdown, in
-// Go comments and in Go strings of at least four words: a sentence that opens with what,
-// whatever or who, and "that of", "one that", "those that". It fails where a kind of text
-// has one or more in 1,000 words, and lists them. Questions are not counted. It also fails
-// where an error that users of remit read does not end with a next step (steps.go).
+// Command words counts the word "what" in the Go comments of each package, and in Markdown:
+// sentences built on it lack a noun, and read as translated. It fails where there are more than
+// one in 1,000 words, and lists them. It also fails if an error that users of remit read does
+// not end with a next step (steps.go).
 package main
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"go/scanner"
+	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// Kinds of text.
-const (
-	docs     = "docs"
-	comments = "comments"
-	messages = "messages"
-)
-
 var (
-	opens  = regexp.MustCompile(`(?:^|[.:;] )(?:[*-] )?(?:What|Whatever|Who)\b[^.?]*(?:[.?]|$)`)
-	inside = regexp.MustCompile(`\b(?:that of|one that|those that)\b`)
-	fence  = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|https?://[^ )]*")
+	what = regexp.MustCompile(`(?i)\bwhat\b`)
+	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|https?://[^ )]*")
 )
 
-// count is what one kind of text has.
+// A count has the words of a package's comments, or of Markdown, and the lines with "what".
 type count struct {
 	words int
 	found []string
 }
 
-// add counts a text of a file.
-func (c *count) add(file, text string) {
+// bad reports whether more than one word in 1,000 is "what".
+func (c *count) bad() bool { return len(c.found)*1000 > c.words }
+
+// add counts a text that stands at a place.
+func (c *count) add(at, text string) {
 	c.words += len(strings.Fields(text))
-	for _, sentence := range opens.FindAllString(text, -1) {
-		if !strings.HasSuffix(sentence, "?") {
-			c.found = append(c.found, file+": "+strings.TrimSpace(sentence))
+	for line := range strings.Lines(text) {
+		for range what.FindAllString(line, -1) {
+			c.found = append(c.found, at+": "+strings.TrimSpace(line))
 		}
-	}
-	for _, at := range inside.FindAllStringIndex(text, -1) {
-		c.found = append(c.found, file+": "+text[max(0, at[0]-30):min(len(text), at[1]+30)])
 	}
 }
 
-// read adds a file's texts to their kinds.
-func read(counts map[string]*count, file string, source []byte) {
-	if strings.HasSuffix(file, ".md") {
-		for line := range strings.Lines(fence.ReplaceAllString(string(source), "x")) {
-			counts[docs].add(file, strings.TrimSpace(line))
-		}
-		return
+// read counts a file, and returns the errors in it that lack a next step.
+func read(counts map[string]*count, name string, source []byte) ([]string, error) {
+	kind := path.Dir(name)
+	if strings.HasSuffix(name, ".md") {
+		kind = "Markdown"
 	}
-	var s scanner.Scanner
+	c, ok := counts[kind]
+	if !ok {
+		c = &count{}
+		counts[kind] = c
+	}
+	if kind == "Markdown" {
+		c.add(name, code.ReplaceAllString(string(source), "x"))
+		return nil, nil
+	}
 	files := token.NewFileSet()
-	s.Init(files.AddFile(file, -1, len(source)), source, nil, scanner.ScanComments)
-	var group []string
-	last := 0
-	for {
-		pos, kind, text := s.Scan()
-		line := files.Position(pos).Line
-		if kind != token.COMMENT || line != last+1 {
-			counts[comments].add(file, strings.Join(group, " "))
-			group = nil
-		}
-		switch kind {
-		case token.EOF:
-			return
-		case token.COMMENT:
-			group, last = append(group, strings.TrimSpace(strings.TrimPrefix(text, "//"))), line
-		case token.STRING:
-			if value, err := strconv.Unquote(text); err == nil && len(strings.Fields(value)) >= 4 {
-				counts[messages].add(file, strings.Join(strings.Fields(value), " "))
-			}
-		}
+	file, err := parser.ParseFile(files, name, source, parser.ParseComments)
+	if err != nil {
+		return nil, err
 	}
+	for _, group := range file.Comments {
+		c.add(files.Position(group.Pos()).String(), group.Text())
+	}
+	return steps(files, name, file), nil
 }
 
 func main() {
-	counts := map[string]*count{docs: {}, comments: {}, messages: {}}
-	var missing []string
-	listed, err := exec.Command("git", "ls-files", "-z", "*.go", "*.md", ":!tools/words").Output()
-	for name := range bytes.SplitSeq(bytes.TrimRight(listed, "\x00"), []byte{0}) {
-		var source []byte
-		if source, err = os.ReadFile(string(name)); err != nil {
-			break
-		}
-		read(counts, string(name), source)
-		if in := func(dir string) bool { return strings.HasPrefix(string(name), dir) }; slices.ContainsFunc(advised, in) &&
-			strings.HasSuffix(string(name), ".go") && !strings.HasSuffix(string(name), "_test.go") {
-			var more []string
-			if more, err = steps(string(name), source); err != nil {
-				break
-			}
-			missing = append(missing, more...)
+	counts, missing := map[string]*count{}, []string(nil)
+	listed, err := exec.Command("git", "ls-files", "*.go", "*.md", ":!*.gen.go", ":!tools/words").Output()
+	for name := range strings.FieldsSeq(string(listed)) {
+		source, unread := os.ReadFile(name)
+		more, unparsed := read(counts, name, source)
+		if missing = append(missing, more...); unread != nil || unparsed != nil {
+			err = errors.Join(unread, unparsed)
 		}
 	}
 	if err != nil {
@@ -110,12 +86,11 @@ func main() {
 	if failed {
 		fmt.Printf("errors without a next step, such as \"; run remit doctor\":\n  %s\n", strings.Join(missing, "\n  "))
 	}
-	for _, kind := range []string{docs, comments, messages} {
-		c := counts[kind]
-		fmt.Printf("%s: %d in %d words, fewer than 1 in 1,000 wanted\n", kind, len(c.found), c.words)
-		if bad := len(c.found)*1000 >= c.words; bad || len(os.Args) > 1 {
-			failed = failed || bad
-			fmt.Println("  " + strings.Join(c.found, "\n  "))
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		if c := counts[kind]; c.bad() {
+			failed = true
+			fmt.Printf("%s: \"what\" %d times in %d words, at most 1 in 1,000 wanted\n  %s\n", kind, len(c.found), c.words,
+				strings.Join(c.found, "\n  "))
 		}
 	}
 	if failed {

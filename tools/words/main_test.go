@@ -6,29 +6,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRead: each construction is found in its kind of text, and nothing else is.
+// TestRead: the word is found in comments and in prose, and in neither code nor messages.
 func TestRead(t *testing.T) {
-	counts := map[string]*count{docs: {}, comments: {}, messages: {}}
-	read(counts, "a.md", []byte("Who pays? Nobody.\nWhat is paid counts.\nThe rule is that of Go.\n\n```\nthose that\n```\n"))
-	read(counts, "b.go", []byte("package b\n\n// A run ends. Whatever\n// is left goes.\n"+
-		"var x = \"the key is one that expired\"\n\nvar y = \"one that\"\n"))
-	got := map[string][]string{}
+	counts := map[string]*count{}
+	for name, text := range map[string]string{
+		"a.md":   "What is paid counts.\n\n```\nwhat\n```\n",
+		"b/c.go": "package b\n\n// A run ends.\n//\n// It tells what is left.\nvar x = \"what\" // What else\n",
+	} {
+		if _, err := read(counts, name, []byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[string][]string{"Markdown": {"a.md: What is paid counts."},
+		"b": {"b/c.go:3:1: It tells what is left.", "b/c.go:6:16: What else"}}
 	for kind, c := range counts {
-		got[kind] = c.found
+		if diff := cmp.Diff(want[kind], c.found); diff != "" || !c.bad() {
+			t.Error(diff, c.bad())
+		}
 	}
-	want := map[string][]string{
-		docs:     {"a.md: What is paid counts.", "a.md: The rule is that of Go."},
-		comments: {"b.go: . Whatever is left goes."},
-		messages: {"b.go: the key is one that expired"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	if few := (&count{1000, []string{"one"}}); few.bad() {
+		t.Error("one in 1,000 is too many")
 	}
 }
 
 // TestSteps: an error needs an instruction, or a cause at its end.
 func TestSteps(t *testing.T) {
-	got, err := steps("internal/cli/x.go", []byte(`package x
+	got, err := read(map[string]*count{}, "internal/cli/x.go", []byte(`package x
 
 var (
 	_ = errors.New("the key is lost; run remit keys " + "issue")

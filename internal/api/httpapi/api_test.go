@@ -253,7 +253,7 @@ func (got answered) outcome(t *testing.T, want string) {
 	got.want(t, status, strings.Split(parts, " … ")...)
 }
 
-// words are what tables call by name.
+// words are the functions that tables call by name.
 var words = map[string]string{
 	"alice":               alice,
 	"alice in lower case": strings.ToLower(alice),
@@ -282,7 +282,7 @@ func pairs(n int) string {
 	return "{" + strings.Join(list, ",") + "}"
 }
 
-// steps are what happens between the requests of a table.
+// steps happen between the requests of a table.
 var steps = map[string]func(*api){
 	"no money":                 refused(dispatch.ErrInsufficient),
 	"below the minimum":        refused(dispatch.ErrAmountBelow),

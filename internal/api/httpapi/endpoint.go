@@ -39,10 +39,10 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e, which meters what it refuses: Refusals by the problem's code, and
-// RequestsFailed of the version, which names the function too, so that a canary sees what
-// the new one does: answers of 500, and payments that it left half way. Nodes, wallets,
-// settings and repeated requests fail no version. An answer that is no refusal writes nothing.
+// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of
+// the version, which names the function too, so that a canary sees what the new one does: answers
+// of 500, and payments that it left half way. Nodes, wallets, settings and repeated requests fail
+// no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e

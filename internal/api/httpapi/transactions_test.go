@@ -65,8 +65,8 @@ func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, e
 	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
 }
 
-// TestFoundOnTheChain: what recover has put back is nobody's until its request comes
-// again, but under its key it has the mode of the key that asks.
+// TestFoundOnTheChain: a recovered payment is nobody's until its request comes again, but under its
+// key it has the mode of the key that asks.
 func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
@@ -236,7 +236,7 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 	}
 	fits := func(body string) {
 		text := must.Get(json.Marshal(body))(t)
-		if n := len(text) - 5*strings.Count(body, "<"); n > 6_291_556 { // what the runtime does not escape
+		if n := len(text) - 5*strings.Count(body, "<"); n > 6_291_556 { // not escaped by the runtime
 			t.Errorf("an answer has %d bytes", n)
 		}
 	}

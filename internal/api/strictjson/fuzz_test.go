@@ -24,7 +24,7 @@ func FuzzParse(f *testing.F) {
 		"\"\x7f\u0085\"",                                                 // DEL and C1 need no escape in JSON
 		`[ ]`, `{ }`, `[1, "1"]`, `{"b":1,"B":2,"a":3}`, `{"a":{"a":0}}`, // names in other case, or of another object, are other names
 		"\"caf\xe9\"", "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\xff\xfe{\x00}\x00",
-		"]\xff", // Latin-1, overlong, a surrogate, beyond U+10FFFF, UTF-16, behind what is no JSON anyway
+		"]\xff", // Latin-1, overlong, a surrogate, beyond U+10FFFF, UTF-16, behind text that is no JSON
 	} {
 		f.Add([]byte(seed))
 	}
@@ -52,7 +52,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// escape matches what JSON escapes, and replacement is its escape of U+FFFD.
+// escape matches an escape of JSON, and replacement is its escape of U+FFFD.
 var escape, replacement = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`), regexp.MustCompile(`^\\u[fF]{3}[dD]$`)
 
 // acceptable is the oracle: one value of encoding/json in UTF-8, without a name given twice

@@ -121,7 +121,7 @@ func (p parser) inside(object bool, depth int) (Value, error) {
 	return v, nil
 }
 
-// escapes matches what a string escapes, both halves of a surrogate pair at once.
+// escapes matches a string's escapes, both halves of a surrogate pair at once.
 var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.)`)
 
 // halves finds half a surrogate pair in a string that is in text from start on.

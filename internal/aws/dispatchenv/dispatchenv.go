@@ -1,6 +1,5 @@
-// Package dispatchenv reads from a function's environment what paying needs: the parts of a
-// dispatcher. Only the functions that pay
-// merchants' payments link it.
+// Package dispatchenv reads from a function's environment the parts of a dispatcher. Only the
+// functions that pay merchants' payments link it.
 package dispatchenv
 
 import (

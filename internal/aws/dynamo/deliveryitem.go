@@ -47,8 +47,8 @@ func encodeDelivery(d webhook.Delivery) attributes {
 	})
 }
 
-// expiry returns the time in epoch seconds at which DynamoDB removes what began or ended
-// at a time, 0 if that is zero. It may be two days late; until then the item is read.
+// expiry returns the time in epoch seconds at which DynamoDB removes an item that began or ended at
+// a time, 0 if that is zero. It may be two days late; until then the item is read.
 func expiry(from time.Time) int64 {
 	if from.IsZero() {
 		return 0

@@ -15,7 +15,7 @@ import (
 // a field that cannot be encoded.
 func encode(item any) attributes { return encodeValue(item).(*types.AttributeValueMemberM).Value }
 
-// encodeValue returns an item, or a list or a map of what an item may hold.
+// encodeValue returns an item, or a list or a map in it.
 func encodeValue(v any) types.AttributeValue {
 	encoded, err := attributevalue.Marshal(v)
 	if err != nil {

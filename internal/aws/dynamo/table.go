@@ -67,8 +67,8 @@ type pager[P any] interface {
 	NextPage(ctx context.Context, options ...func(*dynamodb.Options)) (P, error)
 }
 
-// paged yields the items of all pages. It reads a page when the items before it are used
-// up, and ends after an error, which says what it was reading.
+// paged yields the items of all pages. It reads a page when the items before it are used up, and
+// ends after an error, which names the query.
 func paged[P any](ctx context.Context, reading string, pages pager[P], items func(P) []attributes) iter.Seq2[attributes, error] {
 	return func(yield func(attributes, error) bool) {
 		for pages.HasMorePages() {
@@ -127,9 +127,9 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: what it does, and the condition under which, which holds
-// always if it is empty. A "#name" in both is the attribute of that name, or of the name that
-// names has for it.
+// A change is a write of one item: its effect, and the condition under which, which holds always if
+// it is empty. A "#name" in both is the attribute of that name, or of the name that names has for
+// it.
 type change struct {
 	key      primaryKey
 	do, when string

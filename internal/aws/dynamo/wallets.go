@@ -127,7 +127,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	return registry, err
 }
 
-// comparisonItem is the item of what runs have learned of a chain, beside its key.
+// comparisonItem is the item of a chain's last comparison, beside its key.
 type comparisonItem struct {
 	At       string `dynamodbav:"compared_at"`
 	Number   uint64 `dynamodbav:"final_block,omitempty"`

@@ -1,7 +1,6 @@
-// Package emf writes metrics as lines of the log, in Amazon CloudWatch's
-// embedded metric format: no call, and nothing to lose when a function ends.
-// Every metric has one dimension, the stack, so that their number stays small; those
-// of a node or of a wallet have its name too.
+// Package emf writes metrics as lines of the log, in Amazon CloudWatch's embedded metric format: no
+// call, and nothing to lose when a function ends. Every metric has the dimension stack, and some
+// also a node's or a wallet's name, so that their number stays small.
 package emf
 
 import (
@@ -43,21 +42,18 @@ type Meter struct {
 	values map[metric][]float64
 }
 
-// A metric is of one of several, a node or a wallet as the dimension says, or of the
-// stack where both are "".
+// A metric belongs to a node or a wallet, as the dimension says, or to the stack if both are "".
 type metric struct{ dimension, of, name, unit string }
 
-// New returns a meter of the named stack that writes to out, which is to be the
-// function's standard output.
+// New returns a meter of the named stack that writes to out, the function's standard output.
 func New(out io.Writer, stack string, now func() time.Time) *Meter {
 	return &Meter{out: out, stack: stack, now: now, values: map[metric][]float64{}}
 }
 
-// Add notes values of a metric. A name always has the same unit.
+// Add records a value of a metric. A name always has the same unit.
 func (m *Meter) Add(name, unit string, values ...float64) { m.AddOf("", "", name, unit, values...) }
 
-// AddOf notes values of a metric that each of several has: the dimension says of what
-// kind they are, and of which of them it is.
+// AddOf records values of a metric under one dimension, such as node=rpc.example.
 func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	if len(values) == 0 {
 		return
@@ -68,8 +64,8 @@ func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	m.values[key] = append(m.values[key], values...)
 }
 
-// Flush writes the values added since the last Flush: one line, unless a metric
-// has very many values, and none if there is nothing.
+// Flush writes the values added since the last Flush: one line, unless a metric has very many
+// values.
 func (m *Meter) Flush() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// Purpose is in the encryption context of every data key, as the value of "remit". The
-// functions whose policy excludes that context name cannot open what is sealed, though they
-// may use the same key for their tables.
+// Purpose is in the encryption context of every data key, as the value of "remit". The functions
+// whose policy excludes that context name cannot open sealed secrets, though they may use the same
+// key for their tables.
 const Purpose = "webhook-secrets"
 
 // heldKeys bounds how many data keys of others a process keeps.
@@ -111,7 +111,7 @@ func (k *DataKeys) unwrap(ctx context.Context, wrapped []byte) (cipher.AEAD, err
 	return key, nil
 }
 
-// version is the first byte of what is sealed.
+// version is the first byte of a sealed secret.
 const version = 1
 
 var errSealed = errors.New("not what Seal returned")

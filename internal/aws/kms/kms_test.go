@@ -122,8 +122,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDataKeys: a process asks for one data key to seal, and once for each data key that
-// it opens; what it sealed opens for the same name alone, and unchanged.
+// TestDataKeys: a process asks for one data key to seal, and once for each data key that it opens;
+// a sealed secret opens for the same name alone, and unchanged.
 func TestDataKeys(t *testing.T) {
 	calls := map[string]int{}
 	cfg := account(t, "SYMMETRIC_DEFAULT", calls)

@@ -1,4 +1,4 @@
-// Package meterenv runs the functions of the API and meters what they refuse. It knows no metric.
+// Package meterenv runs the functions of the API and meters their refusals. It knows no metric.
 package meterenv
 
 import (
@@ -15,12 +15,12 @@ func HTTP(wire func(*boot.Env) httpapi.Endpoint) {
 	boot.HTTP(func(env *boot.Env) http.Handler { return Refusals(env, wire(env)) })
 }
 
-// Refusals returns e, which meters what it refuses.
+// Refusals returns e with a meter of refusals.
 func Refusals(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
 	return e.Metered(emf.New(os.Stdout, env.String("STACK"), env.Now), Version(env))
 }
 
-// Version is the function and its version that run, as the alarms of canaries name them.
+// Version returns the running function and its version, as the canaries' alarms name them.
 func Version(env *boot.Env) string {
 	return env.Optional("AWS_LAMBDA_FUNCTION_NAME", "local") + ":" + env.Optional("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
 }

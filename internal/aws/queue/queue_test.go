@@ -99,8 +99,8 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// TestJobsGoTogether: what is enqueued while a request is under way goes in the next, up
-// to ten jobs and 256 KiB; each caller learns what became of its own.
+// TestJobsGoTogether: jobs enqueued during a request go in the next, up to ten jobs and 256 KiB;
+// each caller learns the outcome of its own.
 func TestJobsGoTogether(t *testing.T) {
 	const n = 24
 	for _, row := range []struct {

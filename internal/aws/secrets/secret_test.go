@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 )
 
-// vault is a Secrets Manager that answers what it is told to.
+// vault is a Secrets Manager with scripted answers.
 type vault struct {
 	answer atomic.Pointer[func() (int, string)]
 	reads  atomic.Int32
@@ -58,8 +58,8 @@ func open(t *testing.T) (*vault, *secrets.Secret[string]) {
 
 var errUnusable = errors.New("unusable")
 
-// TestGet: what was made of a value is kept for minutes, and outlives an outage and a value
-// of which nothing can be made, neither of which is hammered.
+// TestGet: the parsed value is kept for minutes, and outlives an outage and a value of which
+// nothing can be made, neither of which is hammered.
 func TestGet(t *testing.T) {
 	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`,
 		`{"__type":"ResourceNotFoundException"}`

@@ -148,7 +148,7 @@ func (a *chainAccess) keyed() []token.Address {
 	return slices.SortedFunc(maps.Keys(a.held), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
-// host returns the address of a node without what may be a provider's key: /sandbox needs no
+// host returns the address of a node without parts that may be a provider's key: /sandbox needs no
 // key of ours.
 func host(node string) string {
 	at, err := url.Parse(node)

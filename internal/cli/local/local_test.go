@@ -265,7 +265,7 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })
 }
 
-// TestSettingsChangedByHandAreKept: flags replace what flags chose, and no more.
+// TestSettingsChangedByHandAreKept: flags replace only settings that flags chose.
 func TestSettingsChangedByHandAreKept(t *testing.T) {
 	dynamotest.Clear(t)
 	dynamodb := dynamotest.Start(t)

@@ -29,7 +29,7 @@ type MCP struct {
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
 }
 
-// Limits of what a tool works and answers.
+// Limits of a tool's work and answers.
 const (
 	patience  = 50 * time.Second // of a call: clients of the protocol wait a minute
 	lookBack  = 24 * time.Hour   // for a payment of the same amount to the same recipient
@@ -37,7 +37,7 @@ const (
 	mostShown = 20               // payments or recipients of an answer
 )
 
-// instructions are what a model reads before the tools.
+// instructions are for the model to read before the tools.
 const instructions = `Pays a stablecoin. Money cannot be called back.
 Every payment has an intent: the name, in the user's own records, of what is paid (order id, invoice number, "salary 2026-11 Ann").
 After an error, a timeout or a restart, call pay again with the SAME intent: it pays once.
@@ -81,7 +81,7 @@ After any error or timeout repeat the call with the same intent.`)
 	return s
 }
 
-// tool adds a tool, which answers what do returns. The model reads its errors too.
+// tool adds a tool that answers with do's result. The model reads its errors too.
 func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any, error), text string) {
 	t := &mcp.Tool{Name: name, Description: text, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: name != "pay", IdempotentHint: true}}
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
@@ -100,7 +100,7 @@ type payment struct {
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
-// pay pays once for an intent, or answers what the intent has paid, or what looks like the same payment.
+// pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	unit, err := a.unit(ctx)
 	order := remit.Order{To: in.To, Reference: in.Reference}
@@ -142,7 +142,7 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	reused, is := errors.AsType[*remit.IntentReused](err)
 	switch {
-	case refused && own == nil: // what was taken on may be paid despite a refusal
+	case refused && own == nil: // an accepted payment may be made despite a refusal
 		_ = note.write(before) // else the next call waits
 		return nil, fmt.Errorf("this call started nothing: %w", refusal)
 	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
@@ -168,8 +168,9 @@ func known(order remit.Order, p remit.Payment) (any, error) {
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
-// last returns what is noted and its payment, once it is signed; none and nil once nothing can come of it any more. Of
-// intent itself it also returns a payment that is not signed, which needs another request.
+// last returns the noted intent and its payment, once signed; none and nil once the payment can no
+// longer be made. Of intent itself it also returns a payment that is not signed, which needs
+// another request.
 func (a *agent) last(ctx context.Context, n *note, intent string) (sent, *remit.Payment, error) {
 	for {
 		noted, age, err := n.read()
@@ -294,7 +295,7 @@ func (a *agent) wait(ctx context.Context, in struct {
 	return answer(p, meaning(p))
 }
 
-// meaning says what a payment's status means for who asked for it.
+// meaning explains a payment's status to the model.
 func meaning(p remit.Payment) string {
 	switch {
 	case p.Status == remit.PaymentStatusConfirmed:

@@ -131,7 +131,7 @@ func (d *desk) writes(t *testing.T, file, text string, age time.Duration) {
 	must.OK(t, os.Chtimes(file, time.Time{}, time.Now().Add(-age)))
 }
 
-// read returns what the note has, and its age.
+// read returns the note and its age.
 func (d *desk) read(t *testing.T) (text string, age time.Duration) {
 	return string(must.Get(os.ReadFile(d.note()))(t)), time.Since(must.Get(os.Stat(d.note()))(t).ModTime())
 }

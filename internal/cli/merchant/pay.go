@@ -84,7 +84,7 @@ type payout struct {
 	failed []string  // descriptions of payments that paid nobody
 	open   time.Time // until then, requests of the run before may still be carried out
 
-	mu      sync.Mutex // of the rows' outcomes and of what follows
+	mu      sync.Mutex // of the rows' outcomes and the next step
 	written time.Time  // when the results were written last
 }
 
@@ -294,7 +294,7 @@ func inProgress(err error) bool {
 	return ok && open.Last.Status == http.StatusConflict
 }
 
-// shut reports whether the key may not do what it was used for.
+// shut reports whether the key lacks the permission.
 func shut(refusal *remit.Refused) bool {
 	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// run pays a file and returns what the command printed.
+// run pays a file and returns the command's output.
 func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 	t.Helper()
 	var c merchant.Pay
@@ -119,8 +119,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	}
 }
 
-// TestPayWarnsOfResemblingAddresses: of rows, of what was paid, and of the address book; a key that
-// may not read the book is not told of it, and nothing is refused.
+// TestPayWarnsOfResemblingAddresses: of rows, of earlier payments, and of the address book; a key
+// that may not read the book is not told of it, and nothing is refused.
 func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	alike := func(digit string) string { return "0xabcd" + strings.Repeat(digit, 32) + "1234" }
@@ -137,7 +137,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 		t.Fatal(err, made.Status)
 	}
 	narrow := regexp.MustCompile(`remit_test_\w+`).FindString(string(made.Body))
-	for key, of := range map[string]int{api.Key: 3, narrow: 2} { // each other, what was paid, and the book
+	for key, of := range map[string]int{api.Key: 3, narrow: 2} { // each other, an earlier payment, and the address book
 		out, err := run(t, file, api.URL, key, "--dry-run")
 		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid before)": 2,
 			"(in your address book)": 2 * (of - 2)} {

@@ -94,7 +94,7 @@ func (p *payout) find(ctx context.Context) error {
 	}
 }
 
-// under returns what is stored under the number of a batch: a payment, or none.
+// under returns the payment stored under the number of a batch, if any.
 func (p *payout) under(ctx context.Context, number int) (stored []remit.Payment, err error) {
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {p.batchKey(number)}}) {
 		if err != nil {

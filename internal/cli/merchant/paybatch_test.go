@@ -78,8 +78,8 @@ func paidOnce(t *testing.T, api *remit.Client, rows []int) {
 	}
 }
 
-// TestPayBatches: 250 rows are three payments, and the same file edited, sorted, on
-// another machine, in the other mode or under another run's name pays what is new.
+// TestPayBatches: 250 rows are three payments, and the same file edited, sorted, on another
+// machine, in the other mode or under another run's name pays the new rows.
 func TestPayBatches(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	file, all := write(t, salaries(upTo(0, 250)...)), upTo(0, 250)
@@ -188,7 +188,7 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	paidOnce(t, api, []int{1, 2, 4})
 }
 
-// TestPayBatchesStops: what the API may say of a batch, and what is paid then.
+// TestPayBatchesStops: the API's answers to a batch, and the payments made then.
 func TestPayBatchesStops(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	say := func(status int, body string) func(http.ResponseWriter) bool {
@@ -225,7 +225,7 @@ func TestPayBatchesStops(t *testing.T) {
 		own, find answers // to GET /transactions?idempotency_key= of the first row, and of number 0 of the run
 		pay       answers // to POST /send-payments, or to /send-payment of single rows
 		flags     string
-		want      string // of what is printed and of the error
+		want      string // of the output and the error
 		paid      []int  // by the stack
 		keys      int    // of all requests for payments
 	}{

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// summary shows what will be paid, with warnings, and asks for consent.
+// summary shows the payments and warnings, and asks for consent.
 func (p *payout) summary(out io.Writer, warnings []string) error {
 	var total, largest token.Amount
 	var twins []*payRow

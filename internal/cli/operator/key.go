@@ -121,7 +121,7 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
-// mayDo describes what a key may do in one line.
+// mayDo describes a key's permissions in one line.
 func mayDo(p apikey.Permissions) string {
 	var words []string
 	for _, s := range p.Scopes {

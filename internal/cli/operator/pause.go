@@ -61,7 +61,7 @@ func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, 
 	return ids, err
 }
 
-// answer shows the wallets of a command and what it did.
+// answer shows a command's wallets and their changes.
 func (c pausing) answer(ws []wallet.Wallet, did string) change.Answer {
 	rows, text := []map[string]any{}, ""
 	for _, w := range ws {

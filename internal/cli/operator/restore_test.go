@@ -136,7 +136,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 			_, err = registry.Rotate(t.Context(), made[name].Key, made[name].Key.ID, overlap, func(context.Context, apikey.Key) error { return nil })
 		}
 	}
-	for _, store := range []*dynamo.APIKeys{damaged, restored} { // what else is in the table
+	for _, store := range []*dynamo.APIKeys{damaged, restored} { // other items in the table
 		if err == nil {
 			_, _, err = store.AddEntry(t.Context(), recipient.Entry{Merchant: "mer_a", Mode: "test", CreatedAt: time.Now(), ActiveAt: time.Now()})
 		}

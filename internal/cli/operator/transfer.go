@@ -61,8 +61,8 @@ func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none ch
 
 type walletSweep struct{ moving }
 
-// Change moves all that a drained wallet has. The ether goes last: its amount is what the
-// transfer of the tokens leaves, less twice the highest fee of its own. Where the token pays gas there is none.
+// Change moves everything from a drained wallet. The ether goes last: the rest after the tokens'
+// transfer, less twice its own highest fee. Where the token pays gas there is none.
 func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, "remit wallet sweep"), c.transfer(d, payment.Ether, "remit wallet sweep")}
 	if d.Config.GasUnit > 0 {

@@ -57,14 +57,14 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// TestMoveUnknown has moves end in each way that leaves something open: what they say, and after how long. The same
-// command then moves what is left to move.
+// TestMoveUnknown has moves end in each way that leaves something open: with their messages and
+// durations. The same command then moves the rest.
 func TestMoveUnknown(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		must.OK(t, e.settle(t.Context()))
 		e.own(2, wallet.Active)
 		deaf := func() { e.Hint = func(context.Context) error { return nil } }
-		forget := func(coins, gas uint64) func() { // what the wallet has, until the next run
+		forget := func(coins, gas uint64) func() { // the wallet's balance, until the next run
 			return func() {
 				w := must.Get(e.tables.Wallet(t.Context(), e.id(0)))(t)
 				deaf()
@@ -233,7 +233,7 @@ func (e *embedded) own(i int, state wallet.State) {
 
 func noRun(context.Context) error { return errors.New("no run") }
 
-// soon is a run that ends when it would wait for what it has sent.
+// soon is a run that ends when it would wait for its own transactions.
 func (e *embedded) soon(ctx context.Context) error {
 	ctx, e.cut = context.WithCancel(ctx)
 	_ = e.settle(ctx)
@@ -260,7 +260,7 @@ func (e *embedded) fail(op string, once bool) {
 	}
 }
 
-// mend ends what fail, and a test, has done to the stack.
+// mend undoes the damage of fail and of a test.
 func (e *embedded) mend() {
 	e.ctx, e.Hint = e.T.Context(), e.settle
 	e.around = func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error { apply(ctx); return nil }

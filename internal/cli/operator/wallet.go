@@ -106,7 +106,7 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-// adds describes what adding a wallet means.
+// adds describes the effect of adding a wallet.
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)

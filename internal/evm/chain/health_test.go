@@ -208,7 +208,7 @@ func TestSlowestAnswer(t *testing.T) {
 	})
 }
 
-// TestBreaker tells what happens to a node that stops to answer, and comes back.
+// TestBreaker follows a node that stops answering and comes back.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &slow{stub: &stub{gas: 1}, takes: always(0)}, &slow{stub: &stub{gas: 2}, takes: always(0)}

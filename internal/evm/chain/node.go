@@ -68,7 +68,7 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index
 // Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// A Market is the price of gas in a block, in wei per gas, and of what chains charge besides gas.
+// A Market is the price of gas in a block, in wei per gas, with the chain's charges besides gas.
 type Market struct {
 	BaseFee token.Amount // of the next block
 	Tip     token.Amount // suggested by the node

@@ -12,7 +12,7 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// A stub is a node that answers what it is told to.
+// A stub is a node with scripted answers.
 type stub struct {
 	name     string
 	down     bool

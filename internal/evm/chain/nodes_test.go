@@ -13,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestReceipts is what may be believed of a receipt. Block 5 is 0x05 on the
-// chain that most nodes follow, 0xf5 on a fork.
+// TestReceipts: when a receipt is agreed on. Block 5 is 0x05 on the chain that most nodes follow,
+// 0xf5 on a fork.
 func TestReceipts(t *testing.T) {
 	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
 	log := chain.Log{Topics: []chain.Hash{{7}}}
@@ -125,8 +125,8 @@ func TestExtraReceipts(t *testing.T) {
 	}
 }
 
-// TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,
-// and the cost is then not known.
+// TestFeesThatDiffer: nodes that differ on a transaction's fee delay no payment, and the cost is
+// then not known.
 func TestFeesThatDiffer(t *testing.T) {
 	one, same, other := token.Units(1), token.Units(1), token.Units(2)
 	for _, test := range []struct {

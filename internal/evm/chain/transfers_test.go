@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// TestMinedNoop: whatever moves something is no no-op.
+// TestMinedNoop: a transaction that moves anything is no no-op.
 func TestMinedNoop(t *testing.T) {
 	us := token.Address{1}
 	for tx, want := range map[chain.MinedTx]bool{
@@ -38,7 +38,7 @@ func TestFirstSince(t *testing.T) {
 	}
 }
 
-// TestTransfers: what left the wallets is what every node says, or nothing is known.
+// TestTransfers: the transfers out of the wallets are those that every node gives, or unknown.
 func TestTransfers(t *testing.T) {
 	moved := func(tx byte) chain.LoggedTransfer { return chain.LoggedTransfer{Tx: chain.Hash{tx}, Block: 9} }
 	node := func(change func(*stub)) *stub {

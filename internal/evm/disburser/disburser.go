@@ -97,8 +97,8 @@ func Parse(data []byte) (coin token.Address, entries []Entry, rest []byte, ok bo
 	return coin, entries, rest, bytes.HasPrefix(data, Calldata(coin, entries, nil))
 }
 
-// Index returns the place, from 0, of the entry that the token refused, from what a
-// call reverted with. It reports false for any other reason.
+// Index returns the place, from 0, of the entry that the token refused, from the data of a call
+// reverted with. It reports false for any other reason.
 func Index(reverted []byte) (int, bool) {
 	if len(reverted) < refuse || !bytes.HasPrefix(reverted, selector("Refused(uint256,bytes)")) {
 		return 0, false
@@ -132,7 +132,7 @@ func Address() token.Address {
 	return token.Address(sum[word-20:])
 }
 
-// Code returns the contract's runtime code: what eth_getCode answers for it.
+// Code returns the contract's runtime code, as eth_getCode returns it.
 func Code() []byte { return compiled().code }
 
 type contract struct{ init, code []byte }

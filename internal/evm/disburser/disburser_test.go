@@ -216,7 +216,7 @@ func TestBatch(t *testing.T) {
 		var order []disburser.Entry
 		for _, log := range tr.evm.State.Logs() {
 			amount := must.Get(token.AmountFromBytes(log.Data))(rt)
-			if common.BytesToAddress(log.Topics[1][:]) == tr.payer { // what reentered moves nothing, out of the token
+			if common.BytesToAddress(log.Topics[1][:]) == tr.payer { // a reentrant call moves nothing
 				order = append(order, disburser.Entry{To: token.Address(log.Topics[2][12:]), Amount: amount})
 			}
 		}

@@ -42,10 +42,9 @@ func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Hea
 	return chain.Head{Number: uint64(number), Final: finalBlock(rule, uint64(number), tagged)}, nil
 }
 
-// Account implements chain.Node. Count and balances are asked for by the head's
-// number, since a server may make the calls of a batch in any order (JSON-RPC 2.0
-// section 6), and Erigon makes some at once. A node that does not know "pending" counts
-// its pool as empty.
+// Account implements chain.Node. It queries count and balances at the head's number, since a server
+// may make the calls of a batch in any order (JSON-RPC 2.0 section 6), and Erigon makes some at
+// once. If a node does not know "pending", its pool counts as empty.
 func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
 	var mined, pending count
 	var gas quantity
@@ -91,8 +90,7 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 	return uint64(mined), nil
 }
 
-// Code returns the code of the contract at an address in the latest block, empty if none
-// is there.
+// Code returns the code of the contract at an address in the latest block, empty if there is none.
 func (n *Node) Code(ctx context.Context, at token.Address) ([]byte, error) {
 	var code hexutil.Bytes
 	calls, err := n.batch(ctx, call("eth_getCode", &code, at.String(), "latest"))
@@ -108,7 +106,7 @@ func (n *Node) Code(ctx context.Context, at token.Address) ([]byte, error) {
 // allowanceCall is the first four bytes of keccak256("allowance(address,address)"), EIP-20.
 var allowanceCall = [4]byte{0xdd, 0x62, 0xed, 0x3e}
 
-// Allowance returns how much of a token's owner a spender may take, in the latest block.
+// Allowance returns how many of owner's coins spender may move, in the latest block.
 func (n *Node) Allowance(ctx context.Context, contract, owner, spender token.Address) (token.Amount, error) {
 	var units hexutil.Bytes
 	data := slices.Concat(addressCall(allowanceCall, owner), make([]byte, 12), spender[:])
@@ -125,8 +123,8 @@ func (n *Node) Allowance(ctx context.Context, contract, owner, spender token.Add
 	return token.AmountFromBytes(units)
 }
 
-// finalBlock returns the highest block that is final by rule. Zero means that
-// none is: the genesis block holds no transactions.
+// finalBlock returns the highest final block, or zero for none: the genesis block holds no
+// transactions.
 func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
 	switch {
 	case rule.Tag == "":
@@ -137,9 +135,8 @@ func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64
 	return min(uint64(*tagged.Number), head)
 }
 
-// unknownBlock reports whether err is the rejection that nodes send while the chain
-// has no safe or finalized block: geth says "finalized block not found", and code
-// -39001 of the execution APIs is "Unknown block".
+// unknownBlock reports whether err means that the chain has no safe or finalized block yet: geth
+// sends "finalized block not found", and code -39001 of the execution APIs is "Unknown block".
 func unknownBlock(err error) bool {
 	rejection, ok := errors.AsType[*Rejection](err)
 	return ok && (rejection.Code == -39001 || strings.Contains(strings.ToLower(rejection.Words), "block not found"))

@@ -14,22 +14,20 @@ import (
 )
 
 const (
-	// maxBatch is the most calls of one request to begin with, a limit that most
-	// nodes take (geth 1000, Nethermind 1024, Infura and QuickNode about 100 by
-	// plan). Others take less: Base's public endpoint 10, Moralis 20, ApeChain 3.
+	// maxBatch is the initial limit of calls in one request, which most nodes accept (geth 1000,
+	// Nethermind 1024, Infura and QuickNode about 100 by plan). Others accept fewer: Base's public
+	// endpoint 10, Moralis 20, ApeChain 3.
 	maxBatch = 100
-	// patience bounds the time that one exchange waits for a node that limits
-	// its rate, all waits together.
+	// patience bounds all waits of one exchange for a node that limits its rate.
 	patience = 5 * time.Second
-	// firstWait is the wait after the first answer of that kind, unless the
-	// node says how long; each later one is twice as long.
+	// firstWait is the first wait after such a refusal, unless the node names a time. Each later
+	// wait is twice as long.
 	firstWait = 200 * time.Millisecond
 )
 
-// exchange makes calls in requests of as many as the node takes at once. A batch
-// that the node refuses for its size is halved, down to single calls, and the
-// size that it then takes is remembered as long as the process lives. Calls
-// beyond the node's rate are made again later, until patience runs out. An error means
+// exchange makes calls in requests of the size that the node accepts. It halves a batch that the
+// node refuses for its size, down to single calls, and remembers the accepted size as long as the
+// process lives. It repeats calls beyond the node's rate until patience runs out. An error means
 // that no call has an answer; otherwise each has its result or an Error.
 func (n *Node) exchange(ctx context.Context, calls []query) error {
 	waiting := make([]*query, len(calls))
@@ -38,7 +36,7 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 	}
 	size, smaller := int(n.size.Load()), false
 	wait, left := firstWait, patience
-	var refused error // of the last request, if that was of its rate
+	var refused error // of the last request, if it exceeded the rate
 	for len(waiting) > 0 {
 		size = n.pace.most(min(len(waiting), size))
 		began := n.now()
@@ -84,8 +82,7 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 	return n.end(nil, calls, nil)
 }
 
-// end ends an exchange with the calls that still wait, for which err is the reason.
-// Those that were answered keep their answers.
+// end ends an exchange. Calls that still wait get err; answered calls keep their answers.
 func (n *Node) end(err error, calls []query, waiting []*query) error {
 	if err != nil && len(waiting) == len(calls) {
 		return n.unanswered(err)
@@ -101,7 +98,7 @@ func (n *Node) end(err error, calls []query, waiting []*query) error {
 	return nil
 }
 
-// errRate reports a call that a node was not asked, since it limits its rate.
+// errRate reports a call that was not sent because the node limits its rate.
 var errRate = errors.New("node limits its rate")
 
 // shrink lowers the number of calls of one request to size.
@@ -113,20 +110,19 @@ func (n *Node) shrink(ctx context.Context, size int) {
 	}
 }
 
-// BatchSize returns the most calls that the node gets in one request: what it took
-// when it refused more, or a number that most nodes take.
+// BatchSize returns the most calls in one request to the node, so far as known.
 func (n *Node) BatchSize() int { return int(n.size.Load()) }
 
-// A limit is the reason for which a node does not answer a call now.
+// A limit is the reason why a node does not answer a call now.
 type limit int
 
 const (
-	none   limit = iota // it did answer, or failed for another reason
+	none   limit = iota // answered, or failed for another reason
 	ofSize              // of a request
 	ofRate              // of calls in a time
 )
 
-// limitOf returns the limit of which err speaks, if any.
+// limitOf returns the limit that err reports, if any.
 func limitOf(err error) limit {
 	if err == nil {
 		return none
@@ -164,25 +160,24 @@ func limitOf(err error) limit {
 	return none
 }
 
-// rateWords and sizeWords are by which nodes say that a limit was met, in lower
-// case: Base "over rate limit", Infura "daily request count exceeded, request rate
-// limited", Alchemy "exceeded its compute units per second capacity"; geth "batch
-// too large" and "response too large", Base "maximum 10 calls in 1 batch".
+// rateWords and sizeWords occur, in lower case, in nodes' messages about limits: Base "over rate
+// limit", Infura "daily request count exceeded, request rate limited", Alchemy "exceeded its
+// compute units per second capacity"; geth "batch too large" and "response too large", Base
+// "maximum 10 calls in 1 batch".
 var (
 	rateWords = []string{"rate limit", "too many requests", "compute units per second", "request rate", "throughput"}
 	sizeWords = []string{"batch", "response too large", "response size"}
 )
 
-// request posts calls as a batch, a single call without one: some gateways
-// refuse batches of some methods. It returns the time after which the node wants
-// to be asked again, 0 if it says none.
+// request posts several calls as a batch, and a single call alone: some gateways refuse batches of
+// some methods. It returns how long the node wants to be left alone, or 0.
 func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	return n.post(ctx, calls)
 }
 
-// sleep waits for d, or returns the context's error when it ends before.
+// sleep waits for d, or returns the context's error if it ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

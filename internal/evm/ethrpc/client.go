@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// maxResponse bounds one response, unpacked, in bytes. A batch of 100 receipts, or one
-// block with all its transactions, is a few megabytes on the busiest chains.
+// maxResponse bounds one unpacked response, in bytes. A batch of 100 receipts, or one block with
+// all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
 
-// clientOver returns an HTTP client that follows no redirect, which would hand
-// signed bytes to another host.
+// clientOver returns an HTTP client that follows no redirect, which would hand signed bytes to
+// another host.
 func clientOver(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     repeating{transport},
@@ -20,8 +20,8 @@ func clientOver(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// NewTransport returns a transport fit for nodes. It keeps connections for
-// many requests at once and takes no proxy from the environment.
+// NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the
+// environment.
 func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	// Not HTTP/2: its one connection, dead after a Lambda's sleep, is only
@@ -38,14 +38,14 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// overdue is how long the answer to a request may take to begin before the request
-// is sent again. Nodes that are well begin within a tenth of it; one behind a
-// balancer with a stuck machine answers the second.
+// overdue is how long an answer may take to begin before the request is sent again. Healthy nodes
+// begin within a tenth of it. Behind a balancer with a stuck machine, another machine answers the
+// second request.
 const overdue = 2 * time.Second
 
 // repeating is a transport that sends a request a second time when its answer is overdue, and
-// returns the answer that begins first. Either request or both may have effect: a transaction's
-// bytes are the same.
+// returns the answer that begins first. Both requests may take effect: a transaction's bytes are
+// the same.
 type repeating struct{ next http.RoundTripper }
 
 func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -98,7 +98,7 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// ending is the body of a response whose request ends with it.
+// An ending is a response body that ends its request when closed.
 type ending struct {
 	io.ReadCloser
 	end context.CancelFunc

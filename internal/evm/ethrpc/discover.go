@@ -21,10 +21,9 @@ var (
 // ErrToken reports a contract that does not describe itself as EIP-20 allows.
 var ErrToken = errors.New("no such token")
 
-// Discover asks a node for its chain id and for the symbol and decimals of the
-// token contract. It serves stacks that are configured with an address alone; a
-// deployed stack is configured with all of these. ErrToken if the contract does
-// not answer.
+// Discover queries a node for its chain id and for the token contract's symbol and decimals. It
+// serves stacks that are configured with an address alone; a deployed stack is configured with all
+// of these. It returns ErrToken if the contract does not answer.
 func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	node, err := Open(rawURL, Config{ChainID: 1})
 	if err != nil {
@@ -52,8 +51,7 @@ func Discover(ctx context.Context, rawURL string, contract token.Address) (chain
 	return uint64(id), token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
 }
 
-// abiString reads one ABI-encoded string of at most 64 bytes: its offset, its
-// length, its bytes.
+// abiString reads an ABI-encoded string of at most 64 bytes: offset, length, bytes.
 func abiString(b []byte) (string, bool) {
 	if len(b) < 96 || b[31] != 32 || b[63] > 64 || len(b) < 64+int(b[63]) {
 		return "", false

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// feeHistory is the answer of eth_feeHistory.
+// feeHistory is the answer to eth_feeHistory.
 type feeHistory struct {
 	BaseFee []quantity   `json:"baseFeePerGas"` // of each block, and of the next one
 	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
@@ -31,14 +31,14 @@ var (
 	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
 )
 
-// oracleCall asks the oracle for a fee of something of size n.
+// oracleCall queries the oracle for the fee of size n.
 func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 	word := token.Units(n).Bytes32()
 	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: slices.Concat(method[:], word[:])}, "latest")
 }
 
-// l1Fee adds the answers of the oracle. A fee that is not known is not zero: a wallet
-// without it cannot send what it has signed.
+// l1Fee adds the oracle's answers. An unknown fee is an error, not zero: without the fee a wallet
+// cannot send its signed transactions.
 func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	for _, word := range words {
 		if len(word) != 32 {
@@ -56,8 +56,8 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	return sum, nil
 }
 
-// Fees implements chain.Node. For a node that does not suggest a tip, the tip is
-// the median of the latest block's.
+// Fees implements chain.Node. If a node suggests no tip, it takes the median tip of the latest
+// block.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
@@ -99,8 +99,8 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	return market, nil
 }
 
-// reverted are the words of nodes for a call that the contract reverted, in
-// lower case. fees_test.go names the client of each.
+// reverted has the words with which nodes report a revert, in lower case. fees_test.go names the
+// client of each.
 var reverted = []string{
 	"execution reverted", "vm execution error", "vm exception while processing transaction",
 	"always failing transaction", "invalid opcode",
@@ -110,19 +110,19 @@ var reverted = []string{
 // anvil and recent Nethermind).
 const codeReverted = 3
 
-// setGas is the most that a balance that becomes non-zero costs beyond a balance that changes: 64
-// bytes of state for 1,530 gas each (EIP-8037, of the fork Amsterdam). It was 17,100 before
-// (EIP-2200, as EIP-2929 changed it).
+// setGas is the most that making a balance non-zero costs beyond changing one: 64 bytes of state
+// for 1,530 gas each (EIP-8037, of the fork Amsterdam). It was 17,100 before (EIP-2200, as EIP-2929
+// changed it).
 const setGas = 64 * 1530
 
-// A searched is the gas within which a node is likely to estimate batches of one size, as
-// they are and to new holders. Its zero value is any.
+// searched has the gas limits with which a node is likely to estimate batches of one size: as they
+// are, and to new holders. Zero means no limit.
 type searched [2]count
 
-// then returns what is likely once a batch was estimated at so much: the same if the node
-// was content with it, else 0.4 % more, since the next has other digits and some nodes
-// search to the last unit; or an eighth of the way down to that. A case that the token
-// refused has none.
+// then returns the limits for the next batch, given the gas of the last one: unchanged if the node
+// accepted them, and none for a case that the token refused. Otherwise it adds 0.4 %, since the
+// next batch has other digits and some nodes search to the last unit, or goes an eighth of the way
+// down to that.
 func (s searched) then(used searched) searched {
 	for i, gas := range used {
 		if gas == s[i] || gas == 0 {
@@ -135,14 +135,14 @@ func (s searched) then(used searched) searched {
 	return s
 }
 
-// Estimate implements chain.Node. The node estimates both cases of transfers in one
-// request, so that the dearer one follows the chain's forks. Where a token refuses
-// unknown recipients, the dearer case is setGas above the other for each of them.
+// Estimate implements chain.Node. The node estimates both cases of transfers in one request, so
+// that the dearer case follows the chain's forks. If a token refuses unknown recipients, each of
+// them costs setGas more.
 //
-// A node searches for the least gas below a cap, and executes the call each time: a
-// batch three times or more, but once if the cap is within 1.5 % of what it uses (geth,
-// eth/gasestimator and estimateGasErrorRatio of internal/ethapi). So the cap of a batch is
-// the gas at which others of its size were estimated.
+// A node searches for the least gas below a limit, and executes the call each time: a batch three
+// times or more, but once if the limit is within 1.5 % of the gas used (geth, eth/gasestimator and
+// estimateGasErrorRatio of internal/ethapi). So the limit of a batch is the estimate of earlier
+// batches of its size.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if c.ByCall && c.Within > 0 && n.limits.Load() {
 		passed, err := n.execute(ctx, c)
@@ -164,107 +164,137 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	return gas, err
 }
 
-// errCapped reports a call that a node refused within a cap, and may pass without,
-// whatever the reason that the node gives.
+// errCapped reports a call that a node refused with a gas limit. It may pass without one.
 var errCapped = errors.New("not within the gas of another")
 
-// estimate is Estimate with a cap for each case, zero for none. It returns the gas of each case,
-// zero if the token refuses it, beside the gas of the call.
-func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (used searched, _ uint64, _ error) {
-	var gas, dearer count
-	estimate := func(c chain.Call, gas *count, within count) query {
-		limit := ""
+// An estimation has the calls that estimate a chain.Call, and their answers.
+type estimation struct {
+	chain.Call
+	within         searched // the gas limit of each case; zero: none
+	holders        uint64   // the new holders of the dearer case
+	plain, dearer  count
+	latest         *header
+	code, returned hexutil.Bytes
+	calls          []query
+	screening      int // the index of the list's first answer
+}
+
+func estimationOf(c chain.Call, within searched) *estimation {
+	e := &estimation{Call: c, within: within}
+	estimate := func(c chain.Call, gas *count, within count) {
+		object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data}
 		if within > 0 {
-			limit = hexOf(uint64(within))
+			object.Gas = hexOf(uint64(within))
 		}
-		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data, Gas: limit})
+		e.calls = append(e.calls, call("eth_estimateGas", gas, object))
 	}
-	calls := []query{estimate(c, &gas, within[0])}
-	other, holders := c.ToNewHolders()
-	if holders > 0 {
-		calls = append(calls, estimate(other, &dearer, within[1]))
+	estimate(c, &e.plain, within[0])
+	var other chain.Call
+	if other, e.holders = c.ToNewHolders(); e.holders > 0 {
+		estimate(other, &e.dearer, within[1])
 	}
-	var latest *header
-	var code hexutil.Bytes
 	if c.Batch {
-		calls = append(calls, call("eth_getCode", &code, c.To.String(), "latest"), call("eth_getBlockByNumber", &latest, "latest", false))
+		e.calls = append(e.calls, call("eth_getCode", &e.code, c.To.String(), "latest"),
+			call("eth_getBlockByNumber", &e.latest, "latest", false))
 	}
-	asked := len(calls)
-	calls = append(calls, screening(c.Screening)...)
-	var returned hexutil.Bytes
+	e.screening = len(e.calls)
+	e.calls = append(e.calls, screening(c.Screening)...)
 	if c.ByCall {
 		poor := c
-		poor.Within = chain.NoopGas + 16*uint64(len(c.Data)) // which its call data cost at most (EIP-2028): the token gets none
+		poor.Within = chain.NoopGas + 16*uint64(len(c.Data)) // its call data's cost at most (EIP-2028): the token gets none
 		c.Within = 0
-		calls = append(calls, execution(c, &returned), execution(poor, new(hexutil.Bytes)))
+		e.calls = append(e.calls, execution(c, &e.returned), execution(poor, new(hexutil.Bytes)))
 	}
-	calls, err := n.batch(ctx, calls...)
-	if err == nil && c.ByCall && calls[len(calls)-2].Error == nil {
-		_, refused := errors.AsType[*Rejection](calls[len(calls)-1].Error)
-		n.limits.Store(refused)
-	}
-	if err == nil {
-		if err := screened(c.Screening, calls[asked:]); err != nil {
+	return e
+}
+
+// estimate is Estimate with a gas limit for each case, zero for none. It returns the gas of each
+// case, zero if the token refuses it, and the gas of the call.
+func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (used searched, gas uint64, err error) {
+	e := estimationOf(c, within)
+	if e.calls, err = n.batch(ctx, e.calls...); err == nil {
+		if last := len(e.calls) - 1; c.ByCall && e.calls[last-1].Error == nil {
+			_, refused := errors.AsType[*Rejection](e.calls[last].Error)
+			n.limits.Store(refused)
+		}
+		if err := e.refusal(); err != nil {
 			return used, 0, err
 		}
+		err = e.calls[0].Error
 	}
-	if err == nil && c.Batch {
-		switch err := calls[asked-2].Error; {
-		case err != nil:
-			return used, 0, fmt.Errorf("reading the code at %v: %w", c.To, err)
-		case !bytes.Equal(code, disburser.Code()):
-			return used, 0, fmt.Errorf("%w: at %v are %d bytes of other code", chain.ErrCode, c.To, len(code))
-		}
-	}
-	for i := 0; i < len(within) && err == nil; i++ {
-		if within[i] == 0 {
-			continue
-		}
-		if _, refused := errors.AsType[*Rejection](calls[i].Error); refused {
-			return used, 0, errCapped
-		}
-	}
-	if err == nil {
-		err = calls[0].Error
-	}
-	if err == nil && isFalse(returned) {
+	if err == nil && isFalse(e.returned) {
 		return used, 0, errFalse(c)
 	}
-	if rejection, ok := errors.AsType[*Rejection](err); ok && rejection.reverted() {
-		err := fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
+	if err != nil {
+		return used, 0, estimating(c, err)
+	}
+	used = searched{e.plain, e.dearer}
+	gas, err = e.gas()
+	return used, gas, err
+}
+
+// refusal returns the first reason not to make the call that its own estimate does not give.
+func (e *estimation) refusal() error {
+	if err := screened(e.Screening, e.calls[e.screening:]); err != nil {
+		return err
+	}
+	if e.Batch {
+		switch err := e.calls[e.screening-2].Error; {
+		case err != nil:
+			return fmt.Errorf("reading the code at %v: %w", e.To, err)
+		case !bytes.Equal(e.code, disburser.Code()):
+			return fmt.Errorf("%w: at %v are %d bytes of other code", chain.ErrCode, e.To, len(e.code))
+		}
+	}
+	for i, gas := range e.within {
+		if gas == 0 {
+			continue
+		}
+		if _, refused := errors.AsType[*Rejection](e.calls[i].Error); refused {
+			return errCapped
+		}
+	}
+	return nil
+}
+
+// gas returns the gas of the dearer case.
+func (e *estimation) gas() (uint64, error) {
+	if e.holders > 0 && e.calls[1].Error != nil {
+		e.dearer = e.plain + count(setGas*e.holders)
+	}
+	gas := uint64(max(e.plain, e.dearer))
+	if e.Batch {
+		switch err := e.calls[e.screening-1].Error; {
+		case err != nil:
+			return 0, fmt.Errorf("reading the latest block: %w", err)
+		case e.latest == nil || e.latest.GasLimit == nil:
+			return 0, fmt.Errorf("eth_getBlockByNumber: %w: no gas limit", errAnswer)
+		case !chain.Fits(gas, uint64(*e.latest.GasLimit)):
+			return 0, fmt.Errorf("%w: %d units are estimated", chain.ErrTooLarge, gas)
+		}
+	}
+	return gas, nil
+}
+
+// estimating wraps the error of a call's own estimate.
+func estimating(c chain.Call, err error) error {
+	rejection, ok := errors.AsType[*Rejection](err)
+	switch {
+	case ok && rejection.reverted():
+		err = fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
 		if i, ok := disburser.Index(rejection.data); ok {
 			err = &chain.EntryError{Index: i, Err: err}
 		}
-		return used, 0, err
-	}
-	if rejection, ok := errors.AsType[*Rejection](err); ok && c.Batch && has(rejection.Words, tooLarge) {
+		return err
+	case ok && c.Batch && has(rejection.Words, tooLarge):
 		err = fmt.Errorf("%w: %s", chain.ErrTooLarge, rejection.Words)
 	}
-	if err != nil {
-		return used, 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
-	}
-	used = searched{gas, dearer}
-	if holders > 0 && calls[1].Error != nil {
-		dearer = gas + count(setGas*holders)
-	}
-	gas = max(gas, dearer)
-	if c.Batch {
-		switch err := calls[asked-1].Error; {
-		case err != nil:
-			return used, 0, fmt.Errorf("reading the latest block: %w", err)
-		case latest == nil || latest.GasLimit == nil:
-			return used, 0, fmt.Errorf("eth_getBlockByNumber: %w: no gas limit", errAnswer)
-		case !chain.Fits(uint64(gas), uint64(*latest.GasLimit)):
-			return used, 0, fmt.Errorf("%w: %d units are estimated", chain.ErrTooLarge, gas)
-		}
-	}
-	return used, uint64(gas), nil
+	return fmt.Errorf("estimating a call of %v: %w", c.To, err)
 }
 
-// execute has the node execute a transfer once, within its gas, and holds its recipients
-// against the list in the same request. It reports whether the transfer passed: the token
-// returned true, or nothing, as USDT does. One that did not pass, or that returned anything
-// else, may yet be paid with more gas.
+// execute makes the node execute a transfer once, within its gas, and screens its recipients in the
+// same request. passed means that the token returned true, or nothing, as USDT does. A transfer
+// that did not pass may still be paid with more gas.
 func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error) {
 	var returned hexutil.Bytes
 	calls, err := n.batch(ctx, append([]query{execution(c, &returned)}, screening(c.Screening)...)...)
@@ -286,7 +316,7 @@ func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error)
 	return len(returned) == 0 || len(returned) == 32 && token.Units(1).Bytes32() == [32]byte(returned), nil
 }
 
-// execution is the call as the node is to execute it: within its gas, if it has one.
+// execution returns the eth_call of c, within its gas if it has a limit.
 func execution(c chain.Call, returned *hexutil.Bytes) query {
 	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data}
 	if c.Within > 0 {
@@ -295,23 +325,22 @@ func execution(c chain.Call, returned *hexutil.Bytes) query {
 	return call("eth_call", returned, object, "latest")
 }
 
-// isFalse reports whether a call returned false: EIP-20 lets a token do so in place of a
-// revert.
+// isFalse reports whether a call returned false: EIP-20 lets a token do so instead of reverting.
 func isFalse(returned hexutil.Bytes) bool { return bytes.Equal(returned, make([]byte, 32)) }
 
 func errFalse(c chain.Call) error {
 	return fmt.Errorf("executing a call of %v: %w: it returned false", c.To, chain.ErrReverted)
 }
 
-// tooLarge are the words of nodes for a call that needs more gas than they let it have,
-// in lower case: geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
+// tooLarge has the words of nodes for a call that needs more gas than they allow, in lower case:
+// geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
 var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit", "out of gas"}
 
 // isSanctioned is the first four bytes of keccak256("isSanctioned(address)")
 // (Chainalysis, "Sanctions Oracle").
 var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
 
-// screening asks the list for each recipient.
+// screening queries the list for each recipient.
 func screening(s chain.Screening) (calls []query) {
 	for _, to := range s.Recipients {
 		calls = append(calls, call("eth_call", new(hexutil.Bytes), callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)},
@@ -320,7 +349,7 @@ func screening(s chain.Screening) (calls []query) {
 	return calls
 }
 
-// screened reads the answers to screening, which calls begin with.
+// screened reads the answers to screening, the first of calls.
 func screened(s chain.Screening, calls []query) error {
 	for i, to := range s.Recipients {
 		if err := screen(*calls[i].Result.(*hexutil.Bytes), calls[i].Error); err != nil {
@@ -330,7 +359,7 @@ func screened(s chain.Screening, calls []query) error {
 	return nil
 }
 
-// screen reads a list's answer: nil only for a plain false. An account without code returns no
+// screen reads one answer of a list: nil only for a plain false. An account without code returns no
 // bytes, and a contract that reverts is no list.
 func screen(listed hexutil.Bytes, err error) error {
 	switch {
@@ -351,7 +380,7 @@ func (r *Rejection) reverted() bool {
 	return has(r.Words, reverted)
 }
 
-// has reports whether a node's words have one of some, which are in lower case.
+// has reports whether a node's words contain one of some, which are in lower case.
 func has(words string, some []string) bool {
 	words = strings.ToLower(words)
 	return slices.ContainsFunc(some, func(w string) bool { return strings.Contains(words, w) })

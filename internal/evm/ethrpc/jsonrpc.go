@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// A query is a call of a node's method, and what came of it. go-ethereum's rpc
-// does the same with WebSockets, subscriptions, metrics and OpenTelemetry, which
-// are a megabyte of each function that speaks to nodes.
+// A query is a call of a node's method and its outcome. go-ethereum's rpc would add a megabyte to
+// each function that queries nodes, for WebSockets, subscriptions, metrics and OpenTelemetry.
 type query struct {
 	Method string
 	Args   []any
-	Result any   // pointer to what the answer is decoded into
+	Result any   // pointer to decode the answer into
 	Error  error // an *rpcError if the node sent it
 }
 
@@ -31,7 +30,7 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
-// An httpError is an answer whose HTTP status is not of the class 2xx.
+// An httpError is an answer whose HTTP status is not 2xx.
 type httpError struct {
 	Status int
 	Body   []byte
@@ -58,12 +57,11 @@ type answer struct {
 	Result, Error json.RawMessage
 }
 
-// into decodes the answer into the query.
 func (a answer) into(q *query) {
 	switch {
 	case a.Error != nil && string(a.Error) != "null":
 		told := new(rpcError)
-		_ = json.Unmarshal(a.Error, told) // another form has no words, and is an error all the same
+		_ = json.Unmarshal(a.Error, told) // an error of another form stays an error, without words
 		q.Error = told
 	case a.Result == nil:
 		q.Error = errNoResult
@@ -72,9 +70,9 @@ func (a answer) into(q *query) {
 	}
 }
 
-// post sends queries in one HTTP request, as a batch unless there is one alone. An
-// error means that none has an answer; otherwise each has its Result or an Error. It
-// returns the time after which the node wants to be asked again, 0 if it says none.
+// post sends queries in one HTTP request, several as a batch. An error means that no query has an
+// answer; otherwise each has its Result or an Error. It returns how long the node wants to be left
+// alone, or 0.
 func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error) {
 	messages := make([]message, len(queries))
 	for i, q := range queries {
@@ -119,9 +117,9 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 	return after, nil
 }
 
-// roundTrip posts text and decodes the body of the answer, of which it reads at most
-// maxResponse bytes. It returns the answer's Retry-After in seconds (RFC 9110 section
-// 10.2.3; its other form, a date, is not used by gateways of nodes).
+// roundTrip posts text and decodes at most maxResponse bytes of the answer. It returns the answer's
+// Retry-After in seconds (RFC 9110 section 10.2.3; gateways of nodes do not use its other form, a
+// date).
 func (n *Node) roundTrip(ctx context.Context, text []byte, into any) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(text))
 	if err != nil {

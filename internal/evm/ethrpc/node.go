@@ -1,6 +1,6 @@
-// Package ethrpc speaks to Ethereum nodes: it is chain.Node over JSON-RPC by
-// HTTP, in batches. It knows the words of the node clients and their quirks, and
-// nothing of payments. Package chain weighs the answers of several nodes.
+// Package ethrpc speaks to Ethereum nodes: it implements chain.Node with JSON-RPC over HTTP, in
+// batches. It knows the node clients' error messages and quirks, but no payments. Package chain
+// compares the answers of several nodes.
 package ethrpc
 
 import (
@@ -24,34 +24,30 @@ var ErrURL = errors.New("invalid node URL")
 // A Config holds the settings that all nodes of a chain share.
 type Config struct {
 	ChainID uint64
-	// L1Fee reports that the chain charges an L1 fee and an operator fee beside gas, as
-	// those of the OP stack do.
+	// L1Fee reports that the chain charges an L1 fee and an operator fee besides gas, as chains of
+	// the OP stack do.
 	L1Fee bool
 	// Gas is how gas is paid.
 	Gas chain.GasRule
-	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
+	// Timeout bounds each HTTP request including its body. Zero means 10 seconds.
 	Timeout time.Duration
-	// Transport carries the requests. Nil means one of NewTransport; several
-	// nodes may share one.
+	// Transport carries the requests. Nil: a new one of NewTransport. Nodes may share one.
 	Transport http.RoundTripper
-	// Log gets a line when the node turns out to take smaller batches. Nil: slog's
-	// default.
+	// Log gets a line when the node accepts only smaller batches. Nil: slog's default.
 	Log *slog.Logger
 	// Wait sleeps while the node limits its rate, or returns early with the
 	// context's error. Nil: by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Now is the clock by which the rate is learned. Nil: time.Now.
+	// Now is the clock for learning the rate. Nil: time.Now.
 	Now func() time.Time
 }
 
-// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
-// no connection before the first request.
+// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before
+// the first request.
 //
-// The first request of a Node also asks for the chain id. If that is another
-// chain's, every later call returns chain.ErrWrongChain, as long as the process
-// lives.
-//
-// Errors do not name the node: a caller of several nodes adds String.
+// Its first request also queries the chain id. If it is another chain's, every later call returns
+// chain.ErrWrongChain, as long as the process lives. Errors do not name the node: callers of
+// several nodes add String.
 type Node struct {
 	host    string
 	chainID uint64
@@ -70,14 +66,14 @@ type Node struct {
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 
-	searched sync.Map    // of batches, by the length of their call data
+	searched sync.Map    // by the length of a batch's call data
 	limits   atomic.Bool // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)
 
-// Open returns the node at rawURL, which must be http or https. It makes no
-// request. An error matches ErrURL and does not quote the URL.
+// Open returns the node at rawURL, which must be http or https. It makes no request. An error
+// matches ErrURL and does not quote the URL.
 func Open(rawURL string, config Config) (*Node, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -111,9 +107,8 @@ func Open(rawURL string, config Config) (*Node, error) {
 // String implements chain.Node: host and port.
 func (n *Node) String() string { return n.host }
 
-// batch makes calls, as one request if the node takes so many. An error means that
-// no call has an answer; otherwise each has its result or an Error, which is a
-// *Rejection if the node sent it.
+// batch makes calls, in one request if the node accepts so many. An error means that no call has an
+// answer; otherwise each has its result or an Error, which is a *Rejection if the node sent it.
 func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 	if err := n.wrong.Load(); err != nil {
 		return nil, *err
@@ -132,7 +127,7 @@ func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 	return all[1:], nil
 }
 
-// each is batch where every call must have its result: it returns the first error.
+// each is batch, and returns the first error of any call.
 func (n *Node) each(ctx context.Context, calls ...query) error {
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
@@ -141,7 +136,7 @@ func (n *Node) each(ctx context.Context, calls ...query) error {
 	return err
 }
 
-// admit compares the answer to eth_chainId with the node's chain.
+// admit compares the node's chain id with the configured one.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
 		return fmt.Errorf("eth_chainId: %w", err)
@@ -155,12 +150,12 @@ func (n *Node) admit(id quantity, err error) error {
 	return err
 }
 
-// call is one element of a batch; result is a pointer.
+// call returns one call of a batch; result is a pointer.
 func call(method string, result any, args ...any) query {
 	return query{Method: method, Args: args, Result: result}
 }
 
-// firstError returns the error of the first call that has one, with its method.
+// firstError returns the first call's error, with its method.
 func firstError(calls []query) error {
 	for _, c := range calls {
 		if c.Error != nil {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// How a pace begins and changes. A provider's limit mostly holds for a second: it takes as
-// many calls at once.
+// How a pace begins and changes. A provider's limit mostly counts calls per second, however close
+// together.
 const (
-	slowest = 10.0        // calls per second to begin with, where fewer were answered
-	doubled = 1.5         // by this the rate is raised until a refusal ends the search, which lowers it so
-	raised  = 1.015       // and by this from then on
-	lowered = 0.8         // by this, after a refusal
-	steady  = time.Second // between two raises; calls must have waited in between
+	slowest = 10.0        // the least initial rate, in calls per second
+	doubled = 1.5         // raises the rate until the first refusal, which lowers it so
+	raised  = 1.015       // raises it from then on
+	lowered = 0.8         // lowers it after a later refusal
+	steady  = time.Second // between two raises, with a call that waited in between
 )
 
-// A pace holds calls back to the rate that a node takes, once it has refused calls for their
-// rate. It begins with as many as the node has answered in the second before, and follows it
-// from there on, up and down. It is safe for many goroutines.
+// A pace limits calls to the rate that a node accepts, once the node has refused calls for their
+// rate. It begins with the number of calls answered in the second before, and then follows the
+// node's rate up and down. It is safe for many goroutines.
 type pace struct {
 	now func() time.Time
 
@@ -35,8 +35,8 @@ type pace struct {
 	answered int
 }
 
-// turn gives so many calls their turn after a wait, unless that is longer than patience. It
-// lets as many go at once as the node takes in a second.
+// turn returns how long calls must wait, and false if that is longer than patience. At most a
+// second's calls go at once.
 func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok b
 	return wait, true
 }
 
-// most returns how many of so many calls one request may have: those of half a second.
+// most returns how many of calls one request may have: those of half a second.
 func (p *pace) most(calls int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,16 +72,16 @@ func (p *pace) most(calls int) int {
 	return max(1, min(calls, int(p.rate/2)))
 }
 
-// answers reports whether the node has answered a call lately.
+// answers reports whether the node has answered recently.
 func (p *pace) answers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now().Sub(p.last) < patience
 }
 
-// note learns from a request that asked for its turn at a time: so many calls were answered. If some were
-// refused for their rate, the node wants none for the time after. The rate is cut at most once
-// a second, and by no call that had its turn before the last cut.
+// note learns from a request that waited for its turn since began. answered calls were answered. If
+// others were refused for their rate, the node wants to be left alone for after. The rate falls at
+// most once a second, and only by calls whose turn came after it last fell.
 func (p *pace) note(began time.Time, answered int, refused bool, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

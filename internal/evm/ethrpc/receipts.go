@@ -9,8 +9,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// Receipts implements chain.Node. It returns the readable receipts together with the first error of
-// the unreadable ones, since their errors tend to be the same.
+// Receipts implements chain.Node. It returns the readable receipts with the first error of the
+// others: their errors tend to be the same.
 func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	answers := make([]*receipt, len(hashes))
 	calls := make([]query, len(hashes))
@@ -42,14 +42,13 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 	return found, first
 }
 
-// movesFees reports whether a log is of a fee, or of a fraction of the token's smallest unit, which nobody asked for.
+// movesFees reports whether a log moves a fee or a fraction of the token's smallest unit.
 func (n *Node) movesFees(l chain.Log) bool {
 	t, ok := l.Transfer()
 	return ok && n.gas.Moves(t)
 }
 
-// BlockHashes implements chain.Node. It returns the readable hashes together with the error of the
-// unreadable ones.
+// BlockHashes implements chain.Node. It returns the readable hashes with the error of the others.
 func (n *Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
 	answers := make([]*header, len(numbers))
 	calls := make([]query, len(numbers))

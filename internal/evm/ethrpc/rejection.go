@@ -11,14 +11,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// maxWords is the most bytes of a node's words that an error keeps.
+// maxWords is the most bytes of a node's message in an error.
 const maxWords = 300
 
 // A Rejection is the JSON-RPC error with which a node answered one call.
 type Rejection struct {
 	Code  int    // JSON-RPC error code
 	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
-	data  []byte // what a call reverted with; nil: the node does not give it
+	data  []byte // the revert data; nil: unknown
 }
 
 func (r *Rejection) Error() string {
@@ -44,8 +44,8 @@ func (n *Node) rejection(err error) error {
 	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words), data: revertedWith(answer.Data)}
 }
 
-// revertedWith reads what a call reverted with from an error's data: "0x…" of geth and
-// most others, {"data": "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
+// revertedWith reads revert data from an error's data: "0x…" of geth and most others, {"data":
+// "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
 func revertedWith(data any) []byte {
 	if object, ok := data.(map[string]any); ok {
 		data = object["data"]
@@ -56,8 +56,8 @@ func revertedWith(data any) []byte {
 	return b
 }
 
-// unanswered returns the error of a request that failed as a whole, without the
-// URL's secrets: net/http's errors begin with the URL, and gateways quote it.
+// unanswered returns the error of a failed request without the URL's secrets: net/http's errors
+// begin with the URL, and gateways quote it.
 func (n *Node) unanswered(err error) error {
 	if status, ok := errors.AsType[*httpError](err); ok {
 		return fmt.Errorf("HTTP %d: %s", status.Status, n.secrets.cut(string(status.Body)))
@@ -68,12 +68,10 @@ func (n *Node) unanswered(err error) error {
 	return n.secrets.clean(err)
 }
 
-// secrets are the parts of a node's URL that may be a provider's key, longest
-// first.
+// secrets are the parts of a node's URL that may be a provider's key, longest first.
 type secrets []string
 
-// secretsOf returns the parts of u that are long enough to be a key, without its
-// scheme and host.
+// secretsOf returns the parts of u, except scheme and host, that are long enough to be a key.
 func secretsOf(u *url.URL) secrets {
 	parts := []string{u.String(), u.RequestURI(), u.Path, u.EscapedPath(), u.RawQuery, u.Fragment}
 	parts = append(parts, strings.Split(u.Path, "/")...)
@@ -94,7 +92,6 @@ func secretsOf(u *url.URL) secrets {
 	return kept
 }
 
-// hide returns text without secrets.
 func (s secrets) hide(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "…")
@@ -112,7 +109,7 @@ func (s secrets) cut(text string) string {
 	return text
 }
 
-// clean returns err, or its text alone if that holds a secret.
+// clean returns err, or only its text if that contains a secret.
 func (s secrets) clean(err error) error {
 	if text := err.Error(); s.hide(text) != text {
 		return errors.New(s.cut(text))

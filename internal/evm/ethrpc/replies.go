@@ -6,19 +6,17 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// A reply is words by which nodes reject eth_sendRawTransaction, in lower case,
-// and the class of that rejection.
+// A reply maps words with which nodes reject eth_sendRawTransaction, in lower case, to a class.
 type reply struct {
 	Words string
 	Class chain.Class
 }
 
-// replies are in the order to look for them: words that contain another reply's
-// words come first. They match anywhere in a node's text, since clients put
-// prefixes before them and balances, nonces and limits behind. Codes say less:
-// geth answers nearly everything with -32000. A text that matches no reply is
-// chain.Ambiguous. No reply may be chain.Wrong if any node sends it for bytes
-// that another node would take. replies_test.go has the clients' own texts.
+// replies are in search order: words that contain another reply's words come first. They match
+// anywhere in a node's message, since clients add prefixes, balances, nonces and limits. Codes say
+// less: geth answers nearly everything with -32000. A message without a match is chain.Ambiguous.
+// No reply may be chain.Wrong if any node sends it for bytes that another node would accept.
+// replies_test.go has the clients' own messages.
 var replies = []reply{
 	// The opposite of "known transaction", which it contains.
 	{"unknown transaction", chain.Ambiguous},
@@ -81,8 +79,7 @@ var replies = []reply{
 	{"oversized data", chain.Wrong},
 }
 
-// classOf returns the class of the first of replies that a node's words
-// contain.
+// classOf returns the class of the first matching reply.
 func classOf(words string, replies []reply) chain.Class {
 	words = strings.ToLower(words)
 	for _, r := range replies {

@@ -14,9 +14,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// maxSpan is the most blocks of which one request asks for logs to begin with.
-// Infura takes so many (INFURA/infura#237); others take less, or fewer logs: Alchemy
-// 2,000, 500 or 10 by plan, Tenderly's gateway 2,000.
+// maxSpan is the initial limit of blocks in one request for logs. Infura accepts it
+// (INFURA/infura#237); others accept less, or fewer logs: Alchemy 2,000, 500 or 10 by plan,
+// Tenderly's gateway 2,000.
 const maxSpan = 10_000
 
 // logFilter is the argument of eth_getLogs.
@@ -27,7 +27,7 @@ type logFilter struct {
 	Topics  [][]chain.Hash `json:"topics"`
 }
 
-// placed is a log with its place on the chain, as eth_getLogs answers it.
+// A placed is a log of eth_getLogs with its place on the chain.
 type placed struct {
 	logged
 	Tx        chain.Hash  `json:"transactionHash"`
@@ -35,10 +35,10 @@ type placed struct {
 	BlockHash *chain.Hash `json:"blockHash"`
 }
 
-// Transfers implements chain.Node. Providers refuse a range that is too long, or that has
-// too many logs, in words and codes of their own, or not in time. So a range is
-// halved whatever the error is, and the length that the node then takes is remembered
-// as long as the process lives. A single block that is refused is an error.
+// Transfers implements chain.Node. Providers refuse ranges with too many blocks or logs with
+// messages and codes of their own, or by a timeout. So a range is halved after any error, and the
+// accepted length is remembered as long as the process lives. If a single block is refused, that is
+// an error.
 func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer,
 	error) {
 	var all []chain.LoggedTransfer
@@ -68,7 +68,7 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	return slices.Compact(all), nil
 }
 
-// transferOf reads a log that was asked for by logFilter.
+// transferOf reads a log that logFilter requested.
 func transferOf(l placed, coin token.Address, wallets []token.Address, first, last uint64) (chain.LoggedTransfer, error) {
 	transfer, ok := l.event().Transfer()
 	if !ok || l.Removed || l.Block == nil || l.BlockHash == nil || l.Index == nil || l.Tx.IsZero() ||
@@ -78,7 +78,7 @@ func transferOf(l placed, coin token.Address, wallets []token.Address, first, la
 	return chain.LoggedTransfer{Transfer: transfer, Tx: l.Tx, Block: uint64(*l.Block), BlockHash: *l.BlockHash, Index: uint64(*l.Index)}, nil
 }
 
-// minedTx has the fields of a transaction that are read.
+// minedTx has a transaction's fields.
 type minedTx struct {
 	Hash  chain.Hash      `json:"hash"`
 	From  common.Address  `json:"from"`
@@ -89,8 +89,7 @@ type minedTx struct {
 	Block *count          `json:"blockNumber"`
 }
 
-// Transactions implements chain.Node with two requests: the second is for the times
-// of the blocks.
+// Transactions implements chain.Node with two requests: the second reads the blocks' times.
 func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	answers := make([]*minedTx, len(hashes))
 	calls := make([]query, len(hashes))
@@ -137,7 +136,7 @@ func (n *Node) BlockTime(ctx context.Context, number uint64) (time.Time, error) 
 	return time.Unix(int64(*block.Time), 0).UTC(), nil
 }
 
-// times reads the headers of numbered blocks, each of which must have a time.
+// times reads the headers of blocks, each of which must have a time.
 func (n *Node) times(ctx context.Context, blocks map[uint64]*header) error {
 	var calls []query
 	for number, read := range blocks {

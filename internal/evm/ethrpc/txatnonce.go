@@ -9,19 +9,16 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// errNoHistory reports a node that does not have the state of the blocks in
-// question.
+// errNoHistory reports a node that lacks the state of the queried blocks.
 var errNoHistory = errors.New("node lacks the history to tell")
 
-// probes is the number of blocks that one request asks about. A search among b
-// blocks takes log(b)/log(probes+1) requests: 4 for the 2^20 blocks of some
-// months.
+// probes is the number of blocks in one request. A search among b blocks takes log(b)/log(probes+1)
+// requests: 4 for the 2^20 blocks of some months.
 const probes = 31
 
-// TxAtNonce implements chain.Node. It looks for the block in which the wallet's
-// count passed nonce: first back from final in growing steps, so that a node
-// that keeps only recent state can answer for recent nonces, then between the
-// two nearest blocks. Each step is one request.
+// TxAtNonce implements chain.Node. It searches for the block in which the wallet's count passed
+// nonce: first back from final in growing steps, so that a node with only recent state can answer
+// for recent nonces, then between the two nearest blocks. Each step is one request.
 func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	hash, err := n.atNonce(ctx, wallet, nonce, final)
 	if err != nil {
@@ -56,15 +53,15 @@ func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final u
 	return n.transaction(ctx, wallet, nonce, *used.above)
 }
 
-// A bracket holds the lowest block known to have the nonce used and the highest
-// known to have it unused.
+// A bracket has the lowest block in which the nonce is known to be used, and the highest in which
+// it is known to be unused.
 type bracket struct {
 	below, above *uint64
-	unseen       error // of a block in question whose count the node did not tell
+	unseen       error // of a block whose count is unknown
 }
 
-// queryCounts asks for the wallet's count at blocks, which ascend. A block whose state
-// the node lacks is skipped; it is an error if the node lacks all of them.
+// queryCounts queries the wallet's count at ascending blocks. It skips blocks whose state the node
+// lacks, and returns an error if the node lacks all of them.
 func (n *Node) queryCounts(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
 	counts := make([]count, len(blocks))
 	var head count
@@ -118,7 +115,7 @@ func stepsBack(final uint64) []uint64 {
 	return blocks
 }
 
-// between returns up to probes blocks evenly spread within (below, above).
+// between returns up to probes blocks, evenly spread between below and above.
 func between(below, above uint64) []uint64 {
 	step := (above-below)/(probes+1) + 1
 	var blocks []uint64
@@ -128,7 +125,7 @@ func between(below, above uint64) []uint64 {
 	return blocks
 }
 
-// transaction returns the wallet's transaction at nonce from the block itself.
+// transaction reads the wallet's transaction at nonce from the block.
 func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, number uint64) (chain.Hash, error) {
 	var found *block
 	if err := n.each(ctx, call("eth_getBlockByNumber", &found, hexOf(number), true)); err != nil {

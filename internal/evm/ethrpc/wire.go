@@ -19,8 +19,8 @@ import (
 // errAnswer reports an answer of the wrong shape.
 var errAnswer = errors.New("unusable answer")
 
-// A quantity is a JSON-RPC quantity: "0x" and hex digits. Leading zeros, which
-// the specification forbids and some nodes send, are read.
+// A quantity is a JSON-RPC quantity: "0x" and hex digits. It may have leading zeros, which the
+// specification forbids and some nodes send.
 type quantity struct{ token.Amount }
 
 func (q *quantity) UnmarshalJSON(b []byte) error {
@@ -56,7 +56,6 @@ func (c *count) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// hexOf returns n as a JSON-RPC quantity.
 func hexOf(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
 // callObject is the first argument of eth_call and eth_estimateGas.
@@ -68,7 +67,7 @@ type callObject struct {
 	Gas   string        `json:"gas,omitempty"` // the most of it
 }
 
-// wei returns an amount of ether as a JSON-RPC quantity, nil for none.
+// wei returns an amount of ether as a JSON-RPC quantity, nil for zero.
 func wei(a token.Amount) *hexutil.Big {
 	if a.IsZero() {
 		return nil
@@ -77,7 +76,7 @@ func wei(a token.Amount) *hexutil.Big {
 	return (*hexutil.Big)(new(big.Int).SetBytes(b[:]))
 }
 
-// header has the fields of a block that are read.
+// header has a block's fields.
 type header struct {
 	Number   *count      `json:"number"`
 	Hash     *chain.Hash `json:"hash"`
@@ -85,7 +84,7 @@ type header struct {
 	GasLimit *count      `json:"gasLimit"`
 }
 
-// block is a header and its transactions in full.
+// block is a header with full transactions.
 type block struct {
 	header
 	Transactions []struct {
@@ -95,8 +94,8 @@ type block struct {
 	} `json:"transactions"`
 }
 
-// receipt has the fields of a receipt that are read. Those that a node may leave
-// out are pointers where zero has a meaning of its own.
+// receipt has a receipt's fields. Pointers are fields that a node may leave out and for which zero
+// has a meaning.
 type receipt struct {
 	Tx        chain.Hash  `json:"transactionHash"`
 	Status    *count      `json:"status"`
@@ -107,10 +106,9 @@ type receipt struct {
 	Logs []logged `json:"logs"`
 }
 
-// price has the fields of a receipt with the cost of its gas. Those after the first are of
-// the OP stack: the layer-1 fee of Base, OP Mainnet and others, and the operator's
-// fee. Other chains charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
-// (Linea).
+// price has a receipt's fields for the cost of gas. Those after the first are the OP stack's: the
+// layer-1 fee of Base, OP Mainnet and others, and the operator's fee. Other chains charge for layer
+// 1 in gas (Arbitrum, ZKsync) or in its price (Linea).
 type price struct {
 	Gas      *quantity `json:"effectiveGasPrice"`
 	L1       quantity  `json:"l1Fee"`
@@ -119,8 +117,8 @@ type price struct {
 	Jovian   *count    `json:"daFootprintGasScalar"` // since the fork Jovian
 }
 
-// fee returns what the sender paid for gas, nil if the node does not report a price. The operator's
-// fee follows https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus
+// fee returns the sender's cost of gas, nil if the node reports no price. The operator's fee
+// follows https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus
 // before that fork.
 func (p price) fee(gas uint64) *token.Amount {
 	if p.Gas == nil {
@@ -144,7 +142,7 @@ func (p price) fee(gas uint64) *token.Amount {
 	return &fee
 }
 
-// logged has the fields of a log that are read.
+// logged has a log's fields.
 type logged struct {
 	Contract common.Address `json:"address"`
 	Topics   []chain.Hash   `json:"topics"`
@@ -157,8 +155,8 @@ func (l logged) event() chain.Log {
 	return chain.Log{Contract: token.Address(l.Contract), Topics: l.Topics, Data: l.Data}
 }
 
-// of returns the receipt of tx, and false if tx is not mined. Some nodes send a
-// receipt without a block for a transaction that is still pending.
+// of returns the receipt of tx, and false if tx is not mined: some nodes send a receipt without a
+// block for a pending transaction.
 func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	switch {
 	case r.Tx != tx:

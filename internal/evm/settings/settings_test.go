@@ -12,7 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/settings"
 )
 
-// TestValues sets one value after another, on what the one before left.
+// TestValues sets one value after another.
 func TestValues(t *testing.T) {
 	const a, b = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 	s := settings.Default()

@@ -13,7 +13,7 @@ import (
 type Table[T any] struct {
 	stamp func(*T) *Stamp
 	rows  []row[T]
-	check func(T) error // what a value alone does not show
+	check func(T) error // not visible in a single value
 }
 
 // A row is one setting of T, as users know it.
@@ -30,7 +30,7 @@ type Setting struct{ Name, Value, About string }
 // A Change is the difference of one setting between two versions.
 type Change struct {
 	Name, From, To string
-	Loosens        bool // it allows what was refused before
+	Loosens        bool // it allows requests that were refused before
 }
 
 // Payments describes Settings.

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Rules are what payments are judged by: settings, and what follows from them here.
+// Rules decide about payments: the settings, and the values derived from them.
 type Rules struct {
 	settings.Settings
 	FeeLimit    token.Amount // wei per gas, the most that a fee cap may be
@@ -78,8 +78,8 @@ type Config struct {
 
 	Own Own // the chain's, where the settings are 0
 
-	// SilentAfter is how long a node has given no valid answer when it no longer counts
-	// towards what is confirmed (chain.Nodes.Decide); zero: it always counts.
+	// SilentAfter is how long a node has given no valid answer when it no longer counts in
+	// confirmations (chain.Nodes.Decide); zero: it always counts.
 	SilentAfter time.Duration
 
 	ConfirmationRule chain.ConfirmationRule

@@ -52,10 +52,9 @@ func ParseAmount(s string) (Amount, error) {
 	return a, nil
 }
 
-// ParseTokens reads whole tokens with at most so many decimals, as people write
-// them: "12.5". Signs, blanks, exponents, separators of thousands, a comma for a
-// point, a missing digit on either side of the point and what ParseAmount refuses
-// match ErrAmount.
+// ParseTokens reads whole tokens with at most so many decimals, as people write them: "12.5".
+// Signs, blanks, exponents, separators of thousands, a comma for a point, a missing digit on either
+// side of the point and texts that ParseAmount refuses match ErrAmount.
 func ParseTokens(s string, decimals int) (Amount, error) {
 	whole, fraction, pointed := strings.Cut(s, ".")
 	switch {

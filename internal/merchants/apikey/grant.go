@@ -128,7 +128,7 @@ type Public struct {
 	Permissions
 }
 
-// Permissions are what a key may do, as its merchant sees it.
+// Permissions are a key's rights, as its merchant sees them.
 type Permissions struct {
 	Label       *string       `json:"label"`
 	Scopes      []Scope       `json:"scopes"`

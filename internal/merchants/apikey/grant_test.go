@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestKeyRequests: a key has what was asked for, and of the asking key no more than its
-// scopes and its expiry.
+// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes
+// and its expiry.
 func TestKeyRequests(t *testing.T) {
 	_, registry, first := stack(t)
 	all, manager := first.Key, first.Key

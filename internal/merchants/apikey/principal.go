@@ -2,8 +2,7 @@ package apikey
 
 import "context"
 
-// A Principal is the merchant and key that a request was authenticated with, and
-// what the key may do.
+// A Principal is the merchant and key that a request was authenticated with, and the key's rights.
 type Principal struct {
 	MerchantID string
 	KeyID      string

@@ -32,7 +32,7 @@ func (t Terms) Text() string {
 	return string(text)
 }
 
-// ParseTerms reads what Text wrote.
+// ParseTerms reads the result of Text.
 func ParseTerms(text string) (t Terms, err error) {
 	if text != "" {
 		err = json.Unmarshal([]byte(text), &t)

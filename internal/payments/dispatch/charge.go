@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// limits are the daily limits of r's payment: its merchant's, and its key's.
+// limits returns the daily limits of the merchant and of its key.
 func (d sending) limits(r payment.Request) []payment.DailyLimit {
 	var limits []payment.DailyLimit
 	if r.Key.Daily != (payment.DailyLimit{}) {
@@ -22,7 +22,6 @@ func (d sending) limits(r payment.Request) []payment.DailyLimit {
 	return limits
 }
 
-// limits are the daily limits of the payment of a transfer.
 func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
 	if t.Daily.IsZero() {
 		return nil
@@ -30,10 +29,10 @@ func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
 	return []payment.DailyLimit{{Key: "refill/" + coin.Symbol, Amount: t.Daily}}
 }
 
-// charge takes p from daily limits, in the UTC day of now, and returns the Charge that refund gives
-// back. The request that creates a payment charges it. A request that takes a payment up charges it
-// only once no handler can still be making it and it holds no nonce: a crash in between counts it
-// twice, and never misses it.
+// charge takes p from daily limits, in the UTC day of now, and returns the Charge for refund. The
+// request that creates a payment charges it. A request that takes a payment up charges it only if
+// no handler can still be making it and it holds no nonce. A crash in between may charge it twice,
+// but never skips it.
 func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment.DailyLimit) (store.Charge, error) {
 	if len(limits) == 0 {
 		return store.Charge{}, nil
@@ -46,9 +45,9 @@ func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment
 	return c, err
 }
 
-// refund gives back a request's charge to its daily limits. Call it only if no reservation was
-// given or may have been: a reserved payment keeps its charge. A crash before it leaves the day
-// charged with an unpaid amount.
+// refund returns a request's charge to its daily limits. Call it only if no reservation was given
+// or may have been: a reserved payment keeps its charge. A crash before it leaves the day charged
+// with an unpaid amount.
 func (d sending) refund(ctx context.Context, taken store.Charge) {
 	if len(taken.Limits) == 0 {
 		return

@@ -13,20 +13,19 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// rounds bounds how often a payment or its wallet may be found changed by
-// other processes before the request gives up. Each round means that one of
-// them made progress.
+// rounds bounds how often other processes may change a payment or its wallet before the request
+// gives up. In each round one of them made progress.
 const rounds = 8
 
 // submit reserves a nonce for a stored payment, commits it, releases the reservation and broadcasts
-// the bytes. It works on a context of its own: a client that hangs up must not leave a reservation
+// the bytes. It works on its own context: a client that hangs up must not leave a reservation
 // behind. A crash before the reservation leaves a payment for which no money can move; a crash
 // after it leaves a payment that check-receipts finishes from the tables. submit refunds the
 // request's charge to daily limits unless the payment has a reservation or may have one.
 func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (payment.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
-	asked := false // for a reservation that was given, or may have been
+	asked := false // a reservation was given, or may have been
 	defer func() {
 		if !asked {
 			d.refund(ctx, taken)
@@ -34,7 +33,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	}()
 	var tried []token.Address
 	var refusals []error
-	var failed error // of the commit, if one did
+	var failed error // the last failed commit's
 	compared := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
@@ -49,7 +48,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			return payment.Payment{}, err
 		case err == nil:
 			d.pool.Observe(w)
-			if w.Suspect() { // it holds the nonce from before the tables were restored
+			if w.Suspect() { // it reserved the nonce before the tables were restored
 				return payment.Payment{}, ErrWaiting
 			}
 			d.phases.end(phaseReserve)
@@ -73,7 +72,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				return payment.Payment{}, unfinished(err)
 			}
 		case !isRefusal(err):
-			// The payment may hold the reservation. Then it will be made.
+			// If the payment holds the reservation, it will be made.
 			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)
 			if p, err = d.reread(ctx, p); err != nil {
 				return payment.Payment{}, unfinished(err)
@@ -91,15 +90,15 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				return payment.Payment{}, unfinished(err)
 			}
 			p = next
-			round-- // another wallet is tried: there are only so many
+			round-- // the number of wallets bounds these
 		}
 	}
 	return payment.Payment{}, errors.Join(ErrInProgress, failed)
 }
 
-// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. Its
-// errors are those of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the
-// key is out of reach and p holds a nonce already, or may: check-receipts makes it there.
+// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the
+// errors of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the key is out of
+// reach and p holds a nonce, or may: check-receipts then makes the payment.
 func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need) (wallet.Signer, wallet.Wallet, error) {
 	signer, err := d.ready(ctx, p.Wallet)
 	if err == nil {
@@ -127,8 +126,8 @@ func (d sending) short(ctx context.Context) bool {
 	return ok && deadline.Sub(d.Now()) < reserve
 }
 
-// unfinished is the answer to a request that lost sight of its payment: the
-// payment may hold a reservation, and then it will be made.
+// unfinished answers a request that no longer knows its payment's state: the payment may hold a
+// reservation, and will then be made.
 func unfinished(err error) error {
 	if errors.Is(err, ErrKeyReused) {
 		return err
@@ -136,8 +135,8 @@ func unfinished(err error) error {
 	return errors.Join(ErrInProgress, err)
 }
 
-// reread returns the payment as it is stored now, or ErrKeyReused when it was
-// discarded and its key used for another request since.
+// reread returns the payment as stored, or ErrKeyReused if it was discarded and its key used for
+// another request since.
 func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	stored, err := d.Store.Payment(ctx, p.ID)
 	if err == nil && stored.Fingerprint != p.Fingerprint {
@@ -146,11 +145,11 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 	return stored, err
 }
 
-// commit signs p at nonce and stores the bytes. It returns the payment as it is
-// stored after that: committed by this request or by a faster process, or still
-// prepared and assigned anew, in which case the caller reserves again. A crash
-// before the write leaves the reservation, and check-receipts commits the payment. A
-// failure that is no other process's progress is logged, and noted in failed.
+// commit signs p at nonce and stores the bytes. It returns the payment as stored afterwards:
+// committed by this request or a faster process, or still prepared and assigned to another wallet;
+// the caller then reserves again. A crash before the write leaves the reservation, and
+// check-receipts commits the payment. A failure that is no other process's progress is logged, and
+// kept in failed.
 func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment,
 	error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
@@ -177,10 +176,10 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 	return d.reread(ctx, p)
 }
 
-// forgo ends the reservation of nonce that need was given for p, which a faster process
-// has committed at another nonce. It gives the nonce back if that is the wallet's last,
-// and uses it up otherwise: payments with later nonces wait for it. A crash in between
-// leaves a reservation or a pending transaction, which check-receipts finishes.
+// forgo ends need's reservation of nonce for p, which a faster process has committed at another
+// nonce. It returns the wallet's last nonce, and uses up any other: payments with later nonces wait
+// for it. A crash in between leaves a reservation or a pending transaction, which check-receipts
+// finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
 	if n := store.NeedOf(p, need.At); n.Wallet == need.Wallet && n.Amount == need.Amount && n.Gas == need.Gas {
@@ -194,7 +193,7 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 	}
 }
 
-// useUp stores and sends a no-op at a nonce that is reserved to p.
+// useUp stores and sends a no-op at a nonce that is reserved for p.
 func (d sending) useUp(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
 	if d.refused != nil {
 		return d.refused
@@ -214,10 +213,9 @@ func (d sending) useUp(ctx context.Context, p payment.Payment, id wallet.ID, non
 	return d.Store.Release(ctx, p.ID, noop)
 }
 
-// deliver releases the reservation, broadcasts the stored bytes and, if no run
-// claims the wallet, asks for a check-receipts run, all at once. The payment is
-// committed: an error here does not concern the caller, and check-receipts does
-// each failed step again.
+// deliver releases the reservation, broadcasts the stored bytes and, if no run claims the wallet,
+// requests a check-receipts run, all at once. The payment is committed: check-receipts repeats each
+// failed step, so callers get no error.
 func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
 	tx := store.PendingTxOf(p)
 	var wg sync.WaitGroup
@@ -234,7 +232,7 @@ func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet
 func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.PendingTx) {
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
-	if tx.Raw == nil { // a faster process signed it, and only the pending transaction has the bytes
+	if tx.Raw == nil { // a faster process signed it: only the pending transaction has the bytes
 		stored, err := d.Store.PendingTx(ctx, tx.ID, tx.Nonce)
 		if err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
@@ -252,7 +250,7 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 	}
 }
 
-// predecessors returns the stored bytes of every lower nonce of the wallet, in nonce order. A node
+// predecessors returns the stored bytes of all lower nonces of the wallet, in nonce order. A node
 // that reports a gap may lack any of them.
 func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
 	txs, _, err := d.Store.PendingTxs(ctx, tx.ID, 0)

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// crowdTime is how long a process refuses a merchant without asking again, after every
-// wallet has: its flood costs no node and no table a request meanwhile.
+// crowdTime is how long a process refuses a merchant at once, after every wallet has refused it:
+// meanwhile its flood costs no node and no table a request.
 const crowdTime = time.Second
 
-// crowdSize is how many merchants a crowd holds. One more empties it: then each is asked for
-// once again.
+// crowdSize is the most merchants in a crowd. One more empties it.
 const crowdSize = 1000
 
-// A crowd is the merchants that had too many payments pending, and when. The zero value is
-// empty.
+// A crowd has the merchants with too many pending payments, and when that was found. The zero value
+// is empty.
 type crowd struct {
 	mu   sync.Mutex
 	seen map[string]time.Time

@@ -1,8 +1,7 @@
-// Package dispatch takes a payment from request to broadcast: it reserves a
-// nonce, commits the signed bytes, releases the reservation and broadcasts. It
-// is the engine of send-payment. Every step that can be refused comes before
-// the reservation; from the reservation on, package settlement finishes from
-// the tables a payment whose handler crashed.
+// Package dispatch takes a payment from request to broadcast: it reserves a nonce, commits the
+// signed bytes, releases the reservation and broadcasts. It is the engine of send-payment. Every
+// step that can be refused comes before the reservation. If a handler crashes after it, package
+// settlement finishes the payment from the tables.
 package dispatch
 
 import (
@@ -37,12 +36,12 @@ var (
 	ErrKeyMissing = errors.New("no idempotency key")
 	// ErrNoBatches reports a stack without a contract that pays batches.
 	ErrNoBatches = errors.New("batches are not enabled")
-	// ErrNotInBook reports a recipient that the key may not pay (yet).
+	// ErrNotInBook reports a recipient that the key may not pay, or not yet.
 	ErrNotInBook = errors.New("recipient is no active entry of the address book")
-	// ErrTooMany reports that too many of the merchant's payments wait to be mined.
-	// Safe to retry once some are.
+	// ErrTooMany reports that too many of the merchant's payments are not mined yet. Retry when
+	// some are.
 	ErrTooMany = errors.New("too many payments of the merchant are pending")
-	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
+	// ErrUnavailable reports that payments cannot be made now. It is safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
 	// ErrRolledBack is the ErrUnavailable of wallets whose chain is behind their payments.
 	ErrRolledBack = fmt.Errorf("%w: the chain is behind the payments that were made on it", ErrUnavailable)
@@ -51,36 +50,34 @@ var (
 var (
 	// ErrKeyReused reports an Idempotency-Key that was used for another request.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
-	// ErrInProgress reports a payment that was taken on and could not be
-	// brought to its commit in this call. It will be made or it will not; asking
-	// again with the same key tells.
+	// ErrInProgress reports a stored payment that this call could not commit. It may yet be made:
+	// repeat the request with the same key to find out.
 	ErrInProgress = errors.New("payment is in progress")
-	// ErrWaiting is the ErrInProgress of a payment that waits for what no code can help:
-	// nodes, keys, settings, an operator, or another request.
+	// ErrWaiting is the ErrInProgress of a payment that waits for nodes, keys, settings, an
+	// operator, or another request.
 	ErrWaiting = fmt.Errorf("%w: waiting", ErrInProgress)
-	// ErrDuplicate is the ErrWaiting of a request that repeats one which may be alive,
-	// and is making the payment.
+	// ErrDuplicate is the ErrWaiting of a repeated request, while the first one may still be making
+	// the payment.
 	ErrDuplicate = fmt.Errorf("%w: another request may be making it", ErrWaiting)
-	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a
-	// right is missing, or the table is away.
+	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a permission is
+	// missing, or the table is unreachable.
 	ErrCommit = errors.New("commit failed")
 )
 
 const (
-	// reserve is the least that must remain of a function's time before a
-	// reservation is taken: three store writes and a broadcast, all slow.
+	// reserve is the least time that a function must have left to take a reservation: three slow
+	// store writes and a slow broadcast.
 	reserve = 6 * time.Second
-	// budget is how long the work from the reservation to the answer may take, on a
-	// context that the caller's deadline does not cancel.
+	// budget is how long the steps from the reservation to the answer may take, on a context that
+	// the caller's deadline does not cancel.
 	budget = 20 * time.Second
-	// broadcastBudget is how long an answer waits for nodes: the bytes are
-	// stored by then, and check-receipts sends them again.
+	// broadcastBudget is how long an answer waits for nodes. The bytes are stored by then, and
+	// check-receipts sends them again.
 	broadcastBudget = 4 * time.Second
-	// handlerLife is longer than a handler lives: a payment as old as that is at
-	// work in no other.
+	// handlerLife is longer than a handler lives: no other handler is making a payment that old.
 	handlerLife = 35 * time.Second
-	// duplicateWait is how long a request lets another one go on with their payment
-	// before it looks at it again: most are committed by then.
+	// duplicateWait is how long a request waits before it reads a payment again that another
+	// request may be making: most are committed by then.
 	duplicateWait = 300 * time.Millisecond
 )
 
@@ -92,8 +89,8 @@ type Hinter interface {
 
 // An AddressBook lists the recipients of keys that pay only its entries.
 type AddressBook interface {
-	// Active reports whether to is an entry of the merchant's address book whose hold is
-	// over at now. It sees every entry and deletion that was answered before.
+	// Active reports whether to is an entry of the merchant's address book whose hold has ended at
+	// now. It includes every entry and deletion that was answered before.
 	Active(ctx context.Context, merchant, mode string, to token.Address, now time.Time) (bool, error)
 }
 
@@ -107,7 +104,8 @@ type Parts struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 	Random io.Reader // for payment IDs
-	// A random number below n, to choose wallets, and a recipient whom nobody knows. Safe for concurrent use.
+	// Draw returns a random number below n, to choose wallets, and an unknown recipient. It is safe
+	// for concurrent use.
 	Draw  func(n int) int
 	After func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
 }
@@ -130,7 +128,7 @@ type Dispatcher struct {
 	crowd    crowd
 }
 
-// New returns a dispatcher that has called none of its ports yet.
+// New returns a dispatcher without calling any port.
 func New(config stack.Config, parts Parts) *Dispatcher {
 	if parts.After == nil {
 		parts.After = time.After
@@ -144,11 +142,10 @@ type Result struct {
 	Replayed bool // the payment was made by an earlier request
 }
 
-// Send makes the payment of r, at most once per (merchant, mode,
-// key), and returns it once its signed bytes are stored. A repeated request is
-// answered with the payment as it is now, or finishes the payment that an
-// earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
-// errors of the store that left the outcome unknown before anything could move.
+// Send makes the payment of r, at most once per (merchant, mode, key), and returns it once its
+// signed bytes are stored. A repeated request returns the payment as it is now, or finishes the one
+// that an earlier request began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors
+// of the store from before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
 	s, err := d.begin(ctx)
 	refusal := cmp.Or(err, s.refused)
@@ -165,13 +162,13 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	return s.send(ctx, id, r)
 }
 
-// A sending is a Dispatcher at work on one request, by the rules and with the nodes of that
-// moment: without nodes it answers only from what is stored.
+// A sending is a Dispatcher at work on one request, with that moment's rules and nodes. Without
+// nodes it answers only from the tables.
 type sending struct {
 	*Dispatcher
 	Nodes chain.Nodes
 	ruling
-	refused error // there are no rules: nothing new begins, and only what holds a nonce goes on
+	refused error // there are no rules: only payments that hold a nonce go on
 	phases  *phases
 }
 
@@ -206,7 +203,7 @@ func (d sending) begun(ctx context.Context, p payment.Payment, limits []payment.
 	if err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	if d.short(ctx) { // a reservation of an earlier request may arrive yet, and must find no payment
+	if d.short(ctx) { // an earlier request's reservation may still arrive, and must find no payment
 		d.refund(ctx, taken)
 		return d.giveUp(ctx, p, []error{errShort})
 	}
@@ -214,8 +211,8 @@ func (d sending) begun(ctx context.Context, p payment.Payment, limits []payment.
 	return d.submit(ctx, p, taken)
 }
 
-// answerStored answers a request that could not be prepared. If its payment is
-// stored already, that is the answer, even while no new payment can be made.
+// answerStored answers a request that could not be prepared with its payment, if one is stored,
+// even while no new payment can be made.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
 	d.screened(ctx, r, refusal)
 	if r.IdempotencyKey == "" {
@@ -231,9 +228,8 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	return d.resume(ctx, p, r, payment.Payment{}, refusal)
 }
 
-// unknown answers a request when the store gave no answer about its payment. No money
-// moves for a payment without a reservation, but under a key it may have been made by
-// an earlier request: then it would be wrong to answer that nothing was started.
+// unknown answers a request when the store gave no answer about its payment. An earlier request may
+// have made a payment under the same key, so the answer must not be that nothing was started.
 func unknown(r payment.Request, cause error) error {
 	if r.IdempotencyKey == "" {
 		return errors.Join(ErrUnavailable, cause)
@@ -241,9 +237,8 @@ func unknown(r payment.Request, cause error) error {
 	return cause
 }
 
-// resume answers from a payment that was stored by another request, and
-// finishes it if that one did not. offer is the payment as it would be begun now, or refusal
-// why it could not be.
+// resume answers from a payment that another request stored, and finishes it if that request did
+// not. offer is the payment as it would be begun now; refusal is why it could not be.
 func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, offer payment.Payment, refusal error) (Result, error) {
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
@@ -255,7 +250,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		return Result{Payment: p, Replayed: true}, nil
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not show whether it was made
+		return Result{}, errors.Join(ErrWaiting, err) // it may have been made before the tables were restored
 	}
 	p, taken, err := d.takeUp(ctx, p, d.limits(r), offer, refusal)
 	if err != nil || p.State != payment.Prepared {
@@ -269,8 +264,8 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	return Result{Payment: p, Replayed: true}, err
 }
 
-// adopt answers from a payment that was found on the chain. Its ID shows that it is
-// the merchant's, and made under this key; recipients and amounts are compared.
+// adopt answers from a payment that was found on the chain. Its ID proves its merchant and key;
+// recipients and amounts are compared.
 func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
 	switch {
 	case !p.Pays(r.Outputs()):
@@ -291,11 +286,10 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	return Result{Payment: p, Replayed: true}, nil
 }
 
-// refuse discards a payment that was stored and cannot be made, so that its
-// key is not used up. If it is not certain that the payment is gone, it is in
-// progress: another request may be carrying it on. A crash before leaves a payment
-// without a reservation, which no money moves for; the next request under its key
-// takes it up. Without an error, another process has made the payment.
+// refuse discards a stored payment that cannot be made, so that its key is not used up. If the
+// discard is uncertain, the payment is in progress: another request may be making it. A crash
+// before it leaves a payment without a reservation, for which no money moves; the next request
+// under its key takes it up. Without an error, another process has made the payment.
 func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (payment.Payment, error) {
 	err := d.Store.Discard(ctx, p)
 	if err == nil {
@@ -313,10 +307,10 @@ func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (
 	case stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
 		return stored, nil
 	}
-	return payment.Payment{}, ErrDuplicate // that has changed it meanwhile
+	return payment.Payment{}, ErrDuplicate // another request has changed it
 }
 
-// warn logs an error that the caller goes on without; nil is none.
+// warn logs an error that does not stop the caller, unless it is nil.
 func (p Parts) warn(ctx context.Context, err error, message string, args ...any) {
 	if err != nil {
 		p.Log.WarnContext(ctx, message, append(args, "err", err)...)

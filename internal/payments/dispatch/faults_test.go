@@ -87,7 +87,7 @@ func day(amount uint64, at time.Time) store.Charge {
 		Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
 }
 
-// exhaust charges what asked has left of the merchant's day.
+// exhaust charges the rest of the merchant's day.
 func exhaust(p *process) {
 	p.Must(p.Tables.Charge(context.Background(), day(4900, p.Now())))
 }
@@ -257,8 +257,8 @@ func TestAClientThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes
-// that lack a final block, before or after they give it, nor while what is final is not known.
+// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes that
+// lack a final block, before or after they give it, nor while the final block is unknown.
 func TestFirstUseOnAnotherChain(t *testing.T) {
 	final, other := chain.Block{Number: 5, Hash: chain.Hash{1}}, chain.Hash{2}
 	to := func(h chain.Hash) func(*process) error {
@@ -322,7 +322,7 @@ func TestTimeForAPayment(t *testing.T) {
 			t.Errorf("with %v left: %v", left, p.Calls)
 		}
 		if !enough {
-			p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now()))) // it has given back what it took
+			p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now()))) // it has returned its reservation
 		}
 		p = newProcess(t, breaks("Sign#1"))
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {

@@ -15,21 +15,21 @@ const (
 	phaseCount
 )
 
-// Phases are how long each phase of one request took.
+// Phases are the durations of one request's phases.
 type phases struct {
 	now  func() time.Time
 	last time.Time
 	took [phaseCount]time.Duration
 }
 
-// end ends a phase, which began when the last one ended.
+// end ends a phase that began when the previous one ended.
 func (p *phases) end(phase int) {
 	now := p.now()
 	p.took[phase] += now.Sub(p.last)
 	p.last = now
 }
 
-// attr is the phases in milliseconds.
+// attr returns the phases in milliseconds.
 func (p *phases) attr() slog.Attr {
 	var all []any
 	for phase, name := range [phaseCount]string{"simulate", "store", "reserve", "commit", "broadcast"} {

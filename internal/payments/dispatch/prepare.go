@@ -18,8 +18,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// prepare does everything that can fail before anything is stored: limits, fee
-// quote, simulation, key, wallet. Nothing it does has an effect.
+// prepare does everything that can fail before anything is stored: limits, fee quote, simulation,
+// key, wallet. It has no effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
 	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
@@ -27,7 +27,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	for i, e := range r.Outputs() {
 		_, own := wallets.Find(e.To)
-		if own { // a retired one too: its key may be gone, or in other hands
+		if own { // retired wallets too: their keys may be lost or public
 			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
 		}
 	}
@@ -57,8 +57,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	return d.assign(ctx, wallets, offer)
 }
 
-// bounds returns ErrAmountBelow or ErrAmountAbove unless each payment of r may have the
-// amount.
+// bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.
 func (d sending) bounds(r payment.Request, amount token.Amount) error {
 	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
 	switch {
@@ -71,11 +70,11 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 	return nil
 }
 
-// bookReads is how many recipients of a batch are queried in an address book at once.
+// bookReads is how many recipients of a batch are looked up in an address book at once.
 const bookReads = 20
 
-// listed returns ErrNotInBook unless every recipient of r is an active entry of its
-// merchant's address book.
+// listed returns ErrNotInBook unless every recipient of r is an active entry of its merchant's
+// address book.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
 	active := make([]bool, len(r.Outputs()))
 	var asked errgroup.Group
@@ -95,12 +94,12 @@ func (d sending) listed(ctx context.Context, r payment.Request) error {
 	return nil
 }
 
-// assign returns offer with the wallet that is to pay it and its transaction there.
+// assign returns offer with its wallet and its transaction there.
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	var refusals []error
 	var blocked []wallet.ID
 	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
-		var held errgroup.Group // a key that is not in memory is read, or tried, meanwhile
+		var held errgroup.Group // reads or tries the key, unless it is in memory
 		held.Go(func() error {
 			_, err := d.ready(ctx, w.Address)
 			return err
@@ -133,13 +132,12 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 	return payment.Payment{}, unable(refusals)
 }
 
-// errMemo reports a token that makes a transfer only if nothing follows its
-// arguments.
+// errMemo reports a token that refuses transfers with bytes after their arguments.
 var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off "+
 	"(docs/parameters.md)", ErrUnavailable)
 
-// refusedMemo returns errMemo if the token would make p without the memo from a
-// wallet from which it pays nobody with it, and refusal otherwise.
+// refusedMemo returns errMemo if the token would make p without the memo from a blocked wallet, and
+// refusal otherwise.
 func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment, refusal error) error {
 	if _, err := d.Nodes.Estimate(ctx, p.Call(w.Address, false)); err != nil {
 		return refusal
@@ -150,24 +148,22 @@ func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment
 // errBlocked reports a wallet from which the token pays nobody.
 var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
 
-// errUnapproved reports a wallet from which the token pays, and the batch contract not.
+// errUnapproved reports a wallet whose single transfers pass, but not the batch contract's.
 var errUnapproved = fmt.Errorf("%w: the batch contract may not spend so much of the wallet's coins: remit batch approve", ErrUnavailable)
 
 const (
-	// blockedMost is how many wallets a request finds blocked before it takes
-	// the token itself to be stopped: each costs three requests to a node.
+	// blockedMost is how many blocked wallets a request finds before it assumes that the token
+	// itself is stopped: each costs three requests to a node.
 	blockedMost = 4
-	// blockedFor is how long a wallet is blocked before it is paused: longer
-	// than an issuer's short stop of the token takes to reach every node.
-	blockedFor = 5 * time.Minute
-	// blockedReason is why it is paused.
+	// blockedFor is how long a wallet is blocked before it is paused: longer than an issuer's short
+	// stop of the token needs to reach every node.
+	blockedFor    = 5 * time.Minute
 	blockedReason = "blocked: the token pays nobody from it"
 )
 
-// coolDown puts wallets behind the others that are blocked while the token pays from another: an
-// issuer can freeze an account (EIP-20 tokens such as USDC and USDT do). One that
-// has been blocked for long is paused, so that an operator hears of it. A
-// pause for another reason stays.
+// coolDown starts the cooldown of wallets from which the token pays nobody, while it pays from
+// another wallet: an issuer can freeze an account (EIP-20 tokens such as USDC and USDT do). It
+// pauses a wallet that stays blocked, to alert an operator, unless another reason has paused it.
 func (d sending) coolDown(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
 		since := d.pool.CoolDown(id, blockedReason, d.Now())
@@ -178,8 +174,7 @@ func (d sending) coolDown(ctx context.Context, blocked []wallet.ID) {
 	}
 }
 
-// simulate returns the unsigned transaction by which w would make p, if the
-// token lets it.
+// simulate returns the unsigned transaction with which w would make p, if the token allows it.
 func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
 	call := d.call(p, w.Address)
 	screened := call
@@ -210,7 +205,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	return tx, nil
 }
 
-// place returns which entry err concerns, -1 if it names none.
+// place returns the index of the entry that caused err, or -1.
 func place(err error) int {
 	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 		return entry.Index
@@ -218,8 +213,8 @@ func place(err error) int {
 	return -1
 }
 
-// trial returns a function that reports whether w could make a payment. It notes in unknown
-// that no node answered.
+// trial returns a function that reports whether w could make a payment. It sets unknown if no node
+// answers.
 func (d sending) trial(ctx context.Context, w token.Address, unknown *error) func(payment.Payment) bool {
 	return func(p payment.Payment) bool {
 		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
@@ -230,13 +225,13 @@ func (d sending) trial(ctx context.Context, w token.Address, unknown *error) fun
 	}
 }
 
-// A TooManyError reports a batch of more entries than fit into a transaction. Nothing was
+// A TooManyError reports a batch with more entries than fit into a transaction. Nothing was
 // started.
 type TooManyError struct{ Fit int }
 
 func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }
 
-// fewer returns how many of the entries of p fit into a transaction of w.
+// fewer returns how many entries of p fit into a transaction of w.
 func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
 	var unknown error
 	passes := d.trial(ctx, w, &unknown)
@@ -248,16 +243,15 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one alone is a transfer
 }
 
-// call returns the call by which w would make p.
+// call returns the call with which w would make p.
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
 	call.ByCall = d.ByCall && call.To == p.Token.Contract
 	return call
 }
 
-// quote executes the call within the worst case, or estimates it, and asks for fees beside
-// it when the last quote is older than a block, and for the worst case when that is old: one
-// round trip.
+// quote executes the call within the worst case, or estimates it. In the same round trip it queries
+// fees if the last quote is older than a block, and the worst case if that is old.
 func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
 	d.mu.Lock()
 	market, fresh := d.market, !d.quoted.IsZero() && d.Now().Sub(d.quoted) < d.BlockTime
@@ -290,9 +284,8 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 	return market, gas, nil
 }
 
-// diagnose finds why a transfer or batch of p from w reverted: the wallet has too little,
-// the token pays nobody from it, the batch contract may not spend its coins, or the token
-// refuses a recipient.
+// diagnose finds why p reverted from w: the wallet has too little, the token pays nobody from it,
+// the batch contract may not spend its coins, or the token refuses a recipient.
 func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Address, reverted error) error {
 	views, err := d.Nodes.Latest(ctx, w, d.Token.Contract)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Refill has the stack's funding wallet move the stack's amount of one asset to a
-// wallet, which lacks it as every node says at or after the block seen. It returns once
-// that is reserved, as Move does, or may be under way. The keys of a wallet's refills
-// count up, and a number is used only when the refill before it has ended at or before
-// seen: neither a crash, nor a repetition, nor another process beside this one refills
-// twice, and a read that fails leads to no refill. A refill that was refused leaves its
-// number to the next one. ErrDailyLimit reports that the day's refills are used up, and
-// ErrUnavailable that there is no funding wallet.
+// Refill moves the stack's refill amount of one asset from the funding wallet to a wallet. Every
+// node must have reported the shortage at or after the block seen. Refill returns once the move is
+// reserved, like Move, or may be under way.
+//
+// A wallet's refills have numbered keys. A number is used only if the refill before it has ended at
+// or before seen: no crash, repetition or concurrent process refills twice, and a failed read
+// refills nothing. A refused refill leaves its number to the next one. ErrDailyLimit means that the
+// day's refills are used up, ErrUnavailable that there is no funding wallet.
 func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
 	rules, err := d.ruling(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	if ether {
 		rule, coin = rules.Refills.Ether, payment.Ether
 	}
-	if rule.Amount.IsZero() { // by newer settings than its caller's; a transfer of zero would be one of all
+	if rule.Amount.IsZero() { // newer settings than the caller's; a transfer of zero would move everything
 		return fmt.Errorf("%w: the settings have no refill", ErrUnavailable)
 	}
 	wallets, err := d.Store.Wallets(ctx, d.ChainID)
@@ -55,13 +55,13 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	t.Key = key(n)
 	if _, err = d.Move(ctx, t); errors.Is(err, ErrInProgress) {
 		d.Log.InfoContext(ctx, "refill in progress", "wallet", to, "number", n, "err", err)
-		return nil // begun or not, or another process is at it: the next call goes on
+		return nil // the next call goes on
 	}
 	return err
 }
 
-// lastRefill returns the highest number under whose id a payment is stored, with that
-// payment; 0 if there is none. Each number below it has one.
+// lastRefill returns the highest number with a stored payment, and that payment; 0 if there is
+// none. Each lower number has a payment too.
 func (d *Dispatcher) lastRefill(ctx context.Context, id func(n uint64) payment.ID) (last uint64, p payment.Payment, err error) {
 	for beyond := uint64(0); beyond == 0 || last+1 < beyond; {
 		n := 2*last + 1

@@ -11,16 +11,15 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// isRefusal reports whether a wallet refused the reservation: then nothing was
-// reserved. Any other error leaves that unknown.
+// isRefusal reports whether a wallet refused the reservation, so that nothing was reserved. After
+// any other error a reservation may exist.
 func isRefusal(err error) bool {
 	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
 		wallet.ErrGas, errNoKey}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 
-// raise asks the chain how far the wallet is, and lifts its ceiling if that is
-// further than the ceiling knew.
+// raise raises a wallet's ceiling if the chain has mined more of its nonces than the ceiling knows.
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	var ceiling uint64
@@ -33,7 +32,8 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
-// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be at hand.
+// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be
+// available.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	d.pool.CoolDown(id, "no key", d.Now())
 	d.Log.WarnContext(ctx, "wallet in cooldown: its key is out of reach", "wallet", id.Address, "err", err)
@@ -44,10 +44,10 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 var errNoWallet = errors.New("no wallet is left to try")
 
 // reassign moves the payment to an untried wallet from which the token accepts it, and returns the
-// stored payment: another process may have changed it first. It returns errNoWallet when no wallet
+// stored payment, which another process may have changed first. It returns errNoWallet if no wallet
 // is left, and adds to refusals why each tried wallet cannot pay. A crash after the write leaves a
-// payment that the next request under its key finishes; its reservation on the earlier wallet, if
-// any, is an orphan, which check-receipts uses up with a no-op.
+// payment that the next request under its key finishes. A reservation on the earlier wallet is then
+// an orphan: check-receipts uses its nonce up with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
@@ -67,7 +67,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			if errors.Is(err, ErrInsufficient) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
-			break // no node answers, or the token refuses the recipient: so it would be with each
+			break // no node answers, or the token refuses the recipient from any wallet
 		}
 		moved := p.AssignedTo(id.Address, tx)
 		err = d.Store.Reassign(ctx, moved, p.Revision)
@@ -83,7 +83,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	return payment.Payment{}, errNoWallet
 }
 
-// unable returns why no wallet can pay.
+// unable joins the reasons why no wallet can pay.
 func unable(refusals []error) error {
 	others := slices.DeleteFunc(slices.Clone(refusals), func(err error) bool {
 		return errors.Is(err, wallet.ErrToken) || errors.Is(err, ErrInsufficient)

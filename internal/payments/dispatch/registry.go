@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// RegistryAge is how long a process pays by the registry that it has read, unless
-	// its Config says so: how long a change of it takes to be seen by all.
+	// RegistryAge is how long a process uses the registry that it has read, unless its Config says
+	// otherwise: until then it may not know a change.
 	RegistryAge = 5 * time.Minute
-	// justRead is how old a registry may be that is as good as the one in the store.
+	// justRead is the age at which a registry still counts as current.
 	justRead = 2 * time.Second
 )
 
-// registry returns the chain's wallets as the store had them, at most so long ago. A wallet that an
-// operator drains is paid from for RegistryAge more; a retired wallet gives no reservation, even to
-// a process that still believes it active.
+// registry returns the chain's wallets, read at most within ago. A process may pay from a draining
+// wallet for RegistryAge more. A retired wallet reserves no nonce, even for a process that still
+// believes it active.
 func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()
@@ -42,8 +42,8 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 
 func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
 
-// ready returns the key of a wallet if it can sign now. It is called before a nonce is
-// reserved: while a key is out of reach, no reservations pile up for it.
+// ready returns the key of a wallet if it can sign now. Call it before reserving a nonce, so that
+// no reservations pile up while a key is out of reach.
 func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
 	signer, err := d.signer(ctx, address)
 	if err == nil {
@@ -52,8 +52,7 @@ func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signe
 	return signer, err
 }
 
-// signer returns the key of a wallet, which may be newer than the registry that this
-// process has read.
+// signer returns the key of a wallet, which may be newer than this process's registry.
 func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
 	var err error
 	for _, within := range []time.Duration{d.registryAge(), 0} {

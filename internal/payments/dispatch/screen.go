@@ -15,20 +15,18 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// errScreened reports a recipient that the sanctions list or the operator's deny list
-// has.
+// errScreened reports a recipient on the sanctions list or the operator's deny list.
 var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
 
-// A ruling is what a process has read of the rules: the settings and the deny list.
+// A ruling has the settings and the deny list that a process has read.
 type ruling struct {
 	stack.Rules
 	denied map[token.Address]bool // never changed
 	coin   store.Coin             // of the tables
 }
 
-// ruling returns the rules that a request is judged by, which were read less than
-// settings.MaxAge ago: one request to the store, for settings and deny list. It is
-// ErrUnavailable if they cannot be read, or payments are not made by them.
+// ruling returns the settings and the deny list, read in one request at most settings.MaxAge ago.
+// It returns ErrUnavailable if they cannot be read or stop payments.
 func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	r, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (ruling, error) {
 		all, err := d.Store.Rules(ctx)
@@ -49,8 +47,8 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	return r, err
 }
 
-// begin returns the Dispatcher at work by the rules and with the nodes of the moment. Its
-// error is of the nodes; without rules it has the reason in refused.
+// begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the
+// sending has the reason in refused.
 func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	rules, refused := d.ruling(ctx)
 	nodes, err := d.Nodes.Nodes(ctx)
@@ -60,19 +58,18 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	return sending{d, nodes, rules, refused, &phases{now: d.Now, last: d.Now()}}, err
 }
 
-// allowed returns errScreened for entries of which the operator's deny list has a
-// recipient.
+// allowed returns errScreened for the first entry on the operator's deny list.
 func (d sending) allowed(entries ...payment.Entry) error {
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return d.denied[e.To] }); i >= 0 {
 		return &chain.EntryError{Index: i, Err: errScreened}
 	}
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return !d.Gas.Account.IsZero() && e.To == d.Gas.Account }); i >= 0 {
-		return &chain.EntryError{Index: i, Err: ErrRecipient} // its receipt would not show that it was paid
+		return &chain.EntryError{Index: i, Err: ErrRecipient} // its receipt would not prove the payment
 	}
 	return nil
 }
 
-// screened notes a refusal by a list, for the people who answer for it.
+// screened logs a refusal by a list, for the operator's compliance staff.
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
 	if errors.Is(refusal, errScreened) {
 		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[place(refusal)].To, "merchant", r.Merchant, "list",
@@ -80,8 +77,8 @@ func (d sending) screened(ctx context.Context, r payment.Request, refusal error)
 	}
 }
 
-// screen returns p, which is stored, as it would be begun now, or why it could not be: a
-// list has a recipient of it or does not answer, or its transfer does not pass.
+// screen returns the stored payment p as it would be begun now. It returns an error if a list has
+// its recipient or does not answer, or if its transfer does not pass.
 func (d sending) screen(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	if err := cmp.Or(d.refused, d.allowed(p.Outputs()...)); err != nil {
 		return payment.Payment{}, err

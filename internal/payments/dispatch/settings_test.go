@@ -38,8 +38,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 	}
 }
 
-// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for
-// what is paid are answered, and what holds a nonce is made.
+// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for made
+// payments are answered, and payments with a nonce are made.
 func TestUnusableSettings(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(p *process)

@@ -17,21 +17,19 @@ import (
 )
 
 const (
-	// comparedFor is how long a process believes a run of check-receipts that has
-	// compared every wallet: the minute until the next run, and half a minute for
-	// that run itself.
+	// comparedFor is how long a process relies on the last check-receipts run that compared every
+	// wallet: a minute until the next run, and half a minute for that run.
 	comparedFor = 90 * time.Second
 	// skew is how far another host's clock may be ahead.
 	skew = 5 * time.Second
 )
 
-// startupCheck passes once in a process's life, before its first reservation: then every
-// wallet is compared with the chain, and the tables say of which coin their payments are. It
-// refuses to pay at all while the chain is ahead of any wallet: then another program uses a
-// key, or the tables were restored from the past and a payment made since could be made
-// again. It keeps what it has compared, so that the next call asks only for the rest. Two
-// requests that come at once may both do it; neither waits for the other. A crash leaves
-// tables that say of which coin they are, and no payment.
+// startupCheck passes once in a process's life, before its first reservation. It compares every
+// wallet with the chain and binds the tables to this process's coin. It refuses all payments while
+// the chain is ahead of any wallet: another program uses a key, or the tables were restored and a
+// payment could be made again. The next call skips wallets that were compared. Two concurrent
+// requests may both do it; neither waits for the other. A crash leaves tables bound to their coin,
+// and no payment.
 func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
@@ -47,21 +45,19 @@ func (d sending) startupCheck(ctx context.Context) error {
 	return nil
 }
 
-// ours is the coin of this process.
 func (d *Dispatcher) ours() store.Coin {
 	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
 }
 
-// compareAll compares every wallet that has a record with the chain, even if the wallet is draining or
-// its key is gone: its payment may be missing from the tables. It leaves out retired wallets, whose
-// keys may be public. It skips the comparison if a check-receipts run has just made it. Then it
-// opens the wallets that have no record. If no wallet has a record, the tables may have lost them
-// all: then one wallet that cannot be opened is an error, and none is opened. After a crash in
-// between, the next request looks again.
+// compareAll compares every wallet that has a record with the chain, even if the wallet is draining
+// or its key is gone: its payment may be missing from the tables. It leaves out retired wallets,
+// whose keys may be public. It skips the comparison if a check-receipts run has just made it. Then
+// it opens the wallets that have no record. If no wallet has a record, the tables may have lost
+// them all: it then opens all or none. After a crash in between, the next request compares again.
 func (d sending) compareAll(ctx context.Context) error {
 	var compared store.Comparison
 	var mark sync.WaitGroup
-	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
+	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // zero on error: compare all
 	wallets, err := d.registry(ctx, justRead)
 	mark.Wait()
 	if err != nil {
@@ -80,9 +76,8 @@ func (d sending) compareAll(ctx context.Context) error {
 	return nil
 }
 
-// abreast calls do for every wallet, some at once, and returns the error of the first
-// that has one, in the registry's order, once all are done: a process with many wallets
-// must not ask for one after the other before its first payment.
+// abreast calls do for every wallet, some at once, so that a process with many wallets starts soon.
+// It returns the first error in the registry's order, once all calls have ended.
 func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error {
 	var group errgroup.Group
 	group.SetLimit(16)
@@ -97,8 +92,7 @@ func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error 
 	return cmp.Or(errs...)
 }
 
-// compare compares a wallet with the chain, unless this process has already, and gives the wallet's
-// record to the pool.
+// compare compares a wallet with the chain, once per process, and gives its record to the pool.
 func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	id := r.ID
 	if _, done := d.compared.Load(id); done {
@@ -117,7 +111,7 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 		if view.Mined <= w.NextNonce {
 			continue
 		}
-		fresh, err := d.record(ctx, r) // others reserve between our read and the node's answer
+		fresh, err := d.record(ctx, r) // others may have reserved before the node answered
 		if err != nil {
 			return err
 		}
@@ -130,8 +124,8 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	return nil
 }
 
-// record returns the record of a wallet that has one. A wallet whose registration is
-// damaged may never have been opened: then it has paid nothing.
+// record returns a wallet's record. A wallet whose registration is damaged may have none: then it
+// has paid nothing.
 func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
 	w, err := d.Store.Wallet(ctx, r.ID)
 	if r.State == wallet.Damaged && errors.Is(err, wallet.ErrUnknown) {
@@ -140,11 +134,10 @@ func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wall
 	return w, err
 }
 
-// open makes the records of wallets seen for the first time. If one of them has paid
-// before, it pauses them all: the tables may have lost its record, and its payments
-// with it. One that cannot be opened, since another program uses its key or a node
-// does not answer, stops no other: it has no record to reserve from, and is tried
-// last for a minute. When all are wanted, that is an error, and none is opened.
+// open creates the records of new wallets. If one of them has paid before, it pauses them all: the
+// tables may have lost its record and its payments. A wallet that cannot be opened, since another
+// program uses its key or a node does not answer, does not stop the others: without a record it
+// gives out no nonce, and it is in cooldown. With all, it is an error, and none is opened.
 func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) error {
 	suspicion, unknown := d.suspicion(ctx)
 	var mu sync.Mutex
@@ -179,7 +172,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 	return nil
 }
 
-// orLeaveOut returns do, which has a wallet tried last for a minute if it fails.
+// orLeaveOut returns do, and starts a wallet's cooldown if it fails.
 func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) error) func(wallet.Registration) error {
 	return func(r wallet.Registration) error {
 		err := do(r)
@@ -191,8 +184,8 @@ func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) er
 	}
 }
 
-// suspicion returns the reason for which a new wallet is paused as another is: the chain
-// is ahead of the tables, or behind. Empty when none is.
+// suspicion returns the reason to pause new wallets: another wallet's chain is ahead of the tables,
+// or behind. Empty if none is.
 func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	wallets, err := d.Store.Wallets(ctx, d.ChainID)
 	if err != nil {
@@ -212,8 +205,8 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// firstUse returns the record of a wallet seen for the first time. It is under suspicion if
-// the wallet has paid before: another program did, or the tables have lost that it did.
+// firstUse returns a new wallet's record. It is under suspicion if the wallet has paid before:
+// another program did, or the tables have lost the payments.
 func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
@@ -230,7 +223,7 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 		return w, nil
 	}
 	stored, unread := d.Store.Wallet(ctx, id)
-	if unread == nil { // another process has opened it, and the transactions are its own
+	if unread == nil { // another process has opened it and made the transactions
 		return stored, nil
 	}
 	if err == nil && errors.Is(unread, wallet.ErrUnknown) {
@@ -241,9 +234,9 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return wallet.Wallet{}, cmp.Or(err, unread)
 }
 
-// settled returns the nodes' views of a wallet, and how many of its transactions are final.
-// Most nodes must give a view, and have the newest final block that is known, before and
-// after: another chain may have mined what this one lacks.
+// settled returns the nodes' views of a wallet, and how many of its transactions are final. Most
+// nodes must give a view, and must have the newest known final block before and after: a node on
+// another chain would miss transactions.
 func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
 	known, err := d.Store.Compared(ctx, d.ChainID)
 	if err != nil {

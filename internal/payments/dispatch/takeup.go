@@ -11,13 +11,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// takeUp judges a Prepared payment of an earlier request anew, charges it, and returns it
-// as it is stored then, with the charge. One that holds a nonce is charged, and is made.
-// One without is made only by a request that could begin it now: not if a list has its
-// recipient by now, or does not answer, nor above limits that were lowered; and as offer,
-// where the settings differ by now. Nobody else refuses, changes or charges what another
-// handler may be making: that is waited for. A crash leaves the payment as it was, or as
-// offer, charged perhaps.
+// takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as
+// stored, with the charge. If it holds a nonce, it will be made. Otherwise it is made only if this
+// request could begin it now: its recipient is on no list, every list answers, and it is within
+// today's limits. It is stored as offer if the settings have changed. While another handler may be
+// making it, takeUp waits, and neither refuses, changes nor charges it. A crash leaves the payment
+// as it was or as offer, and maybe charged.
 func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment,
 	refusal error) (payment.Payment, store.Charge, error) {
 	failed := func(err error) (payment.Payment, store.Charge, error) { return payment.Payment{}, store.Charge{}, err }
@@ -25,11 +24,11 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 	for waited := false; p.State == payment.Prepared && (refusal != nil || len(limits) > 0 || stale()); waited = true {
 		held, err := d.reserved(ctx, p)
 		switch old := d.Now().Sub(p.CreatedAt) >= handlerLife; {
-		case err != nil: // whether another request has charged it is not known
+		case err != nil: // another request may have charged it
 			return failed(errors.Join(ErrInProgress, err))
 		case held:
 			return p, store.Charge{}, nil
-		case old && errors.Is(refusal, ErrUnavailable): // whether it may be made is not known
+		case old && errors.Is(refusal, ErrUnavailable): // it may be allowed later
 			return failed(fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()))
 		case old && stale():
 			if p, err = d.renew(ctx, p, offer); p.State != payment.Prepared {
@@ -62,7 +61,7 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 	return p, store.Charge{}, nil
 }
 
-// stale reports whether settings have p made otherwise by now than it is stored.
+// stale reports whether current settings would make p differently.
 func (d sending) stale(p, offer payment.Payment) bool {
 	return p.Tx.To != offer.Tx.To || !bytes.Equal(p.Tx.Data, offer.Tx.Data) || p.Tx.GasUnit != offer.Tx.GasUnit ||
 		!d.FeeLimit.IsZero() && d.FeeLimit.Less(p.Tx.Fees.Cap)
@@ -84,8 +83,8 @@ func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.P
 	return renewed, nil
 }
 
-// reserved reports whether the payment holds a nonce of its wallet already. Then it is
-// charged, and it is too late to refuse it.
+// reserved reports whether the payment already holds a nonce of its wallet. Then it is charged, and
+// can no longer be refused.
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if errors.Is(err, wallet.ErrUnknown) { // it has given no nonce out

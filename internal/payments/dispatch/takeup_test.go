@@ -188,7 +188,7 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.Did("Refund#1") {
 			t.Errorf("%s: %v, after %v", name, err, p.Calls)
 		}
-		p.Must(p.Tables.Charge(t.Context(), day(4900, p.Now()))) // all but what the first request took
+		p.Must(p.Tables.Charge(t.Context(), day(4900, p.Now()))) // all but the first request's amount
 	}
 	p := left(t, handlerLife, unreserved...)
 	ctx, cancel := context.WithDeadline(t.Context(), p.Now().Add(6*time.Second-1))

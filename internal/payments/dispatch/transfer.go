@@ -13,30 +13,31 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Transfer is an operator's order to move coins out of a wallet, to another wallet
-// or anywhere else, or to call a contract.
+// A Transfer is an operator's order to move coins out of a wallet, to any address, or to call a
+// contract.
 type Transfer struct {
 	Key      string // not empty; coins move at most once under it
 	Mode     string // "test" or "live"
 	From, To token.Address
 	Ether    bool         // of ether, in wei; else of the stack's token
-	Amount   token.Amount // zero: all that is spendable, less feeRoom of what pays gas; with Call none
-	Call     []byte       // call data for To, a contract, which the ether goes along with; nil: a transfer
+	Amount   token.Amount // zero: everything spendable, less feeRoom; with Call nothing
+	Call     []byte       // call data for the contract To, sent with the ether; nil: a transfer
 	Why      string       // shown in books
-	Daily    token.Amount // the most that transfers of this asset with a Daily move in a UTC day; zero: any
+	Daily    token.Amount // the day's limit (UTC) of all transfers of this asset with a Daily; zero: none
 }
 
 const (
-	// feeRoom is how many times its highest cost a transfer of all ether, or of all of a token that pays
-	// gas, leaves in the wallet: once for its fee, once for a bump or a no-op of a nonce before it.
+	// feeRoom is how many times its highest fee a transfer of all ether, or of all of a token that
+	// pays gas, leaves in the wallet: once for its own fee, once for a bump or a no-op at an
+	// earlier nonce.
 	feeRoom = 2
-	// abandoned is how old a reservation of a transfer says that it is: no handler is
-	// going to commit it, so that check-receipts need not wait for one.
+	// abandoned is the age given to a transfer's reservation: no handler commits it, so
+	// check-receipts need not wait for one.
 	abandoned = time.Hour
 )
 
-// request returns t as the request of the merchant Operator. The transfer of all has
-// the amount of its payment, once there is one.
+// request returns t as a request of the merchant Operator. A transfer of everything gets its amount
+// with its payment.
 func (t Transfer) request(coin token.Token) payment.Request {
 	meaning := map[string]string{"from": t.From.String(), "asset": coin.Symbol}
 	switch {
@@ -50,8 +51,8 @@ func (t Transfer) request(coin token.Token) payment.Request {
 	}
 }
 
-// Offer returns the payment that is stored under t's Key, or the one by which Move would
-// carry t out now. It has no effect on money.
+// Offer returns the payment stored under t's Key, or the payment that Move would make now. It has
+// no effect on money.
 func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, error) {
 	return d.transfer(ctx, t, func(d sending, ctx context.Context, t Transfer) (payment.Payment, error) {
 		p, _, err := d.offered(ctx, t)
@@ -59,12 +60,10 @@ func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, er
 	})
 }
 
-// Move brings t to the reservation of a nonce, at most once per Key, and returns its
-// payment. From the reservation on check-receipts signs, commits and sends it, as it
-// does after the crash of a handler: no key is needed here. A payment that is still
-// Prepared is under way; Move under the same Key carries it on and tells more. Errors
-// are those of Send. A crash before the reservation leaves a payment for which no
-// money moves.
+// Move reserves a nonce for t, at most once per Key, and returns its payment. check-receipts then
+// signs, commits and sends it, as after a handler's crash: Move needs no key. A payment that is
+// still Prepared is under way; call Move again with the same Key. Errors are those of Send. A crash
+// before the reservation leaves a payment for which no money moves.
 func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, error) {
 	return d.transfer(ctx, t, sending.move)
 }
@@ -78,7 +77,7 @@ func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
 	return do(s, ctx, t)
 }
 
-// offered is Offer with the nodes of the moment, and reports whether the payment is stored.
+// offered is Offer, and reports whether the payment is stored.
 func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, stored bool, err error) {
 	coin := d.Token
 	if t.Ether {
@@ -115,7 +114,7 @@ func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request)
 	return p, nil
 }
 
-// offer does everything of a transfer that can fail before it is stored.
+// offer does everything that can fail before a transfer is stored.
 func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t Transfer, coin token.Token) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
@@ -184,7 +183,6 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	return p.AssignedTo(t.From, tx), nil
 }
 
-// move is Move with the nodes of the moment.
 func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) {
 	p, stored, err := d.offered(ctx, t)
 	if err == nil && !stored {
@@ -199,7 +197,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		return p, err
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not show whether it was made
+		return payment.Payment{}, errors.Join(ErrInProgress, err) // it may have been made before the tables were restored
 	}
 	var taken store.Charge
 	if stored {

@@ -10,15 +10,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// ErrBusy reports that a merchant has as many requests under way as it may have. Nothing
-// was looked up or started.
+// ErrBusy reports that a merchant has its maximum of requests under way. Nothing was started.
 var ErrBusy = errors.New("too many requests of this merchant are under way")
 
-// leaving bounds the time for giving a place back. A place that stays ends by itself.
+// leaving bounds the time for giving a place back. Unreturned places expire.
 const leaving = 2 * time.Second
 
-// A Turnstile lets a merchant's requests through to a payer until it has Most of them under
-// way, so that one merchant cannot take every process of a function.
+// A Turnstile lets at most Most requests of a merchant through to a payer at once, so that one
+// merchant cannot occupy every process of a function.
 type Turnstile struct {
 	To interface {
 		Send(ctx context.Context, r payment.Request) (Result, error)
@@ -30,8 +29,8 @@ type Turnstile struct {
 	Log    *slog.Logger
 }
 
-// Send sends r, or returns ErrBusy. A request that cannot find out whether there is a place
-// goes through: the limit protects others' requests and no money.
+// Send sends r, or returns ErrBusy. It sends r if it cannot count the requests: the limit protects
+// other merchants' requests, not money.
 func (t Turnstile) Send(ctx context.Context, r payment.Request) (Result, error) {
 	if t.Most == 0 {
 		return t.To.Send(ctx, r)

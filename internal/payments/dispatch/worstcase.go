@@ -9,13 +9,13 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// worstAge is how old a worst case becomes before it is estimated again. Forks change what
-// transfers cost, and no node announces them. If that fails, payments go by the old one for
-// as long again, and are estimated one by one from then on.
+// worstAge is the age at which a worst case is estimated again. Forks change the gas of transfers,
+// and no node announces them. If the estimate fails, the old value serves for as long again; then
+// each payment is estimated.
 const worstAge = 15 * time.Second
 
-// A worstCase is the gas that a transfer of the token needs at most, to somebody who has
-// never held it. The zero value is unknown.
+// A worstCase is the most gas that a transfer of the token needs, to a recipient who has never held
+// it. The zero value is unknown.
 type worstCase struct {
 	mu    sync.Mutex
 	gas   uint64
@@ -24,9 +24,9 @@ type worstCase struct {
 	used  time.Time // when it was last asked for
 }
 
-// take returns the gas within which a transfer is executed, zero if it is to be estimated,
-// and whether the caller should estimate the worst case beside its payment: one of all, and
-// none for a process that pays less often than a value lasts.
+// take returns the gas within which to execute a transfer, or zero to estimate it. due tells one
+// caller to estimate the worst case beside its payment; nobody does in a process that pays less
+// often than a value lasts.
 func (w *worstCase) take(now time.Time) (within uint64, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,13 +41,13 @@ func (w *worstCase) take(now time.Time) (within uint64, due bool) {
 	return w.gas, due
 }
 
-// learn estimates the worst case of transfers like call. If it cannot, the old one stays.
+// learn estimates the worst case of transfers like call. After an error the old value stays.
 func (d sending) learn(ctx context.Context, call chain.Call) {
 	w := &d.worst
 	w.mu.Lock()
 	last, began := w.gas, w.tried
 	w.mu.Unlock()
-	var stranger token.Address // whoever knew it could give it coins, so that transfers pass for cheaper than they are
+	var stranger token.Address // secret: coins sent to it would make transfers look cheaper
 	for i := range stranger {
 		stranger[i] = byte(d.Draw(256))
 	}

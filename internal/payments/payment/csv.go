@@ -34,7 +34,7 @@ func fields(v any) (names, cells []string) {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // rows of ours always become JSON
 	dec := json.NewDecoder(&text)
-	_, _ = dec.Token() // the brace; what Encode wrote can be read
+	_, _ = dec.Token() // the brace
 	for dec.More() {
 		name, _ := dec.Token()
 		var value json.RawMessage

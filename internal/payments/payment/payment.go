@@ -1,6 +1,5 @@
-// Package payment holds the life of a payment: its values, the moves that it
-// may make, and the form in which merchants see it. It knows nothing of stores,
-// nonces' owners, nodes, HTTP or AWS.
+// Package payment holds the life of a payment: its values, its moves, and its form for merchants.
+// It knows no stores, wallets' nonces, nodes, HTTP or AWS.
 package payment
 
 import (
@@ -15,15 +14,15 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Operator is the merchant of the transfers that an operator makes with a stack's
-// wallets. No API key can have it: a merchant's id begins with mer_.
+// Operator is the merchant of an operator's transfers with a stack's wallets. No API key can have
+// it: a merchant's id begins with mer_.
 const Operator = "operator"
 
-// CallKey is the metadata of an operator's call of a contract: the call data, in hex.
-// Such a call is a transfer of ether, of none too, that brings data along.
+// CallKey is the metadata of an operator's call of a contract: the call data, in hex. Such a call
+// is a transfer of ether, maybe none, with data.
 const CallKey = "call"
 
-// Ether is what an operator's transfer of ether moves, in wei. It has no contract.
+// Ether is the asset of an operator's transfer of ether, in wei. It has no contract.
 var Ether = token.Token{Symbol: "ETH", Decimals: 18}
 
 // An Entry is one output of a batch.
@@ -82,7 +81,7 @@ type Payment struct {
 // An Attempt is one signed form of a payment's transaction.
 type Attempt struct {
 	Hash chain.Hash
-	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
+	Raw  []byte // only of a new attempt: a store keeps the bytes in the pending transaction
 	Fees chain.Fees
 	Gas  uint64 // limit, in units of gas; zero: the limit of the payment's Tx
 	At   time.Time
@@ -95,7 +94,7 @@ type Failure struct {
 	Message string      `json:"message"`
 }
 
-// A FailureCode is a stable word of API for a Failure.
+// A FailureCode is a stable code of a Failure in the API.
 type FailureCode string
 
 // Every way for a committed payment to fail. All are judged at finality.
@@ -124,10 +123,10 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	}
 }
 
-// Recovered returns the payment that a mined transaction makes by its call data,
-// unsigned, not yet stored, and assigned to its sender. The chain does not record the
-// merchant, which stays empty until Adopted. It reports false if tx moves none of coin,
-// or has no payment's ID after its arguments.
+// Recovered returns the payment that a mined transaction makes by its call data, unsigned, not yet
+// stored, and assigned to its sender. The chain does not record the merchant, which stays empty
+// until Adopted. It returns false if tx does not transfer coin, or has no payment's ID after its
+// arguments.
 func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
 	at := tx.At.UTC().Truncate(time.Millisecond)
 	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
@@ -146,24 +145,23 @@ func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network strin
 	return p.AssignedTo(tx.From, chain.Tx{ChainID: chainID, To: tx.To, Data: []byte(tx.Data)}), ok && p.ID.Memo() != nil
 }
 
-// Pays reports whether p moves the amounts of outputs to their recipients, in this
-// order, which is all that the chain records of a request.
+// Pays reports whether p moves the amounts of outputs to their recipients, in this order. The chain
+// records no more of a request.
 func (p Payment) Pays(outputs []Entry) bool {
 	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
 }
 
-// Adopted returns a Recovered payment as the answer to r, a request whose merchant,
-// mode and key give its ID. References and metadata are those of r: they are not on
-// the chain.
+// Adopted returns a Recovered payment as the answer to r, a request whose merchant, mode and key
+// give its ID. It takes references and metadata from r: they are not on the chain.
 func (p Payment) Adopted(r Request) Payment {
 	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
 	p.Reference, p.Metadata, p.Entries = r.Reference, r.Metadata, r.Entries
 	return p
 }
 
-// Redacted returns a final payment, and its event, without its references and metadata, which are
-// its merchant's words. Everything that money needs stays: the fingerprint, which identifies a
-// repeated request, and the Idempotency-Key. It returns an error unless p is final.
+// Redacted returns a final payment, and its event, without references and metadata, the merchant's
+// words. It keeps everything that money needs: the fingerprint, which identifies a repeated
+// request, and the Idempotency-Key. It returns an error unless p is final.
 func (p Payment) Redacted() (Payment, error) {
 	if !p.State.Final() {
 		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
@@ -188,8 +186,7 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 // Ether reports whether the payment moves ether, not the stablecoin.
 func (p Payment) Ether() bool { return p.Token == Ether }
 
-// Coins returns how much of the stablecoin the payment takes from what its wallet may
-// spend.
+// Coins returns how much of its wallet's stablecoin the payment takes.
 func (p Payment) Coins() token.Amount {
 	if p.Ether() {
 		return token.Amount{}
@@ -215,8 +212,8 @@ func (p Payment) Transfers() (all []chain.Transfer) {
 	return all
 }
 
-// Judge returns the verdict on the receipt r of one of p's attempts. Ether has moved
-// with every attempt that succeeded but one of Cancel, and leaves no log.
+// Judge returns the verdict on the receipt r of one of p's attempts. Ether leaves no log: it has
+// moved with every attempt that succeeded, except one of Cancel.
 func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 	switch {
 	case !p.Ether() || !r.Succeeded:
@@ -233,10 +230,10 @@ func (p Payment) Cancelled(tx chain.Hash) bool {
 	return slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == tx && a.Noop })
 }
 
-// Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With
-// memo, the ID's bytes follow the arguments of transfers, where Solidity reads nothing: then
-// the chain itself records which payment a transaction makes. Ether moves without any: its
-// recipient may be a contract, and an operator's call has the data that the operator gave.
+// Call returns the call with which a wallet makes p: a transfer, a batch of transfers, or ether.
+// With memo, the ID's bytes follow the arguments of transfers, where Solidity ignores them: the
+// chain itself then records which payment a transaction makes. A transfer of ether has no memo: its
+// recipient may be a contract, and an operator's call has the operator's data.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	c := chain.Call{From: wallet, To: p.Token.Contract}
 	switch {
@@ -265,8 +262,8 @@ func (p Payment) CallData(memo bool) []byte { return p.Call(token.Address{}, mem
 // Memo reports whether the payment's ID follows its transfer in the call data.
 func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }
 
-// LastAttempt returns the newest attempt: none has higher fees. It panics when p has
-// none: only Prepared payments do.
+// LastAttempt returns the newest attempt, which has the highest fees. It panics if p has none: only
+// Prepared payments have none.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
 
 // Gas returns the gas limit of the newest attempt. It panics when p has none.
@@ -281,9 +278,8 @@ func (p Payment) Hashes() []chain.Hash {
 	return hashes
 }
 
-// Commit binds a Prepared payment to its signed bytes. From the moment a store has
-// taken the result, the payment will be made by these bytes or a fee bump of
-// them, and by no other nonce, or not at all.
+// Commit binds a Prepared payment to its signed bytes. Once a store has the result, the payment is
+// made by these bytes or a fee bump of them, at no other nonce, or not at all.
 func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
 	p, err := p.move(Committed, now)
 	if err != nil {
@@ -294,17 +290,15 @@ func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
 	return p, nil
 }
 
-// Bump adds an attempt at the same nonce: signed is tx, which differs from the
-// payment's Tx in its fees and gas limit only. It is no visible change. It returns
-// an error unless p is Committed.
+// Bump adds an attempt at the same nonce: signed is tx, which differs from the payment's Tx only in
+// fees and gas limit. Merchants see no change. It returns an error unless p is Committed.
 func (p Payment) Bump(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
 	return p.retry(signed, tx, now, false)
 }
 
-// Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
-// bytes no node will ever take. Which attempt is mined decides: the payment ends
-// as Confirmed, or as Failed with TransferMissing. It is no visible change. It
-// returns an error unless p is Committed.
+// Cancel adds an attempt at the same nonce that pays nothing, to a payment whose bytes no node will
+// ever accept. The mined attempt decides: the payment ends as Confirmed, or as Failed with
+// TransferMissing. Merchants see no change. It returns an error unless p is Committed.
 func (p Payment) Cancel(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
 	return p.retry(signed, tx, now, true)
 }
@@ -326,8 +320,8 @@ func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
 	return p.end(Confirmed, r, nil, now)
 }
 
-// Fail ends the payment as never paid in full, event included. r is the final
-// receipt that says so, or zero when another transaction took the nonce.
+// Fail ends the payment as never paid in full, event included. r is the final receipt that proves
+// it, or zero if another transaction used the nonce.
 func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
 	message := failures[code]
 	if code == AmountDiffers {

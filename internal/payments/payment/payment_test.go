@@ -37,7 +37,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// in returns a payment in a state, with what it would have there.
+// in returns a payment in a state, with the fields that it has there.
 func in(t *testing.T, s payment.State) payment.Payment {
 	t.Helper()
 	p, err := prepared(), error(nil)
@@ -104,7 +104,7 @@ func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
 	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
 	must.OK(t, err)
-	// A second run bumps what it read before: neither may see the other's.
+	// A second run bumps the payment that it read before: neither may see the other's.
 	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now)
 	must.OK(t, err)
 	if want := []chain.Hash{{1}, {2}}; !slices.Equal(first.Hashes(), want) {
@@ -161,7 +161,7 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// TestRevision: a commit holds only for what it was signed for.
+// TestRevision: a commit holds only for its own revision.
 func TestRevision(t *testing.T) {
 	base := prepared()
 	revisions := map[string]string{"as it is": base.Revision}

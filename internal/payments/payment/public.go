@@ -46,8 +46,8 @@ type PublicEntry struct {
 }
 
 // Public returns p as merchants see it. wallet_address is the recipient's wallet, which the
-// merchant named, not the paying wallet. Of a pending payment's progress it shows what p alone
-// says; wallet.Wallet.ProgressOf knows more.
+// merchant named, not the paying wallet. It shows the progress that p itself has;
+// wallet.Wallet.ProgressOf knows more.
 func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,

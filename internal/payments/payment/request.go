@@ -18,7 +18,7 @@ type Request struct {
 	Entries        []Entry           // of a batch; nil: one payment
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
-	Key            KeyLimits         // of the API key that asks; no part of what the request means
+	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
 }
 
 // KeyLimits are the limits that an API key and its merchant set to the payments that

@@ -34,10 +34,10 @@ type Recovery struct {
 	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
 	Window  uint64          // how many nonces from a wallet's count on may have been signed
 	Since   uint64          // the block from which on payments may be lost
-	DryRun  bool            // only counts what there is to do
+	DryRun  bool            // only counts
 }
 
-// A Report counts what a Recovery did.
+// A Report counts the acts of a Recovery.
 type Report struct {
 	Noops   int          // nonces used up; in a dry run, the most that would be
 	Known   int          // transfers of payments that the tables have

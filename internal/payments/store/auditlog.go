@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// An Act is an entry of the audit log: it records what an operator did, or is about to do. The entries
+// An Act is an entry of the audit log: it records an operator's act, before and after. The entries
 // of one command have one ID.
 type Act struct {
 	ID      string
 	At      time.Time
 	Who     string // the caller's ARN on AWS, the user of the operating system on one machine
 	Command string // as it was typed, the reason with it
-	Effect  string // what the operator agreed to; of an end, the error
+	Effect  string // the change that the operator approved; of an end, the error
 	Outcome Outcome
 }
 
-// An Outcome is how far a command has come.
+// An Outcome is a command's progress.
 type Outcome string
 
-// The outcomes. A command that has begun and has no other entry was cut off: it may
-// have done all, some or none of its work.
+// The outcomes. A command with no entry but Begun was cut off: it may have done all, some or none
+// of its work.
 const (
 	Begun   Outcome = "begun" // stored before anything changes
 	Done    Outcome = "done"

@@ -15,12 +15,11 @@ type committer interface {
 	Commit(ctx context.Context, p payment.Payment) error
 }
 
-// Commit signs the stored unsigned transaction of p at nonce and stores the
-// bytes in to. With an error comes the zero payment when nothing was written;
-// otherwise the error is the write's, and ErrChanged and ErrNonceTaken mean
-// that another process was faster. A crash before the write leaves the
-// reservation as it was; one after it leaves a reservation with its pending
-// transaction, which check-receipts releases.
+// Commit signs the stored unsigned transaction of p at nonce and stores the bytes in to. If nothing
+// was written, the payment is zero. Otherwise the error is the write's: ErrChanged and
+// ErrNonceTaken mean that another process was faster. A crash before the write leaves the
+// reservation as it was; a crash after it leaves a reservation with its pending transaction, which
+// check-receipts releases.
 func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment,
 	error) {
 	signed, err := signer.Sign(ctx, p.Tx, nonce)
@@ -39,10 +38,10 @@ type noopStore interface {
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 }
 
-// UseUp signs a no-op at a nonce that no payment will use, at the market's price up to
-// limit in wei per gas, and stores it in to. Two processes may sign different ones: only
-// the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
-// after the write leaves a pending transaction that check-receipts sends.
+// UseUp signs a no-op at a nonce that no payment will use, at the market's price up to limit in wei
+// per gas, and stores it in to. Two processes may sign different no-ops: only the stored one is
+// ever sent. ErrNonceTaken means that another process was faster. A crash after the write leaves a
+// pending transaction that check-receipts sends.
 func UseUp(ctx context.Context, to noopStore, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
 	unit chain.GasUnit, now time.Time) (wallet.PendingTx, error) {
 	market, err := nodes.Fees(ctx)
@@ -59,7 +58,7 @@ func UseUp(ctx context.Context, to noopStore, signer wallet.Signer, nodes chain.
 	return noop, to.PutNoop(ctx, noop)
 }
 
-// NeedOf returns what p needs of its wallet.
+// NeedOf returns p's need of its wallet.
 func NeedOf(p payment.Payment, at time.Time) wallet.Need {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	coin, gas := p.Tx.Takes(p.Coins())

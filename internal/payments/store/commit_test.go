@@ -86,7 +86,7 @@ func (d dear) Estimate(context.Context, chain.Call) (uint64, error) { return cha
 // PutNoop implements the store of UseUp.
 func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
 
-// TestUseUp: a no-op ties up what layer 1 takes, and none is made without a price.
+// TestUseUp: a no-op ties up its L1 fee, and none is made without a price.
 func TestUseUp(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	useUp := func(err error) (wallet.PendingTx, error) {

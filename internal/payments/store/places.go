@@ -9,7 +9,7 @@ import (
 // ErrFull reports that a merchant has taken all of its places.
 var ErrFull = errors.New("every place of the merchant is taken")
 
-// MaxPlaces is the most places of a merchant, of which each takes some 60 bytes of one item.
+// MaxPlaces is the most places of a merchant. Each takes some 60 bytes of one item.
 const MaxPlaces = 100
 
 // A Place is a request under way. It ends at Until if it is not given back.
@@ -20,10 +20,10 @@ type Place struct {
 
 // Places counts the requests of a merchant that are under way in all processes.
 type Places interface {
-	// Take takes a place, unless the merchant has most of them that have not ended by now:
-	// then ErrFull. Taking one again changes nothing. More than MaxPlaces are ErrTooLarge.
+	// Take takes a place, or returns ErrFull if the merchant has most places that have not ended by
+	// now. Taking a place again changes nothing. More than MaxPlaces are ErrTooLarge.
 	Take(ctx context.Context, p Place, now time.Time, most int) error
 
-	// Leave gives a place back. Giving it back again changes nothing.
+	// Leave returns a place. Repeating it changes nothing.
 	Leave(ctx context.Context, p Place) error
 }

@@ -22,8 +22,8 @@ type Settings interface {
 	// replaced under its number.
 	SetSettings(ctx context.Context, s settings.Settings) error
 
-	// Bind stores that the payments of this table are of c, from a time on, if the table
-	// does not say of what they are, or says the same. Otherwise ErrOtherCoin.
+	// Bind stores that this table's payments are of c. It returns ErrOtherCoin if the table is
+	// bound to another coin.
 	Bind(ctx context.Context, c Coin, at time.Time) error
 
 	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that
@@ -31,7 +31,7 @@ type Settings interface {
 	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
 }
 
-// Rules are what a payment is judged by.
+// Rules decide about payments.
 type Rules struct {
 	Denied   []Denial // sorted by recipient
 	Settings settings.Settings
@@ -50,7 +50,7 @@ type Coin struct {
 // ErrOtherCoin reports tables whose payments are of another token, or on another chain.
 var ErrOtherCoin = errors.New("the payments of these tables are of another coin")
 
-// Are returns ErrOtherCoin if payments of another coin than c were made by these rules.
+// Are returns ErrOtherCoin if these tables have payments of another coin than c.
 func (r Rules) Are(c Coin) error {
 	if r.Coin == (Coin{}) || r.Coin == c {
 		return nil
@@ -67,7 +67,7 @@ type Denials interface {
 	// MaxReason each.
 	Deny(ctx context.Context, d Denial) error
 
-	// Allow removes the denial of a recipient. One that is not denied is no error.
+	// Allow removes the denial of a recipient, if there is one.
 	Allow(ctx context.Context, to token.Address) error
 }
 

@@ -3,12 +3,11 @@
 // knows no database. Package dynamo and package memory implement it, and
 // package storetest checks each promise here on both.
 //
-// Every read but List is strongly consistent. An error that is neither one of the
-// errors below nor a refusal of package wallet leaves the outcome unknown: the
-// write may have been applied, or may be applied later. Every write but Refund may
-// be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes
-// nothing; what else a method takes or gives has one size, and lists that it gives are
-// read in pages.
+// Every read but List is strongly consistent. An error that is neither one of the errors below nor
+// a refusal of package wallet leaves the outcome unknown: the write may have been applied, or may
+// be applied later. Every write but Refund may be repeated. A write beyond the bounds of bounds.go
+// is ErrTooLarge and changes nothing; other arguments and results have one size, and returned lists
+// are read in pages.
 package store
 
 import (
@@ -105,17 +104,15 @@ type Nonces interface {
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
-	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
-	// caller must have seen tx stored, and shows that by the argument; tx may
-	// be another payment's, or a no-op's. A reservation of another nonce stays,
-	// and releasing a nonce that the payment does not hold is no error.
+	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The argument proves that
+	// the caller has seen tx stored; tx may be another payment's, or a no-op's. A reservation of
+	// another nonce stays, and releasing a nonce that the payment does not hold is no error.
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 
-	// Return undoes the reservation of nonce that n was given, in one conditional
-	// write: the wallet is as if n had never asked, but for Returned. It holds if the
-	// reservation is there with n's At, the nonce is the wallet's last, and the wallet
-	// is not paused. Otherwise ErrChanged. n.Payment must be committed at another
-	// nonce: no process can commit it at this one any more.
+	// Return undoes the reservation of nonce for n in one conditional write: the wallet is as
+	// before n's request, except for Returned. It requires that the reservation has n's At, that
+	// the nonce is the wallet's last, and that the wallet is not paused; otherwise ErrChanged.
+	// n.Payment must be committed at another nonce: no process can commit it at this one any more.
 	Return(ctx context.Context, n wallet.Need, nonce uint64) error
 
 	// Orphan sets At of the payment's reservation of nonce to zero: then no process returns it, and
@@ -177,15 +174,13 @@ type Wallets interface {
 	// If it is in the other already it changes nothing; if in neither, ErrChanged.
 	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
 
-	// Retire moves the wallet's registration from Draining to Retired, and pauses
-	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce and
-	// its pause are still those of w and it has no reservation. Otherwise ErrChanged.
-	// If it is retired already it changes nothing.
+	// Retire moves the wallet's registration from Draining to Retired, and pauses the wallet for
+	// wallet.RetiredReason, in one write, if next_nonce and its pause are still those of w and it
+	// has no reservation. Otherwise ErrChanged. It does not change a retired wallet.
 	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 
-	// Open stores w, and in its registration that it has a record. A wallet that is
-	// not registered is registered too, as draining, with its key in a secret. A
-	// wallet that is stored already stays as it is.
+	// Open stores w, and in its registration that it has a record. It registers an unregistered
+	// wallet as draining, with its key in a secret. It does not change a stored wallet.
 	Open(ctx context.Context, w wallet.Wallet) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and
@@ -197,13 +192,12 @@ type Wallets interface {
 	// no other.
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
-	// SetCompared stores what a run has learned of a chain, with the next Revision, if
-	// the stored one has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
+	// SetCompared stores a run's comparison of a chain, with the next Revision, if the stored one
+	// has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
 	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
-	// Compared returns the comparison that was stored last, zero if none is. Another table has
-	// another comparison: a comparison copied into a restored table does not cover the payments
-	// since, and is not returned.
+	// Compared returns the last comparison, zero if there is none. A comparison copied into a
+	// restored table does not cover the payments since, and is not returned.
 	Compared(ctx context.Context, chainID uint64) (Comparison, error)
 
 	// Claim claims the wallet until a time for the run named by, if no other
@@ -232,19 +226,17 @@ type Wallets interface {
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
-// A Comparison is what runs of check-receipts have learned of a chain.
+// A Comparison is the last comparison of a chain by check-receipts.
 type Comparison struct {
-	At    time.Time   // since when a run has compared every wallet with it; zero: none has
+	At    time.Time   // when a run last compared every wallet; zero: never
 	Final chain.Block // the newest block that most nodes called final; zero: none yet
 	Seen  time.Time   // when enough nodes had Final last
-	// Silent is since when a node, by its host, has given no valid answer in any round. A
-	// node that has answered in the last one is not in it.
+	// Silent has the nodes, by host, that gave no valid answer in the last round, and since when.
 	Silent   map[string]time.Time
-	Revision uint64 // how often it was stored
+	Revision uint64 // counts its writes
 }
 
-// DailyLimits keeps what each merchant, and each key with a limit, has spent in a
-// UTC day.
+// DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
 type DailyLimits interface {
 	// Charge adds c to the day's tally under every limit of it, or to none: if
 	// one limit would be exceeded it returns ErrDailyLimit and charges nothing, as
@@ -260,7 +252,7 @@ type DailyLimits interface {
 	Refund(ctx context.Context, c Charge) error
 }
 
-// A Charge is what payments take from the daily limits of their merchant and key.
+// A Charge is an amount taken from the daily limits of a merchant and a key.
 type Charge struct {
 	Merchant, Mode string
 	At             time.Time // in the UTC day that is charged

@@ -7,7 +7,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A State is where a wallet is in its life.
+// A State is a stage of a wallet's life.
 type State string
 
 // The states of a wallet, in their order. A drained wallet may become active again; a retired
@@ -16,21 +16,20 @@ const (
 	Active   State = "active"   // new payments may use it
 	Funding  State = "funding"  // it refills the active ones, and no payment may use it
 	Draining State = "draining" // no new payment may, and those under way are finished
-	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
+	Retired  State = "retired"  // its payments have all ended, and nothing reads its transactions any more
 )
 
-// Damaged is the state of a wallet whose registration cannot be read. No new payment uses
-// it; its transactions are looked at as those of a draining one, whatever it was.
+// Damaged is the state of a wallet whose registration cannot be read. No new payment uses it, and
+// its transactions are settled like a draining wallet's.
 const Damaged State = "damaged"
 
 // States returns every state that is stored.
 func States() []State { return []State{Active, Funding, Draining, Retired} }
 
-// A KeyRef is where a wallet's key lies: InSecret, or the ARN of a key in KMS.
+// A KeyRef is the place of a wallet's key: InSecret, or the ARN of a key in KMS.
 type KeyRef string
 
-// InSecret is the KeyRef of a wallet whose key lies in a secret that is named after
-// its address.
+// InSecret is the KeyRef of a key in a secret that is named after the wallet's address.
 const InSecret KeyRef = "secret"
 
 // A Registration is a wallet's entry in the registry of its chain. It names no key material. If it
@@ -47,7 +46,7 @@ type Registration struct {
 // A Registry is the registrations of one chain, sorted by address.
 type Registry []Registration
 
-// Find returns the registration of an address, and whether there is one.
+// Find returns the registration of an address, or false.
 func (r Registry) Find(a token.Address) (Registration, bool) {
 	i := slices.IndexFunc(r, func(r Registration) bool { return r.Address == a })
 	if i < 0 {
@@ -56,7 +55,7 @@ func (r Registry) Find(a token.Address) (Registration, bool) {
 	return r[i], true
 }
 
-// Funding returns the first wallet that refills the others, and whether there is one.
+// Funding returns the first wallet that refills the others, or false.
 func (r Registry) Funding() (Registration, bool) {
 	i := slices.IndexFunc(r, func(r Registration) bool { return r.State == Funding })
 	if i < 0 {
@@ -75,7 +74,7 @@ func (r Registry) Active() (active []token.Address) {
 	return active
 }
 
-// Working returns the wallets that are not retired and have a record, or have none.
+// Working returns the wallets that are not retired, either with a record or without.
 func (r Registry) Working(opened bool) Registry {
 	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool {
 		return r.State == Retired || r.Opened != opened ||

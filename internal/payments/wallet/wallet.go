@@ -1,8 +1,7 @@
-// Package wallet holds the values of wallets: which payment holds which nonce,
-// which bytes belong to each, and how many a wallet may have in flight. It is
-// the owner of the rule that every nonce from the chain's count up to
-// next_nonce is held by exactly one reservation or one pending transaction. It
-// knows no node, no key material and no database.
+// Package wallet holds the values of wallets: which payment holds which nonce, which bytes belong
+// to each, and how many a wallet may have in flight. It owns the rule that exactly one reservation
+// or one pending transaction holds each nonce from the chain's count up to next_nonce. It knows no
+// node, no key material and no database.
 package wallet
 
 import (
@@ -27,29 +26,28 @@ type ID struct {
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
-	Returned     uint64 // how many reservations were undone: next_nonce fell by one each time
-	NoopsBelow   uint64 // a recovery that was lost with the tables may have signed no-ops below it; zero: no recovery was
+	Returned     uint64 // undone reservations; each lowered next_nonce by one
+	NoopsBelow   uint64 // a recovery may have signed no-ops below it; zero: there was no recovery
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
-	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
+	Balance      token.Amount // spendable now: the balance less the amounts tied up by reservations and pending transactions
 	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	Progress     Progress     // what the run that claimed it last has seen; zero where that is not known
+	Progress     Progress     // as the last run to claim it has stored it; zero: unknown
 	// The part of the stored record that cannot be read, and is zero here; then no reservation is
 	// given. NextNonce and Reservations can be read.
 	Damaged string
 
-	// PerMerchant counts the nonces that each merchant's payments hold and that are not
-	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its
-	// need has a MerchantCap; a run replaces it by what is in flight.
+	// PerMerchant counts the nonces that each merchant's payments hold and that are not known to be
+	// mined, at most MaxInFlight merchants. A reservation adds to it where its need has a
+	// MerchantCap; a run replaces it by the nonces in flight.
 	PerMerchant map[string]uint64
 }
 
-// MaxInFlight is how many reservations, and how many merchants in PerMerchant, a wallet
-// holds. No window is larger: settings allow 64, and remit local has 1,024. So
-// many take 230 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
-// "Constraints in Amazon DynamoDB").
+// MaxInFlight is the most reservations, and merchants in PerMerchant, of a wallet. No window is
+// larger: settings allow 64, and remit local has 1,024. They take 230 KB of the 400 KB of an item
+// (Amazon DynamoDB Developer Guide, "Constraints in Amazon DynamoDB").
 const MaxInFlight = 1024
 
 // A Reservation is a nonce held for a payment whose bytes are not stored yet.
@@ -59,16 +57,16 @@ type Reservation struct {
 	For   string    // the revision of the payment that it was taken for
 }
 
-// Holds returns the nonce that w holds for a revision of a payment, and whether it does.
-// One for another revision is an orphan: it may tie up less than this one needs.
+// Holds returns the nonce that w holds for a revision of a payment, or false. A reservation for
+// another revision is an orphan: it may tie up less than this one needs.
 func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) {
 	r, held := w.Reservations[id]
 	return r.Nonce, held && r.For == revision
 }
 
-// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
-// earlier attempt at the same nonce, are mined and final. It is also the
-// outbox of the payment's event: it goes only once that is announced.
+// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an earlier
+// attempt at the nonce, are mined and final. It is also the outbox of the payment's event, and is
+// deleted only once that is announced.
 type PendingTx struct {
 	ID
 	Nonce   uint64
@@ -77,11 +75,11 @@ type PendingTx struct {
 	Raw     []byte       // the newest attempt: the only bytes ever sent; empty if it was found mined
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
-	Since   time.Time    // when the first attempt was
+	Since   time.Time    // when the first attempt was signed
 	Amount  token.Amount // tied up until it is mined; with the gas, at the newest attempt's cap, where the token pays it
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 
-	Merchant string // of the payment; empty for a no-op, and where it is not known
+	Merchant string // the payment's; empty for a no-op, or if unknown
 }
 
 // Noop reports whether the pending transaction only uses up a nonce.
@@ -112,12 +110,12 @@ var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {
-	// Sign returns a signed form of tx at nonce. A key in memory signs alike every
-	// time; one in another service never does, and may fail. Signing has no effect
-	// and may be repeated: what counts are the bytes that are stored.
+	// Sign returns a signed form of tx at nonce. A key in memory always returns the same bytes; a
+	// key in another service returns different ones, and may fail. Signing has no effect and may be
+	// repeated: only the stored bytes count.
 	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
 
-	// Ready returns an error if Sign would fail now, or was lately.
+	// Ready returns an error if Sign would fail now, or did recently.
 	Ready(ctx context.Context) error
 }
 
@@ -137,21 +135,19 @@ var (
 	ErrBehind = errors.New("the chain is ahead of the wallet's record")
 )
 
-// Suspicion begins the reason of every pause for an ErrBehind. As long as one
-// wallet is paused for it, a wallet that is seen for the first time is paused
-// too: it would make the payments again that the tables know nothing of.
+// Suspicion begins the reason of every pause for an ErrBehind. While one wallet is paused for it,
+// new wallets are paused too: they would repeat payments that the tables have lost.
 const Suspicion = "chain ahead"
 
-// Suspect reports whether the wallet is paused for Suspicion. As long as it is, none
-// of its reservations is committed: restored tables do not show whether the payment
-// was made since.
+// Suspect reports whether the wallet is paused for Suspicion. Meanwhile none of its reservations is
+// committed: the payment may have been made before the tables were restored.
 func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
-// besides stands between a suspicion and the reason for which a wallet is paused besides.
+// besides separates a suspicion from another reason of the same pause.
 const besides = "; paused before: "
 
-// Reasons returns the suspicion for which w is paused, and the reason for which it is paused
-// besides, which stays when the suspicion ends. Empty means none.
+// Reasons returns the suspicion for which w is paused, and the other reason, which stays when the
+// suspicion ends. Empty means none.
 func (w Wallet) Reasons() (suspicion, other string) {
 	if !w.Suspect() {
 		return "", w.Paused
@@ -160,9 +156,9 @@ func (w Wallet) Reasons() (suspicion, other string) {
 	return suspicion, other
 }
 
-// PausedFor returns the reason of a pause for one more reason than w is paused for. A suspicion
-// hides no other reason, and none hides it. Of two suspicions, or of two others, the newer counts:
-// who resumes a wallet has seen the older. A retired wallet has no other reason.
+// PausedFor returns the reason of a pause with one more reason. A suspicion and another reason are
+// both kept. Of two suspicions, or two others, the newer replaces the older, which whoever resumes
+// a wallet has seen. A retired wallet has no other reason.
 func (w Wallet) PausedFor(reason string) string {
 	suspicion, other := w.Reasons()
 	switch {
@@ -179,35 +175,35 @@ func (w Wallet) PausedFor(reason string) string {
 	return suspicion + besides + other
 }
 
-// OutOfGas is the reason of a pause that ends by itself: when the wallet
-// was topped up, the same bytes are taken and reservations go on.
+// OutOfGas is the reason of a pause that ends when the wallet is topped up: nodes then accept the
+// same bytes, and reservations go on.
 const OutOfGas = "out of gas funds"
 
-// RolledBack begins the reason of every pause for a chain that is behind the tables: the
-// nodes lack a block that was final. It ends by itself once they have it again and
-// every nonce that is not final has an owner.
+// RolledBack begins the reason of every pause for a chain that is behind the tables: the nodes lack
+// a block that was final. It ends when they have the block again and every nonce that is not final
+// has an owner.
 const RolledBack = "chain behind"
 
 // RolledBack reports whether the wallet is paused for RolledBack.
 func (w Wallet) RolledBack() bool { return strings.HasPrefix(w.Paused, RolledBack) }
 
-// Passing reports whether the wallet is not paused, or its pause ends by itself.
+// Passing reports whether the wallet is not paused, or only until its pause ends by itself.
 func (w Wallet) Passing() bool { return w.Paused == "" || w.Paused == OutOfGas || w.RolledBack() }
 
-// RetiredReason is the reason for which a retired wallet is paused, and no other.
+// RetiredReason is the only reason for which a retired wallet is paused.
 const RetiredReason = "retired"
 
-// Retiring is the reason for which a wallet is paused that had no record when it was to
-// be retired. It ends when that command is given again.
+// Retiring is the reason of the pause of a wallet that had no record when it was retired. It ends
+// when the command is repeated.
 const Retiring = "to be retired"
 
-// Unexplained is the reason of a pause for none: an empty one would read as not paused.
+// Unexplained replaces an empty reason, which would mean not paused.
 const Unexplained = "unexplained"
 
-// FirstUse returns the record of a wallet seen for the first time: it starts
-// at the chain's count, with what it may spend by unit. While a node's pool holds more than is mined, or more is
-// mined than the settled count that is final, another program is sending from
-// it: ErrForeign. A nonce that a re-organisation gave back would have no owner.
+// FirstUse returns the record of a new wallet: it starts at the chain's count, with its spendable
+// balances by unit. If a node's pool holds more than is mined, or more is mined than the settled
+// count that is final, another program is sending from it: ErrForeign. A nonce that a
+// re-organisation gave back would have no owner.
 func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {
@@ -247,14 +243,13 @@ type Need struct {
 	At      time.Time    // when the reservation is requested
 
 	Merchant    string
-	MerchantCap uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted
+	MerchantCap uint64 // the merchant's maximum in PerMerchant; 0: none, and not counted
 }
 
-// Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
-// number holds exactly (Amazon DynamoDB Developer Guide, "Numbers can have up to
-// 38 digits of precision"): a store keeps no more as spendable, so that it can
-// subtract in one conditional write. A wallet with more pays from the kept amount
-// until it is reconciled.
+// Spendable returns a, at most 10^38-1, the largest integer that a DynamoDB number holds exactly
+// (Amazon DynamoDB Developer Guide, "Numbers can have up to 38 digits of precision"): a store keeps
+// no more as spendable, so that it can subtract in one conditional write. A wallet with more pays
+// from the kept amount until it is reconciled.
 func Spendable(a token.Amount) token.Amount {
 	most, err := token.Units(1e19).Times(1e19)
 	if err != nil {
@@ -266,9 +261,8 @@ func Spendable(a token.Amount) token.Amount {
 	return a
 }
 
-// Refusal returns why w gives no new reservation for n, or nil when it gives one. It
-// is the order every store judges in. A reservation that n.Payment holds for n.For
-// already is not looked at.
+// Refusal returns why w gives no new reservation for n, or nil. Every store checks in this order.
+// It ignores a reservation that n.Payment already holds for n.For.
 func (w Wallet) Refusal(n Need) error {
 	switch {
 	case w.Paused != "":
@@ -296,8 +290,7 @@ func (w Wallet) heldForAnother(n Need) bool {
 	return reserved && !held
 }
 
-// capped reports whether the merchant of n has as many nonces as it may have, or would
-// be one more than are counted.
+// capped reports whether the merchant of n has reached its cap, or cannot be counted.
 func (w Wallet) capped(n Need) bool {
 	taken, counted := w.PerMerchant[n.Merchant]
 	return n.MerchantCap > 0 && (taken >= n.MerchantCap || !counted && len(w.PerMerchant) >= MaxInFlight)

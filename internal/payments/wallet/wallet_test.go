@@ -78,7 +78,7 @@ func TestFunding(t *testing.T) {
 	}
 }
 
-// TestPassing: what ends by itself is no reason to change a wallet.
+// TestPassing: a pause that ends by itself is no reason to change a wallet.
 func TestPassing(t *testing.T) {
 	for reason, want := range map[string]bool{"": true, wallet.OutOfGas: true, wallet.RolledBack + ": x": true, wallet.Suspicion: false} {
 		if w := (wallet.Wallet{Paused: reason}); w.Passing() != want {

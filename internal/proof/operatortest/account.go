@@ -71,8 +71,8 @@ func (a *Account) Remit(line string) (string, error) {
 	return out.String(), err
 }
 
-// Steps runs commands one after another. Each has a reason, a line, and what is to be in
-// the answer, or in the error after !.
+// Steps runs commands one after another. Each has a reason, a line, and the text to expect in the
+// answer, or in the error after !.
 func (a *Account) Steps(all [][3]string) {
 	a.Helper()
 	for _, step := range all {
@@ -99,8 +99,8 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 		Keyed:  func() []token.Address { return nil }}
 }
 
-// Local runs a command line for a stack in this process, as remit local does, and returns
-// its standard output. The error of a command that asks says what it asks.
+// Local runs a command line for a stack in this process, as remit local does, and returns its
+// standard output. The error of a command that asks has its question.
 func Local(ctx context.Context, stack *deployed.Local, args ...string) (string, error) {
 	typed, err := json.Marshal(map[string]any{"Args": args})
 	if err != nil {

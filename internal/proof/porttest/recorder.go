@@ -1,5 +1,5 @@
-// Package porttest has what the unit tests of both engines share: a recorder of the calls to an
-// engine's ports, and scripts that make some of them fail.
+// Package porttest serves the unit tests of both engines: a recorder of the calls to an engine's
+// ports, and scripts that make some of them fail.
 package porttest
 
 import (

@@ -58,7 +58,7 @@ type Setup struct {
 	Depth            uint64 // in blocks: no reorg goes deeper
 	Epoch            uint64 // blocks that become final together (fakechain.Chain)
 	Window           uint64 // payments in flight per wallet, the most that settings may allow
-	Narrow           uint64 // what they allow of Window; 0: all
+	Narrow           uint64 // the part of Window that they allow; 0: all
 	MerchantCap      uint64 // of those, the most of one merchant; 0: any
 	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and
 	// no-ops of most seeds take.
@@ -315,7 +315,7 @@ func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ t
 	return *active, nil
 }
 
-// Named implements settlement.Events: every second merchant wants to know what is mined.
+// Named implements settlement.Events: every second merchant wants payment.mined.
 func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, error) {
 	return oracle.WantsMined(o.Merchant), c.scheduler.Around(ctx, interpose.Call{Op: "Named", Args: o.Merchant}, func(context.Context) {})
 }
@@ -350,7 +350,7 @@ func (n node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receip
 	return around.Receipts(ctx, hashes)
 }
 
-// A watchedStore shows the oracle what a run has seen of a wallet before it stores that.
+// A watchedStore shows the oracle a run's progress of a wallet before it is stored.
 type watchedStore struct {
 	*interpose.Store
 	oracle *oracle.Oracle
@@ -523,7 +523,7 @@ func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 			return // the simulation is over
 		}
 		c.trace(name, "ends: %+v, %v", done, err)
-		if len(done.Differ) > 0 && !c.accepted && changes == nil { // what failed on a chain that is gone may be mined on the other
+		if len(done.Differ) > 0 && !c.accepted && changes == nil { // a payment that failed on a lost chain may be mined on the other
 			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
 		}
 		c.mu.Lock()

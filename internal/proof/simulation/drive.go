@@ -232,7 +232,7 @@ func (c *Cluster) heal() {
 }
 
 // send has the operator of a chain whose gas is the token send coins to wallets that have less than
-// so many, once faults end: what a recovery asks for, and what sweeps at an absurd price did not leave.
+// enough, once faults end, for a recovery and after sweeps at an absurd price.
 func (c *Cluster) send(below token.Amount) {
 	for w := range c.Chain.Funded() {
 		if c.sends && c.Gas.Unit > 0 && c.Chain.Account(w, 0).Coins.Less(below) {

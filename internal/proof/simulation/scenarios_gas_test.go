@@ -96,9 +96,9 @@ func TestBumpsThatTheWalletCanPay(t *testing.T) {
 	})
 }
 
-// Runs die before the record knows what a bump costs, so two payments are bumped by the same
-// ether, at a price that the node asks for a while. Once the first has paid, the second follows
-// the market down as soon as the wallet can pay that, and waits for no top-up.
+// Runs die before the record has a bump's cost, so two payments are bumped by the same ether, at a
+// price that the node asks for a while. Once the first has paid, the second follows the market down
+// as soon as the wallet can pay that, and waits for no top-up.
 func TestPaymentAtAnAbsurdPrice(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 1, Gwei: 12}, func(s *simulation.Scenario) {
 		s.Halted = true

@@ -88,7 +88,7 @@ func TestCancelledStaysCancelled(t *testing.T) {
 			s.Pay("client", order(0))
 			s.Elapse(15 * time.Minute)
 			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
-			s.Chain.BaseFee = unit(8_000) // above what the no-op offers by now
+			s.Chain.BaseFee = unit(8_000) // above the no-op's fee by now
 			s.Elapse(15 * time.Minute)
 			s.Chain.BaseFee = quiet
 			attempts := s.Payment(order(0)).Attempts
@@ -342,7 +342,7 @@ func TestOneNodeNeverAnswers(t *testing.T) {
 		for _, hang := range []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone} { // before or after it took the request
 			perform(t, fmt.Sprintf("node%d %s", n, hang), simulation.Setup{}, func(s *simulation.Scenario) {
 				for _, op := range []string{"Estimate", "Fees", "Send"} {
-					if n == 0 || op == "Send" { // of what the other answers in time, this one is not asked
+					if n == 0 || op == "Send" { // the other node answers in time, so this one is not queried
 						s.On("client", fmt.Sprintf("%s node%d", op, n), 0, hang)
 					}
 				}

@@ -280,7 +280,7 @@ func TestRecoveryOnAFork(t *testing.T) {
 			s.Elapse(20 * time.Minute)
 			s.Is("recovered on a fork", s.Recovered(), false)
 			s.Chain.Return()
-			if from == "while it waited" { // what was lost is mined before transfers are read
+			if from == "while it waited" { // lost payments are mined before transfers are read
 				s.Chain.Each((*fakechain.Node).Forget)
 				s.Chain.Replay()
 				s.Elapse(5 * time.Minute)

@@ -73,8 +73,8 @@ func (d *disturbance) change(r *recovery.Recovery) {
 	}
 }
 
-// tolerated reports whether a recovery goes on without the effect that failed: one node's
-// answer to what others answer too.
+// tolerated reports whether a recovery goes on without the effect that failed: one node's answer
+// queries that others answer too.
 func (d *disturbance) tolerated() bool {
 	switch d.failed.Call.Op {
 	case "Head", "BlockHashes":
@@ -117,8 +117,8 @@ func (d *disturbance) perform(t *testing.T) (tables string) {
 	return tables
 }
 
-// Each effect of a recovery fails once, and each write also when it was applied: the recovery
-// ends with an error, or waits, and the next one leaves what an undisturbed one leaves.
+// Each effect of a recovery fails once, and each write also when it was applied: the recovery ends
+// with an error, or waits, and the next one leaves the tables of an undisturbed one.
 func TestRecoveryUnderFaults(t *testing.T) {
 	undisturbed := disturbance{n: -1}
 	want := undisturbed.perform(t)
@@ -232,9 +232,9 @@ func TestRecoveryWithoutAKey(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, signs nothing and counts what the run then does: here a lost payment,
-// a thief's transfer, and a transfer that reverted. Tables with a committed and mined payment know
-// it before it is settled.
+// A dry run changes nothing, signs nothing and counts the acts of the later run: here a lost
+// payment, a thief's transfer, and a transfer that reverted. Tables with a committed and mined
+// payment know it before it is settled.
 func TestDryRun(t *testing.T) {
 	for name, want := range map[string]recovery.Report{
 		"emptied":     {Noops: 32, Stored: 3, Sum: unit(3000)},

@@ -54,7 +54,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// A transfer's key is for that transfer, and what cannot be done changes nothing.
+// A transfer's key is for that transfer, and an impossible transfer changes nothing.
 func TestTransferRefused(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 3, Coins: 1000}, func(s *simulation.Scenario) {
 		moved := oracle.Order{Key: "a", From: fakechain.Wallet(0), To: fakechain.Wallet(1), Amount: 400}

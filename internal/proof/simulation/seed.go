@@ -101,7 +101,7 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 		n.rush = 1 // or none of them would be answered in time
 	}
 	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
-	n.away.stays = n.away.stays && setup.Skews == nil // times show what was final before
+	n.away.stays = n.away.stays && setup.Skews == nil // times show which blocks were final before
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {
@@ -178,7 +178,7 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 	return order.Batched(others...)
 }
 
-// change changes what payments are judged by, or has an order asked for once more under it.
+// change changes the rules for payments, or has an order asked for once more under it.
 func (c *Cluster) change(rng *rand.Rand, step int) {
 	switch orders := c.oracle.Orders(); rng.IntN(10) {
 	case 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// A request is what the reservations that it asks for are judged by.
+// A request has the rules for its reservations.
 type request struct {
 	began   time.Time
 	maximum token.Amount // of its key; zero: any

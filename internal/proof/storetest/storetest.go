@@ -84,7 +84,7 @@ func AuditLog(t *testing.T, log store.AuditLog) {
 // A tester is one subtest with the assertions that all suites share.
 type tester struct{ *testing.T }
 
-// ok ends the subtest if a call returned an error; what names the call.
+// ok ends the subtest if the named call returned an error.
 func (c tester) ok(what string, err error) {
 	c.Helper()
 	if err != nil {

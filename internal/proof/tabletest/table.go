@@ -18,7 +18,7 @@ import (
 // A Case is one line of a table.
 type Case struct {
 	Name string
-	In   []string // what stands between Name and Want
+	In   []string // the columns between Name and Want
 	Want string
 }
 

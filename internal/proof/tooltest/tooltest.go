@@ -14,7 +14,7 @@ import (
 )
 
 // Path returns the absolute path of a file that tools/install puts there, below the root
-// of the repository. Without it the test needs what, and ends: see Missing.
+// of the repository. Without it the test ends: see Missing.
 func Path(t testing.TB, what, name string) string {
 	t.Helper()
 	leaveOut(t, what)

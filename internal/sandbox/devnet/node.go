@@ -138,7 +138,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.SyncMode = ethconfig.FullSync
 	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
 	conf.Miner.GasCeil = gasLimit
-	conf.Miner.Recommit = time.Hour // after which a block is closed with what it has: on a slow machine 2 s, the default, leave payments out
+	conf.Miner.Recommit = time.Hour // after which a block is closed with its transactions so far: on a slow machine 2 s, the default, leave payments out
 	conf.RPCTxFeeCap = 0            // no cap
 	conf.TxPool.NoLocals = true
 	conf.TxPool.AccountSlots = poolPerAccount
@@ -146,7 +146,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.TxPool.GlobalSlots = poolTotal
 	conf.TxPool.GlobalQueue = poolTotal
 	conf.TxPool.Lifetime = 24 * time.Hour
-	conf.NoPrefetch = true // the database is in memory: to execute a block's transactions beforehand takes what it is to save
+	conf.NoPrefetch = true // the database is in memory: executing a block's transactions beforehand costs as much as it saves
 
 	// Megabytes. The database is in memory already: caches before it only double it.
 	conf.DatabaseCache = 16

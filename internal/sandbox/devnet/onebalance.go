@@ -38,7 +38,8 @@ func GasRule(contract token.Address, whole bool) chain.GasRule {
 	return chain.GasRule{InToken: true, Token: contract, Account: gasAccount, NoEther: whole}
 }
 
-// placeholder is what a chain without a coin answers for everybody's balance of it (docs.tempo.xyz, "EVM Differences").
+// placeholder is every account's balance of ether on a chain without a coin (docs.tempo.xyz, "EVM
+// Differences").
 var placeholder = hexutil.MustDecodeBig("0x9612084f0316e0ebd5182f398e5195a51b5ca47667d4c9b26c9b26c9b26c9b2")
 
 // unit is the wei of the token's smallest unit.
@@ -52,7 +53,7 @@ func (o *oneBalance) units(wei *big.Int) *big.Int {
 	return up.Div(up, o.unit())
 }
 
-// upTo returns what each sender has paid up to a block.
+// upTo returns each sender's payments up to a block.
 func (o *oneBalance) upTo(block common.Hash) map[common.Address]*big.Int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

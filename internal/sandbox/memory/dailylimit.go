@@ -19,7 +19,7 @@ func dayOf(c store.Charge, key string) day {
 	return day{c.Merchant, c.Mode, key, c.At.Unix() / int64(24*time.Hour/time.Second)}
 }
 
-// A tally is what was spent in a day.
+// A tally is a day's spending.
 type tally struct {
 	amount token.Amount
 	count  uint64

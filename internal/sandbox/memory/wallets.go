@@ -28,7 +28,7 @@ func (p *purse) read() wallet.Wallet {
 	return w
 }
 
-// saw keeps what a round has seen, unless that is nil.
+// saw keeps a round's progress, unless that is nil.
 func (p *purse) saw(seen *wallet.Progress) {
 	if seen != nil {
 		p.w.Progress = *seen

@@ -16,7 +16,7 @@ const gweiDecimals = 9 // 1 gwei is 10^9 wei
 // fundingLow is of how many refills the funding wallet counts as low.
 const fundingLow = 3
 
-// Of is what a stack's balances are measured by.
+// Of has the units of a stack's balances.
 type Of struct {
 	Decimals             int     // of the token: one has 10^Decimals units
 	TokenLow, GasLowGwei float64 // a wallet with less whole tokens, or gwei, is low
@@ -85,10 +85,9 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 	}
 }
 
-// AddNodes adds to m what a run has seen of the configured nodes. NodesSilent is how
-// many of them left the last request unanswered. NodeErrors, the requests that they left
-// unanswered, is of the stack and of each node; NodeLatency, its slowest good answer, of
-// each node.
+// AddNodes adds the configured nodes' health to m. NodesSilent is how many of them left the last
+// request unanswered. NodeErrors, the requests that they left unanswered, is of the stack and of
+// each node; NodeLatency, its slowest good answer, of each node.
 func AddNodes(m *emf.Meter, nodes []chain.Health) {
 	silent, missed := 0.0, 0
 	for _, n := range nodes {

@@ -101,7 +101,7 @@ func (k Keys) GrantSign(ctx context.Context, key, stack string, roles []string) 
 	return nil
 }
 
-// EndGrants takes back what GrantSign has given. After an error some may be left.
+// EndGrants ends all grants of GrantSign. After an error some may be left.
 func (k Keys) EndGrants(ctx context.Context, key, stack string) error {
 	grants, err := k.Grants(ctx, key)
 	if err != nil {

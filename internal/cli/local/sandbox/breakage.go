@@ -15,8 +15,8 @@ type breakage struct {
 	ID    string `json:"id"`
 	Group string `json:"group"`
 	Label string `json:"label"`
-	Text  string `json:"text"` // what it does
-	Does  string `json:"does"` // what Remit does about it
+	Text  string `json:"text"` // its effect
+	Does  string `json:"does"` // Remit's answer
 
 	thing string // of which one breakage holds at a time; "" for others
 	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage

@@ -127,7 +127,7 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 		return true
 	case unknown && open.Last.Status != 0:
 		var problem struct{ Code string }
-		_ = json.Unmarshal(open.Last.Body, &problem) // what is not JSON has no code
+		_ = json.Unmarshal(open.Last.Body, &problem) // an answer that is not JSON has no code
 		r.Answer = fmt.Sprint(open.Last.Status, " ", problem.Code)
 		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
@@ -207,7 +207,7 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 	s.mu.Unlock()
 }
 
-// mortal drops what the process of a request writes after its end.
+// mortal drops writes of a process after its end.
 type mortal struct {
 	http.ResponseWriter
 	ctx context.Context

@@ -1,7 +1,7 @@
-// Package sandbox is the page of `remit local`: it shows the chain, the wallets and
-// each payment as it moves, breaks what is around the stack when a person presses a
-// button, and counts on the chain which payments were made. It stands at the ports of
-// the engines and changes none of their decisions; all state of the page is here.
+// Package sandbox is the page of `remit local`: it shows the chain, the wallets and each payment as
+// it moves, breaks the stack's surroundings when a person presses a button, and counts on the chain
+// which payments were made. It stands at the ports of the engines and changes none of their
+// decisions; all state of the page is here.
 package sandbox
 
 import (
@@ -114,7 +114,7 @@ func (s *Sandbox) listen(h http.Handler) (string, error) {
 	return "http://" + listener.Addr().String(), nil
 }
 
-// Stop ends streams of events, and what runs beside requests soon after.
+// Stop ends streams of events, and soon after the background work.
 func (s *Sandbox) Stop() { s.close() }
 
 // Close ends everything that runs beside requests.
@@ -221,7 +221,7 @@ func (h Hints) Hint(ctx context.Context) (err error) {
 // Hints start a run of check-receipts, unless the process that drops one has ended.
 type Hints func(context.Context) error
 
-// Events are what settlement publishes by, and the page notes.
+// Events publishes settlement's events, and shows them on the page.
 type Events struct {
 	*webhook.Publisher
 	Page *Sandbox

@@ -17,7 +17,7 @@ import (
 // Listed is how many payments the page lists at most. All are counted.
 const Listed = 100
 
-// A Source is what a page shows. Its methods are called from several goroutines.
+// A Source has the data of a page. Its methods are called from several goroutines.
 type Source interface {
 	// Facts returns what does not change.
 	Facts() any

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Bounds of what the page lists. All payments are counted.
+// Bounds of the page's lists. All payments are counted.
 const (
 	logged  = 200 // lines of the log
 	shown   = 30  // blocks and webhooks
@@ -54,7 +54,7 @@ type count struct {
 	Block   uint64 `json:"block"`   // the last that was read
 }
 
-// A view is what the page shows. Its lock is the sandbox's.
+// A view has the page's contents. Its lock is the sandbox's.
 type view struct {
 	rows    map[payment.ID]*Row
 	order   []*Row
@@ -243,9 +243,9 @@ func (s *Sandbox) learn(p payment.Payment) {
 	}
 }
 
-// readChain reads the blocks since the last ones that are known and still there, and
-// the Transfer logs in them. The call data of each transfer names its payment: nothing
-// is taken from the tables. It alone changes what is known of the chain.
+// readChain reads the blocks since the last ones that are known and still there, and the Transfer
+// logs in them. The call data of each transfer names its payment: nothing is taken from the tables.
+// It alone changes the known state of the chain.
 func (s *Sandbox) readChain(ctx context.Context) error {
 	latest, known := s.Chain.Head(), s.chain.Number
 	if known == latest.Number && s.hashes[known] == latest.Hash {

@@ -68,7 +68,7 @@ type report struct {
 	Differences []difference `json:"differences"`
 }
 
-// An auditor holds what an audit has read so far.
+// An auditor has the data that an audit has read so far.
 type auditor struct {
 	*deployed.Deployment
 	line *Command

@@ -33,7 +33,7 @@ type Line interface {
 	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
 }
 
-// A Change is what a command will do.
+// A Change describes the effect of a command.
 type Change struct {
 	Consequences string
 	Apply        func(context.Context) (Answer, error) // nil: there is nothing to do but to answer

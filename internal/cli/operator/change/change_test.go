@@ -17,7 +17,7 @@ type ada struct{ deployed.Platform }
 
 func (ada) Who(context.Context) (string, error) { return "ada", nil }
 
-// A long line changes what takes a megabyte to describe.
+// A long line's change takes a megabyte to describe.
 type long struct{}
 
 func (long) Change(context.Context, *deployed.Deployment) (change.Change, error) {

@@ -1,6 +1,5 @@
-// Package deployed has what a stack is and how to reach it: its tables, secrets, queues,
-// nodes, settings and resources, on AWS or in this process. It makes no decisions; the
-// commands do.
+// Package deployed reads a stack's parts and connects to them: its tables, secrets, queues, nodes,
+// settings and resources, on AWS or in this process. It makes no decisions; the commands do.
 package deployed
 
 import (
@@ -171,7 +170,7 @@ func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	return nodes, nil
 }
 
-// View returns what the leading node has of a wallet.
+// View returns a wallet's account on the leading node.
 func (d *Deployment) View(ctx context.Context, nodes chain.Nodes, a token.Address) (chain.View, error) {
 	views, err := nodes.Views(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
 	if err != nil {

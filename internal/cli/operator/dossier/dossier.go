@@ -1,4 +1,4 @@
-// Package dossier gathers what the tables and the nodes have of a payment, for people.
+// Package dossier gathers a payment's data from the tables and the nodes, for people.
 package dossier
 
 import (
@@ -46,7 +46,7 @@ type reservation struct {
 	At    deployed.Stamp `json:"at"`
 }
 
-// Of returns what the tables have of a payment.
+// Of returns a payment's data in the tables.
 func Of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier, error) {
 	dos := Dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(),
 		Nonce: p.Nonce, Attempts: []attempt{}, Deliveries: []Delivery{}, Chain: []string{}}

@@ -27,7 +27,7 @@ type Rule struct {
 	Whole bool
 }
 
-// Placeholder is what nodes of a chain without a coin give for everybody's balance of it
+// Placeholder is every account's balance of ether on nodes of a chain without a coin
 // (docs.tempo.xyz, EVM Differences).
 var Placeholder = token.MaxAmount().Over(27)
 
@@ -39,7 +39,7 @@ func (r Rule) one(a Account) Account {
 	return a
 }
 
-// of returns what amounts of the token and of wei are to an Account, as its Coins and Gas.
+// of returns amounts of the token and of wei as an Account's Coins and Gas.
 func (r Rule) of(coins, wei token.Amount) (token.Amount, token.Amount) {
 	if r.Unit == 0 {
 		return coins, wei
@@ -48,7 +48,7 @@ func (r Rule) of(coins, wei token.Amount) (token.Amount, token.Amount) {
 	return token.Amount{}, wei
 }
 
-// Fee is what the chain takes of a sender for a cost of gas.
+// Fee is the chain's price for a cost of gas.
 func (r Rule) Fee(cost token.Amount) token.Amount {
 	if r.Whole {
 		return cost.ScaleUp(1, r.Unit).ScaleUp(r.Unit, 1)
@@ -117,7 +117,7 @@ const (
 	Guarded      Recipient = "guarded"       // its coins go to Guard, by a policy of its own (Tempo, TIP-1028)
 )
 
-// Guard is the contract that holds what recipients are sent and do not accept.
+// Guard is the contract that holds coins that recipients do not accept.
 var Guard = token.Address{0: 0xb1, 1: 0x0c}
 
 // gasUsed is the gas that a transfer of the fake token uses.
@@ -141,9 +141,8 @@ func (c *Chain) extend(parent *block, txs []Tx) *block {
 	return b
 }
 
-// branch returns the last of so many blocks on top of base, each filled from
-// the pool with what is executable there. It takes the transactions out of the
-// pool.
+// branch returns the last of so many blocks on top of base, each filled from the pool with the
+// transactions that are executable there. It takes the transactions out of the pool.
 func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
 	for range blocks {
 		base = c.extend(base, c.executable(base, from))
@@ -239,7 +238,7 @@ func (c *Chain) gasOf(tx Tx) uint64 {
 	return gas
 }
 
-// cost is what the sender of tx must hold for the next block to take it.
+// cost is the balance that the sender of tx needs for the next block.
 func (c *Chain) cost(tx Tx) token.Amount {
 	tx.L1Fee = c.L1Fee
 	return c.Fee(tx.Cost())

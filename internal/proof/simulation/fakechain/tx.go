@@ -53,7 +53,7 @@ func Decode(raw []byte) (tx Tx, ok bool) {
 	return tx, true
 }
 
-// Outputs returns what a call of the token or of Batcher pays.
+// Outputs returns the payments of a call of the token or of Batcher.
 func Outputs(tx chain.Tx) []disburser.Entry {
 	if tx.To == Batcher {
 		_, entries, _, _ := disburser.Parse(tx.Data)

@@ -78,7 +78,7 @@ func (o *Oracle) Violations(settled bool) []string {
 			days[of] = append(days[of], p)
 		}
 	}
-	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not show it
+	if len(o.lost)+len(o.past) == 0 { // restored tables forget charges, and the chain does not show them
 		o.checkDays(days)
 	}
 	for a := range payees {
@@ -419,7 +419,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 	}
 }
 
-// fees sums what the chain took for the gas of every transaction.
+// fees sums the fees of all transactions.
 func (o *Oracle) fees() (sum token.Amount) {
 	o.Chain.Canonical(func(_ fakechain.Tx, r chain.Receipt) { sum, _ = sum.Add(o.Chain.Fee(*r.Fee)) })
 	return sum

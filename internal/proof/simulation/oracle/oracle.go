@@ -81,7 +81,7 @@ type Oracle struct {
 	rolled     time.Time                        // when an operator accepted that; zero: never
 }
 
-// A ruling is what settings said from a time on.
+// A ruling has the settings since a time.
 type ruling struct {
 	from     time.Time
 	maximum  token.Amount // of a payment; zero: none
@@ -232,8 +232,8 @@ func (o *Oracle) Restored() {
 	clear(o.pending)
 }
 
-// Lost accepts that the tables are not any more what they were before. A recovery
-// is going to complete them: then no payment is made twice, or unknown.
+// Lost accepts that the tables have changed. A recovery is going to complete them: then no payment
+// is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
 	o.past = append(o.past, before)
 	clear(o.pending)

@@ -55,8 +55,9 @@ func (q *question) mined(from token.Address, nonce uint64) bool {
 	return false
 }
 
-// Sees checks what a run is about to store of a wallet: each nonce is in the named block of every
-// node that the run asked for the last of them, and is used by a transaction of the tables.
+// Sees checks the progress of a wallet that a run is about to store: each nonce is in the named
+// block of every node that the run asked for the last of them, and is used by a transaction of the
+// tables.
 func (o *Oracle) Sees(run string, id wallet.ID, seen *wallet.Progress) {
 	if seen == nil || len(seen.Mined.Runs) == 0 {
 		return

@@ -226,8 +226,8 @@ func (s *Scheduler) remove(e *Effect) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *Effect) bool { return w == e })
 }
 
-// Kill kills the actors that which names, with what they have under way but for the
-// requests that arrives names: these arrive some time.
+// Kill kills the actors that which names, with their calls under way except for the requests that
+// arrives names: these arrive some time.
 func (s *Scheduler) Kill(which, arrives func(name string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
