@@ -127,7 +127,7 @@ type Timeline struct {
 	Deliveries any         `json:"deliveries"` // a list, in the API's form
 	Bytes      string      `json:"bytes"`      // signed; "" before and after they are stored
 	Fee        string      `json:"fee"`        // wei; "" until it is known
-	Progress   string      `json:"progress"`   // in words; "" of a final payment
+	Progress   string      `json:"progress"`   // "" of a final payment
 }
 
 // An Attempt is one signed form of a payment's transaction.
@@ -175,7 +175,7 @@ func TimelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingT
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, _ := tables.Wallet(ctx, id) // an unreadable wallet shows no progress
 	if is := w.ProgressOf(p); is != nil {
-		s.Progress = is.String()
+		s.Progress = string(*is)
 	}
 	tx, err := tables.PendingTx(ctx, id, p.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {

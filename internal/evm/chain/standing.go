@@ -25,12 +25,14 @@ func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes
 // it only finds Newest.
 func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	s, next := Standing{Newest: of}, of.Number
-	nodes, heads := h.answered()
-	byFinal := slices.SortedFunc(slices.Values(heads), func(a, b Head) int { return cmp.Compare(b.Final, a.Final) })
-	if most := len(h.nodes) / 2; len(heads) > most {
+	views := h.answered()
+	byFinal := slices.SortedFunc(slices.Values(views), func(a, b View) int { return cmp.Compare(b.Final, a.Final) })
+	if most := len(h.nodes) / 2; len(views) > most {
 		next = max(next, byFinal[most].Final)
 	}
-	blocks, errs := all(ctx, nodes, func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, []uint64{of.Number, next}) })
+	blocks, errs := all(ctx, views.nodes(), func(i int, node Node) ([]Hash, error) {
+		return views[i].blocks.of(ctx, node, []uint64{of.Number, next})
+	})
 	agreed := map[Hash]int{}
 	for i, hashes := range blocks {
 		switch {
@@ -43,12 +45,12 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 			s.Other++
 			continue
 		default:
-			if errs[i] == nil && heads[i].Number < of.Number {
+			if errs[i] == nil && views[i].Number < of.Number {
 				s.Lack++
 			}
 			continue
 		}
-		if newer := hashes[1]; !newer.IsZero() && next <= heads[i].Final {
+		if newer := hashes[1]; !newer.IsZero() && next <= views[i].Final {
 			if agreed[newer]++; 2*agreed[newer] > len(h.nodes) {
 				s.Newest = Block{next, newer}
 			}

@@ -75,6 +75,12 @@ func (s *Store) Redact(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Redact", string(p.ID), func(ctx context.Context) error { return s.Store.Redact(ctx, p) })
 }
 
+// SetMined implements store.Payments.
+func (s *Store) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
+	return ask(ctx, s.Around, "SetMined", string(id),
+		func(ctx context.Context) (payment.Payment, error) { return s.Store.SetMined(ctx, id, at) })
+}
+
 // Finish implements store.Payments.
 func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Finish", string(p.ID)+" "+string(p.State), func(ctx context.Context) error { return s.Store.Finish(ctx, p) })

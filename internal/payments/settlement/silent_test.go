@@ -30,9 +30,9 @@ func (s speaker) Head(context.Context, chain.ConfirmationRule) (chain.Head, erro
 	return chain.Head{}, s.err
 }
 
-// TestListen: since when a node is silent. A round that no node answers, or too few for their
+// TestNoteSilent: since when a node is silent. A round that no node answers, or too few for their
 // number, says nothing of any.
-func TestListen(t *testing.T) {
+func TestNoteSilent(t *testing.T) {
 	now := time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	a, b := speaker{name: "a"}, speaker{name: "b", err: errors.New("429")}
 	several := func(n int) chain.Nodes {
@@ -59,9 +59,9 @@ func TestListen(t *testing.T) {
 		before := maps.Clone(known.Silent)
 		s := settlement.New(stack.Config{SilentAfter: minute},
 			settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
-		silent, news := s.Listen(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
-		if silent != test.silent || len(known.Silent) != test.names || news == maps.Equal(before, known.Silent) {
-			t.Errorf("%s: %d silent, news %t, %v", name, silent, news, known.Silent)
+		silent, changed := s.NoteSilent(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
+		if silent != test.silent || len(known.Silent) != test.names || changed == maps.Equal(before, known.Silent) {
+			t.Errorf("%s: %d silent, changed %t, %v", name, silent, changed, known.Silent)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func FitsProgress(p *wallet.Progress) error {
 	if p == nil {
 		return nil
 	}
-	return Within("blocks", len(p.Mined.Runs), wallet.MaxBlocks)
+	return Within("nonces", len(p.Paid), wallet.MaxInFlight)
 }
 
 // Within returns ErrTooLarge if n things are more than most, else nil.

@@ -82,6 +82,7 @@ type PendingTx struct {
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 
 	Merchant string // of the payment; empty for a no-op, and where it is not known
+	HasNoop  bool   // the payment has a no-op among its attempts
 }
 
 // Noop reports whether the pending transaction only fills a nonce.
