@@ -162,7 +162,7 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
 	item, err := s.update(ctx, change{key: paymentKey(id), do: "SET mined_at = if_not_exists(mined_at, :at)",
 		when: "#state = :committed", returns: types.ReturnValueAllNew,
-		values: attributes{":at": text(moment(at)), ":committed": text(string(payment.Committed))}})
+		values: attributes{":at": text(moment(at.Truncate(time.Millisecond))), ":committed": text(string(payment.Committed))}})
 	if err != nil {
 		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
 	}

@@ -53,8 +53,8 @@ type Block struct {
 	Hash   Hash
 }
 
-// Heads are the ends of the nodes' chains, each from its own node. All views of one Heads share
-// the block hashes that a node has given since: use a Heads for one round only.
+// Heads are the ends of the nodes' chains, each from its own node. Receipts of all its views share the
+// block hashes that a node has given: use a Heads for one round only.
 type Heads struct {
 	nodes  Nodes
 	heads  []Head

@@ -30,8 +30,8 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	if most := len(h.nodes) / 2; len(views) > most {
 		next = max(next, byFinal[most].Final)
 	}
-	blocks, errs := all(ctx, views.nodes(), func(i int, node Node) ([]Hash, error) {
-		return views[i].blocks.of(ctx, node, []uint64{of.Number, next})
+	blocks, errs := all(ctx, views.nodes(), func(_ int, node Node) ([]Hash, error) {
+		return node.BlockHashes(ctx, []uint64{of.Number, next})
 	})
 	agreed := map[Hash]int{}
 	for i, hashes := range blocks {
