@@ -17,3 +17,9 @@ func (r *Report) Next(round Report) { r.next(round) }
 func (s *Settler) NoteSilent(ctx context.Context, heads chain.Heads, known *store.Comparison) (int, bool) {
 	return s.noteSilent(ctx, heads, known)
 }
+
+// Checks is checks.
+type Checks = checks
+
+// Join is checks.join.
+func (c *checks) Join(check func() bool) bool { return c.join(check) }

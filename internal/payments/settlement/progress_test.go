@@ -239,31 +239,47 @@ func TestCancelledIsNotMined(t *testing.T) {
 	}
 }
 
+// TestMinedOfAnUnknownPayment: a payment that a handler commits after the round has read the wallet, and that is mined
+// before the round asks the nodes, is published by the next round.
+func TestMinedOfAnUnknownPayment(t *testing.T) {
+	w := newWorld(t, script{"Account#1": func(w *world) error { paying(w); return nil }})
+	w.named, w.final = true, 4
+	p := w.commit("b", minute)
+	w.paid(p, p.TxHash)
+	ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(25*second))
+	defer cancel()
+	_, err := w.settler.Run(ctx, "run")
+	if err != nil || w.record().Progress.Mined != 2 || len(w.events) != 2 {
+		t.Errorf("%v, %+v, events %v, after %v", err, w.record().Progress, w.ids(), w.Calls)
+	}
+}
+
 // TestReceiptsAreReadOnce: a wallet's payments cost a receipt each, when their block is final, but for nonce 0: a node may
 // answer 0 because it does not know. So may one that has pruned the final block's state: then the payments end all the same.
 func TestReceiptsAreReadOnce(t *testing.T) {
-	const payments, rounds = 30, 4
-	for name, test := range map[string]struct{ settled, first, asked uint64 }{
-		"final":  {payments, 0, payments + rounds - 1},
-		"pruned": {0, 3, payments - 3},
+	const payments = 30
+	for name, test := range map[string]struct {
+		settled, ended uint64 // by the node's count, and by the tables
+		rounds, asked  int
+	}{
+		"final":  {payments, 0, 4, payments + 3},
+		"pruned": {1, 3, 1, payments - 3},
 	} {
 		w := newWorld(t, script{})
 		for n := range uint64(payments) {
 			p := w.commit(fmt.Sprint(n), minute)
-			if w.paid(p, p.TxHash); n < test.first {
+			if w.paid(p, p.TxHash); n < test.ended {
 				w.Must(w.Tables.DeletePendingTx(t.Context(), id, n))
 			}
 		}
-		for i := range rounds {
-			if w.final, w.settled = 4, 0; i == rounds-1 {
+		for i := range test.rounds {
+			if w.final, w.settled = 4, 0; i == test.rounds-1 {
 				w.final, w.settled = 5, test.settled
 			}
-			if test.settled > 0 || i == rounds-1 {
-				_, err := w.round()
-				w.Must(err)
-			}
+			_, err := w.round()
+			w.Must(err)
 		}
-		if left := len(w.pending()); left > 0 || w.asked != int(test.asked) {
+		if left := len(w.pending()); left > 0 || w.asked != test.asked {
 			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked, test.asked)
 		}
 	}

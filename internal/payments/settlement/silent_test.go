@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -64,6 +66,29 @@ func TestNoteSilent(t *testing.T) {
 			t.Errorf("%s: %d silent, changed %t, %v", name, silent, changed, known.Silent)
 		}
 	}
+}
+
+// TestChecksBeginAfterTheCall: passes that wait while a check runs share the next one.
+func TestChecksBeginAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var checks settlement.Checks
+		var begun atomic.Int32
+		for i := range 4 {
+			go checks.Join(func() bool {
+				begun.Add(1)
+				time.Sleep(minute)
+				return true
+			})
+			time.Sleep(minute / 4)
+			if begun.Load() != 1 {
+				t.Errorf("pass %d does not wait: %d checks", i, begun.Load())
+			}
+		}
+		time.Sleep(2 * minute)
+		if begun.Load() != 2 {
+			t.Errorf("%d checks", begun.Load())
+		}
+	})
 }
 
 // TestSilentNodesAreNamed in the log, where an alarm's page sends people.
