@@ -58,8 +58,8 @@ func TestCostOfSettling(t *testing.T) {
 			report = d.round()
 			is(t, "confirmed", report.Confirmed, each*costWallets)
 			is(t, "receipts asked for", d.receipts(), each*costWallets)
-			// An account, a count and receipts of each wallet, and at most one check behind them; blocks are asked for once.
-			if n := len(d.rpc.take()); n > 2+5*costWallets {
+			// An account, a count and receipts of each wallet, and at most one check behind them, of two; blocks once.
+			if n := len(d.rpc.take()); n > 3+5*costWallets {
 				t.Errorf("%d requests with 112 mined", n)
 			}
 			all, reads := counted(d.calls.take())

@@ -3,6 +3,7 @@ package oracle
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -10,10 +11,15 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A counting is what nodes have answered a run about the mined transactions of a wallet.
+// A counting is the nodes' answers to a run about the mined transactions of a wallet.
 type counting struct {
-	counts map[string]uint64 // the last by each node
-	most   uint64            // that as many nodes as confirm a payment have ever counted at once
+	last map[string]answer // of each node
+	most uint64            // that as many nodes as confirm a payment have ever counted at once
+}
+
+type answer struct {
+	at    time.Time
+	count uint64
 }
 
 // A counter is a run that counts a wallet's transactions.
@@ -28,18 +34,20 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	defer o.mu.Unlock()
 	c := o.countings[counter{run, of}]
 	if c == nil {
-		c = &counting{counts: map[string]uint64{}}
+		c = &counting{last: map[string]answer{}}
 		o.countings[counter{run, of}] = c
 	}
-	c.counts[node] = count
+	c.last[node] = answer{time.Now(), count}
 	var counts []uint64
-	for _, n := range c.counts {
-		counts = append(counts, n)
+	for _, a := range c.last {
+		if !o.Silent || time.Since(a.at) < time.Minute { // the shortest SilentAfter
+			counts = append(counts, a.count)
+		}
 	}
 	slices.Sort(counts)
 	need := len(o.Chain.Nodes)/2 + 1
-	if o.Silent { // nodes that are silent for long do not count, but at least two of three or more do
-		need = min(need, max(1, min(2, len(o.Chain.Nodes)-1)))
+	if o.Silent { // of the others, none may count; at least two of three or more do
+		need = min(need, max(len(counts)/2+1, min(2, len(o.Chain.Nodes)-1)))
 	}
 	if len(counts) >= need {
 		c.most = max(c.most, counts[len(counts)-need])
