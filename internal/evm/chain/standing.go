@@ -30,9 +30,8 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	if most := len(h.nodes) / 2; len(views) > most {
 		next = max(next, byFinal[most].Final)
 	}
-	blocks, errs := all(ctx, views.nodes(), func(_ int, node Node) ([]Hash, error) {
-		return node.BlockHashes(ctx, []uint64{of.Number, next})
-	})
+	numbers := slices.Compact([]uint64{of.Number, next})
+	blocks, errs := all(ctx, views.nodes(), func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
 	agreed := map[Hash]int{}
 	for i, hashes := range blocks {
 		switch {
@@ -50,7 +49,7 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 			}
 			continue
 		}
-		if newer := hashes[1]; !newer.IsZero() && next <= views[i].Final {
+		if newer := hashes[len(hashes)-1]; !newer.IsZero() && next <= views[i].Final {
 			if agreed[newer]++; 2*agreed[newer] > len(h.nodes) {
 				s.Newest = Block{next, newer}
 			}
