@@ -383,27 +383,27 @@ func (e ProblemCode) Valid() bool {
 	}
 }
 
-// Defines values for ProgressStage.
+// Defines values for Progress.
 const (
-	ProgressStageCommitted       ProgressStage = "committed"
-	ProgressStageMined           ProgressStage = "mined"
-	ProgressStageSent            ProgressStage = "sent"
-	ProgressStageWaitingForFees  ProgressStage = "waiting_for_fees"
-	ProgressStageWaitingForFunds ProgressStage = "waiting_for_funds"
+	ProgressCommitted       Progress = "committed"
+	ProgressMined           Progress = "mined"
+	ProgressSent            Progress = "sent"
+	ProgressWaitingForFees  Progress = "waiting_for_fees"
+	ProgressWaitingForFunds Progress = "waiting_for_funds"
 )
 
-// Valid indicates whether the value is a known member of the ProgressStage enum.
-func (e ProgressStage) Valid() bool {
+// Valid indicates whether the value is a known member of the Progress enum.
+func (e Progress) Valid() bool {
 	switch e {
-	case ProgressStageCommitted:
+	case ProgressCommitted:
 		return true
-	case ProgressStageMined:
+	case ProgressMined:
 		return true
-	case ProgressStageSent:
+	case ProgressSent:
 		return true
-	case ProgressStageWaitingForFees:
+	case ProgressWaitingForFees:
 		return true
-	case ProgressStageWaitingForFunds:
+	case ProgressWaitingForFunds:
 		return true
 	default:
 		return false
@@ -771,7 +771,7 @@ type EventPayment struct {
 
 	// PreviousStatus `confirmed` and `failed` are final.
 	PreviousStatus PaymentStatus `json:"previous_status"`
-	Progress       *Progress     `json:"progress"`
+	Progress       Progress      `json:"progress"`
 	Reference      string        `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
@@ -930,7 +930,7 @@ type Payment struct {
 
 	// Payments The entries of a batch, in the order asked for; amount is their sum. Null for one payment.
 	Payments  []BatchEntry `json:"payments"`
-	Progress  *Progress    `json:"progress"`
+	Progress  Progress     `json:"progress"`
 	Reference string       `json:"reference"`
 
 	// Status `confirmed` and `failed` are final.
@@ -988,19 +988,10 @@ type Problem struct {
 type ProblemCode string
 
 // Progress How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
-// `mined`: every node that answered has it in a block; a re-organisation may take that back, and only `status` is final.
+// `mined`: as many nodes as `confirmed` needs count a transaction at its nonce as mined; a re-organisation may take that back, and
+// the payment may still fail.
 // `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
-type Progress struct {
-	// BlockNumber The block it is in; null unless mined.
-	BlockNumber *int `json:"block_number"`
-
-	// BlocksLeft How many more blocks the confirmation rule wants; null unless mined, and where the rule is `safe` or `finalized`.
-	BlocksLeft *int          `json:"blocks_left"`
-	Stage      ProgressStage `json:"stage"`
-}
-
-// ProgressStage defines model for Progress.Stage.
-type ProgressStage string
+type Progress string
 
 // Recipient An entry of the address book.
 type Recipient struct {

@@ -50,6 +50,7 @@ type paymentItem struct {
 	Attempts []attemptItem `dynamodbav:"attempts,omitempty"`
 	TxHash   string        `dynamodbav:"tx_hash,omitempty"`
 
+	MinedAt        string `dynamodbav:"mined_at,omitempty"`
 	Onchain        string `dynamodbav:"onchain_tx_hash,omitempty"`
 	Block          uint64 `dynamodbav:"block_number,omitempty"`
 	Fee            string `dynamodbav:"network_fee,omitempty"` // wei; absent if the nodes did not agree on it
@@ -154,7 +155,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 			L1Fee: r.amount("tx_l1_fee", cmp.Or(it.TxL1Fee, "0")), GasUnit: chain.GasUnit(it.GasUnit),
 		},
 		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
-		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
+		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain), MinedAt: r.instant("mined_at", it.MinedAt),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
 	p.Entries = entriesOf(r, it, p)

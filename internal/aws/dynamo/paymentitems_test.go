@@ -86,8 +86,7 @@ func TestItems(t *testing.T) {
 		s.must("creating", err)
 	}
 	s.must("putting a no-op", s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
-	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon, &wallet.Progress{Sent: 7, Head: 3,
-		Mined: wallet.Mined{First: 5, Runs: []wallet.Run{{Block: 3, Count: 2}}}}))(s)
+	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon, &wallet.Progress{Mined: 3, Paid: []uint64{2}, Sent: 4}))(s)
 	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
 	for _, charge := range []uint64{30, 12} {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -155,6 +156,17 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	c.set("reference", nil)
 	c.set("metadata", nil)
 	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
+}
+
+// SetMined implements store.Payments.
+func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
+	item, err := s.update(ctx, change{key: paymentKey(id), do: "SET mined_at = if_not_exists(mined_at, :at)",
+		when: "#state = :committed", returns: types.ReturnValueAllNew,
+		values: attributes{":at": text(moment(at.Truncate(time.Millisecond))), ":committed": text(string(payment.Committed))}})
+	if err != nil {
+		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
+	}
+	return decodePayment(item)
 }
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer

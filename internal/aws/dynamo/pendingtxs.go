@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -107,6 +109,9 @@ func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 			":token": text(tx.Amount.String()),
 		},
 	}
+	if tx.HasNoop {
+		c.set("has_noop", &types.AttributeValueMemberBOOL{Value: true})
+	}
 	if !tx.Noop() {
 		c.when, c.values[":id"] = "hashes = :earlier AND payment_id = :id", text(string(tx.Payment))
 	}
@@ -158,6 +163,7 @@ type pendingTxItem struct {
 	Since     string   `dynamodbav:"since"` // when the first attempt was signed
 	Token     string   `dynamodbav:"token_held"`
 	Gas       string   `dynamodbav:"gas_held"` // wei
+	HasNoop   bool     `dynamodbav:"has_noop,omitempty"`
 }
 
 func encodePendingTx(tx wallet.PendingTx) attributes {
@@ -165,7 +171,7 @@ func encodePendingTx(tx wallet.PendingTx) attributes {
 		PK: walletPK(tx.ID), SK: pendingTxSK(tx.Nonce),
 		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: texts(tx.Hashes), Raw: tx.Raw,
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
-		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant,
+		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant, HasNoop: tx.HasNoop,
 	})
 }
 
@@ -179,7 +185,7 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At),
 			Since:  r.instant("since", it.Since),
 			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
-			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
+			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas), HasNoop: it.HasNoop,
 		}
 		if it.Nonce != nil {
 			tx.Nonce = *it.Nonce

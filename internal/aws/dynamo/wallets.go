@@ -184,8 +184,8 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 	}
 	c := change{do: "SET claimed_by = :by, claimed_until = :until",
 		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		values: attributes{":by": text(sees + by), ":now": text(instant(now)), ":until": text(instant(until))}}
-	c.store(seen)
+		values: attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))}}
+	c.keep(seen)
 	err := s.change(ctx, id, "claiming", c)
 	return err == nil, unlessChanged(err)
 }
@@ -211,7 +211,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	if w.Returned > 0 {
 		c.when, c.values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
 	}
-	c.store(seen)
+	c.keep(seen)
 	if perMerchant != nil {
 		c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
 	}
@@ -270,7 +270,6 @@ type walletItem struct {
 	Token        attributevalue.Number `dynamodbav:"token_available"`
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
-	ClaimedBy    string                `dynamodbav:"claimed_by,omitempty"`
 	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
 	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
 }
@@ -317,10 +316,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
 			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
-			PerMerchant: make(map[string]uint64, len(it.InFlight)),
-		}
-		if strings.HasPrefix(it.ClaimedBy, sees) {
-			w.Progress = progressOf(item)
+			PerMerchant: make(map[string]uint64, len(it.InFlight)), Progress: progressOf(item),
 		}
 		for merchant, n := range it.InFlight {
 			w.PerMerchant[merchant] = uint64(max(n, 0))

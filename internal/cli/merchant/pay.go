@@ -248,7 +248,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
-		p.show(fmt.Sprintf("line %d: %s   ", rows[0].line, stage(now)))
+		p.show(fmt.Sprintf("line %d: %s   ", rows[0].line, now.Progress))
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -266,19 +266,7 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 	if r.problem = ""; made.Failure != nil {
 		r.problem = strings.TrimSpace(string(made.Failure.Code) + " " + made.Failure.Message)
 	}
-	r.stage = stage(made)
-}
-
-// stage writes how far a pending payment has come, "" of a final one.
-func stage(p remit.Payment) string {
-	switch is := p.Progress; {
-	case is == nil:
-		return ""
-	case is.BlockNumber != nil:
-		return fmt.Sprintf("%s in block %d", is.Stage, *is.BlockNumber)
-	default:
-		return strings.ReplaceAll(string(is.Stage), "_", " ")
-	}
+	r.stage = string(made.Progress)
 }
 
 // lost stores why a row has no payment.

@@ -16,10 +16,7 @@ var errDown = errors.New("connection refused")
 type stub struct {
 	name     string
 	down     bool
-	half     bool       // receipts come with an error
-	refuses  chain.Hash // receipts come with an error where it is among them: none, or unless half the others
-	slow     bool       // that error is a timeout
-	asked    int        // requests for receipts
+	half     bool // receipts come with an error
 	reverts  bool
 	gas      uint64
 	account  chain.Account
@@ -34,7 +31,7 @@ type stub struct {
 
 	transfers []chain.LoggedTransfer
 	txs       []chain.MinedTx
-	lost      int // requests for transactions that get no answer
+	lost      int // requests for transactions, or block hashes, that get no answer
 }
 
 func (s *stub) String() string { return s.name }
@@ -76,19 +73,18 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 			found = append(found, r)
 		}
 	}
-	s.asked++
-	refused := slices.Contains(hashes, s.refuses)
-	switch {
-	case s.half && (refused || s.refuses.IsZero()):
+	if s.half {
 		return found, errors.New("one element failed")
-	case refused && !s.refuses.IsZero():
-		return nil, map[bool]error{true: context.DeadlineExceeded, false: errors.New("an element failed")}[s.slow]
 	}
 	return found, s.err()
 }
 
 func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
 	s.numbers = append(s.numbers, numbers...)
+	if s.lost > 0 {
+		s.lost--
+		return nil, errDown
+	}
 	if s.down {
 		return nil, errDown
 	}

@@ -39,6 +39,7 @@ func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 type View struct {
 	Node Node
 	Account
+	blocks *blockHashes // of the node, in the round of the heads; nil: each question is asked
 }
 
 // Views has the view of each node that answered, in configured order.
@@ -50,36 +51,40 @@ type Block struct {
 	Hash   Hash
 }
 
-// Heads has the head of each node's chain.
+// Heads are the ends of the nodes' chains, each from its own node. Receipts of all its views share the
+// block hashes that a node has given: use a Heads for one round only.
 type Heads struct {
-	nodes Nodes
-	heads []Head
-	errs  []error // of the nodes without an answer
+	nodes  Nodes
+	heads  []Head
+	errs   []error // of the nodes that gave none
+	blocks []*blockHashes
 }
 
 // Heads queries the head of every node whose circuit breaker is closed.
 func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 	heads, errs := all(ctx, n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
-	return Heads{n, heads, errs}
+	h := Heads{n, heads, errs, make([]*blockHashes, len(n))}
+	for i := range n {
+		h.blocks[i] = &blockHashes{found: map[uint64]*blockHash{}}
+	}
+	return h
 }
 
-func (h Heads) answered() (nodes Nodes, heads []Head) {
+// answered returns the nodes that gave their heads, as views of no wallet.
+func (h Heads) answered() (views Views) {
 	for i, node := range h.nodes {
 		if h.errs[i] == nil {
-			nodes, heads = append(nodes, node), append(heads, h.heads[i])
+			views = append(views, View{node, Account{Head: h.heads[i]}, h.blocks[i]})
 		}
 	}
-	return nodes, heads
+	return views
 }
 
-// Receded reports whether a node's final block is now lower than in an earlier view of a wallet.
-func (h Heads) Receded(earlier Views) bool {
-	nodes, heads := h.answered()
-	for _, view := range earlier {
-		for i, node := range nodes {
-			if node.String() == view.Node.String() && heads[i].Final < view.Final {
-				return true
-			}
+// Receded reports whether a node that gave its head now calls less final than it did earlier.
+func (h Heads) Receded(earlier Heads) bool {
+	for _, now := range h.answered() {
+		if slices.ContainsFunc(earlier.answered(), func(v View) bool { return v.Node.String() == now.Node.String() && now.Final < v.Final }) {
+			return true
 		}
 	}
 	return false
@@ -106,12 +111,14 @@ func (h Heads) Silent() (names []string, ok bool) {
 // Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
 // no node answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
-	nodes, heads := h.answered()
-	accounts, errs := all(ctx, nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
+	asked := h.answered()
+	accounts, errs := all(ctx, asked.nodes(), func(i int, node Node) (Account, error) {
+		return node.Account(ctx, wallet, coin, asked[i].Head)
+	})
 	var views Views
-	for i, node := range nodes {
-		if errs[i] == nil {
-			views = append(views, View{node, accounts[i]})
+	for i, view := range asked {
+		if view.Account = accounts[i]; errs[i] == nil {
+			views = append(views, view)
 		}
 	}
 	if len(views) == 0 {
@@ -139,7 +146,7 @@ func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule Co
 // and balances may be of different blocks, and none is known to be final. It returns ErrUnavailable
 // if no node answers.
 func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, error) {
-	return Heads{n, make([]Head, len(n)), make([]error, len(n))}.Views(ctx, wallet, coin)
+	return Heads{n, make([]Head, len(n)), make([]error, len(n)), make([]*blockHashes, len(n))}.Views(ctx, wallet, coin)
 }
 
 // Leading returns the first view with the highest count of mined transactions. The other nodes lag,
@@ -207,11 +214,9 @@ func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64,
 
 // Mined has the receipts of some transactions, compared between nodes.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final receipts that no node contradicts
-	Seen     map[Hash]bool      // true if any node has a receipt, final or not
-	Disputed map[Hash]string    // how two nodes differ, for logs
-	In       map[Hash]Block     // the block on every node with a view, not above its head
-	Bare     bool               // a node failed to return the extra receipts
+	Agreed   map[Hash]Agreement // final, and no node contradicts it
+	Seen     map[Hash]int       // how many nodes have a receipt, final or not
+	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 }
 
 // An Agreement is a receipt on which nodes agree. By names the nodes that call its block final and
@@ -240,27 +245,21 @@ func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Receipts queries the receipts of hashes on every node and compares them. A receipt is agreed on
-// if a node calls its block final and no node contradicts it. A node contradicts a receipt if it
-// has another block at that height, has the block without a receipt of the transaction, or has a
-// receipt with another status, gas used or logs. A node that lags or does not answer neither agrees
-// nor contradicts. Receipts returns an error if no node answers.
-//
-// The same request includes the extra hashes. A node that fails on them is queried again without
-// them, unless it timed out.
-func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mined, error) {
-	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}, In: map[Hash]Block{}}
-	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes, extra) })
-	final := map[uint64]struct{}{} // block numbers
+// Receipts asks every node for the receipts of hashes and compares them. A
+// receipt is agreed on if a node calls its block final and no other differs:
+// none has another block at that height, or has the block and no receipt of
+// the transaction, or one with another status, another use of gas or other
+// logs. A node that lags or does not answer does not differ, and does not
+// count. An error means that no node answered.
+func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}, Disputed: map[Hash]string{}}
+	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes) })
+	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
-		mined.Bare = mined.Bare || t.bare
-		for h, r := range t.receipts {
-			mined.Seen[h] = true
-			if everywhere(r, testimonies) {
-				mined.In[h] = Block{r.Block, r.BlockHash}
-			}
-		}
 		for _, h := range hashes {
+			if _, ok := t.receipts[h]; ok {
+				mined.Seen[h]++
+			}
 			if r, ok := t.final(h); ok {
 				final[r.Block] = struct{}{}
 			}
@@ -274,10 +273,10 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mine
 	}
 	numbers := slices.Sorted(maps.Keys(final))
 	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
-		blocks, err := node.BlockHashes(ctx, numbers)
-		if t := testimonies[i]; t.blocks != nil { // nil: its circuit breaker was open for receipts
-			for j := range blocks {
-				t.blocks[numbers[j]] = blocks[j]
+		hashes, err := v[i].blocks.of(ctx, node, numbers)
+		if t := testimonies[i]; t.blocks != nil { // else it was not asked for receipts, and says nothing
+			for j := range hashes {
+				t.blocks[numbers[j]] = hashes[j]
 			}
 		}
 		return struct{}{}, err
@@ -292,19 +291,10 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash, extra ...Hash) (Mine
 	return mined, nil
 }
 
-// everywhere reports whether every node has r's transaction in r's block, at or below its head.
-func everywhere(r Receipt, testimonies []testimony) bool {
-	return !slices.ContainsFunc(testimonies, func(t testimony) bool {
-		other, gave := t.receipts[r.Tx]
-		return !gave || other.Block != r.Block || other.BlockHash != r.BlockHash || r.Block > t.Number
-	})
-}
-
-// A testimony has one node's receipts and blocks of some transactions.
+// A testimony is one node's answers about some transactions.
 type testimony struct {
 	View
-	whole    bool // it answered for each transaction
-	bare     bool // it failed to return the extra receipts
+	whole    bool // it answered for each of them
 	receipts map[Hash]Receipt
 	blocks   map[uint64]Hash // its canonical blocks; zero where it has none
 }
@@ -315,25 +305,12 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 	return r, gave && r.Block <= t.Final
 }
 
-// testify queries receipts on the view's node, and drops receipts of other transactions.
-func (v View) testify(ctx context.Context, hashes, extra []Hash) (testimony, error) {
-	all := slices.Concat(hashes, extra)
-	receipts, err := v.Node.Receipts(ctx, all)
-	bare := err != nil && len(extra) > 0
-	if bare && !errors.Is(err, context.DeadlineExceeded) && slices.ContainsFunc(hashes, func(h Hash) bool {
-		return !slices.ContainsFunc(receipts, func(r Receipt) bool { return r.Tx == h })
-	}) {
-		receipts, err = v.Node.Receipts(ctx, hashes)
-	}
-	t := testimony{View: v, whole: err == nil, bare: bare, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
-	wanted := map[Hash]bool{}
-	for _, h := range all {
-		wanted[h] = true
-	}
+// testify reads receipts from the view's node.
+func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
+	receipts, err := v.Node.Receipts(ctx, hashes)
+	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
 	for _, r := range receipts {
-		if wanted[r.Tx] {
-			t.receipts[r.Tx] = r
-		}
+		t.receipts[r.Tx] = r
 	}
 	return t, err
 }

@@ -23,12 +23,13 @@ func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes
 // block itself. For the zero Block, Standing only finds Newest.
 func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	s, next := Standing{Newest: of}, of.Number
-	nodes, heads := h.answered()
-	byFinal := slices.SortedFunc(slices.Values(heads), func(a, b Head) int { return cmp.Compare(b.Final, a.Final) })
-	if most := len(h.nodes) / 2; len(heads) > most {
+	views := h.answered()
+	byFinal := slices.SortedFunc(slices.Values(views), func(a, b View) int { return cmp.Compare(b.Final, a.Final) })
+	if most := len(h.nodes) / 2; len(views) > most {
 		next = max(next, byFinal[most].Final)
 	}
-	blocks, errs := all(ctx, nodes, func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, []uint64{of.Number, next}) })
+	numbers := slices.Compact([]uint64{of.Number, next})
+	blocks, errs := all(ctx, views.nodes(), func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
 	agreed := map[Hash]int{}
 	for i, hashes := range blocks {
 		switch {
@@ -41,12 +42,12 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 			s.Other++
 			continue
 		default:
-			if errs[i] == nil && heads[i].Number < of.Number {
+			if errs[i] == nil && views[i].Number < of.Number {
 				s.Lack++
 			}
 			continue
 		}
-		if newer := hashes[1]; !newer.IsZero() && next <= heads[i].Final {
+		if newer := hashes[len(hashes)-1]; !newer.IsZero() && next <= views[i].Final {
 			if agreed[newer]++; 2*agreed[newer] > len(h.nodes) {
 				s.Newest = Block{next, newer}
 			}

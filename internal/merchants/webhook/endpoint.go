@@ -13,7 +13,7 @@ const EndpointLimit = 10
 const (
 	PaymentConfirmed = "payment.confirmed"
 	PaymentFailed    = "payment.failed"
-	PaymentMined     = "payment.mined" // to endpoints that name it; a payment may have several
+	PaymentMined     = "payment.mined" // to endpoints that name it; a payment has one
 	TestType         = "webhook.test"  // sent by Tester only, to endpoints of any subscription
 
 	RecipientCreated = "recipient.created" // an address was entered into the merchant's address book

@@ -304,6 +304,13 @@ func (s *Store) SetCompared(ctx context.Context, a uint64, b store.Comparison) e
 	return err
 }
 
+// SetMined implements the port.
+func (s *Store) SetMined(ctx context.Context, a payment.ID, b time.Time) (payment.Payment, error) {
+	return ask(ctx, s.Around, "SetMined", func(ctx context.Context) (payment.Payment, error) {
+		return s.Store.SetMined(ctx, a, b)
+	}, a, b)
+}
+
 // SetSettings implements the port.
 func (s *Store) SetSettings(ctx context.Context, a settings.Settings) error {
 	_, err := ask(ctx, s.Around, "SetSettings", func(ctx context.Context) (struct{}, error) {

@@ -65,6 +65,9 @@ type Payment struct {
 	Attempts []Attempt  // first the committed one, then every fee bump; all pay the same, or nothing
 	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
 
+	// When it was first stored that the nonce is mined; zero: it was not, or no webhook names that event.
+	MinedAt time.Time
+
 	Onchain chain.Hash // the attempt that was mined; zero until final
 	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
 	// The wallet's cost of the mined transaction, in wei. Nil until final, if no transaction of
@@ -228,6 +231,11 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 // Cancelled reports whether a transaction is an attempt of Cancel, which pays nothing.
 func (p Payment) Cancelled(tx chain.Hash) bool {
 	return slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == tx && a.Noop })
+}
+
+// HasNoop reports whether an attempt of Cancel may use the payment's nonce.
+func (p Payment) HasNoop() bool {
+	return slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Noop })
 }
 
 // Call returns the call with which a wallet makes p: a transfer, a batch of transfers, or ether.

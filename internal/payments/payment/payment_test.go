@@ -202,7 +202,7 @@ func TestPublic(t *testing.T) {
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
 		`"onchain_tx_hash":null,"block_number":null,"network_fee":null,"failure":null,"payments":null,"version":1,"mode":"test",` +
 		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z","network_fee_unit":"wei",` +
-		`"progress":{"stage":"committed","block_number":null,"blocks_left":null}}`
+		`"progress":"committed"}`
 	got := must.Get(json.Marshal(in(t, payment.Committed).Public()))(t)
 	if diff := cmp.Diff(pending, string(got)); diff != "" {
 		t.Errorf("a committed payment (-want +got):\n%s", diff)
@@ -277,18 +277,5 @@ func TestTime(t *testing.T) {
 	text, err := payment.Time(time.Date(2026, 1, 2, 3, 4, 5, 0, zone)).MarshalText()
 	if err != nil || string(text) != "2026-01-01T22:04:05.000Z" {
 		t.Errorf("%s, %v", text, err)
-	}
-}
-
-func TestProgressInWords(t *testing.T) {
-	block, left := uint64(7), uint64(3)
-	for want, p := range map[string]payment.Progress{
-		"waiting for fees":                {Stage: payment.WaitingForFees},
-		"mined in block 7":                {Stage: payment.StageMined, Block: &block},
-		"mined in block 7, 3 blocks left": {Stage: payment.StageMined, Block: &block, Left: &left},
-	} {
-		if got := p.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

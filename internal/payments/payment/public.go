@@ -2,7 +2,6 @@ package payment
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -59,7 +58,7 @@ func (p Payment) Public() Public {
 		v.Metadata = map[string]string{}
 	}
 	if !p.State.Final() {
-		v.Progress = &Progress{Stage: StageCommitted}
+		v.Progress = new(ProgressCommitted)
 	}
 	v.Reference = given(p.Reference)
 	if p.Entries != nil {
@@ -99,7 +98,7 @@ func (t Time) MarshalText() ([]byte, error) {
 }
 
 // An Event announces that a payment ended, or was mined. The body of an end is serialised
-// once, in the write that makes the payment final, and sent as it is for ever.
+// once, in the write that makes the payment final.
 type Event struct {
 	ID   string // "evt_…", the same however often it is announced
 	Type string // "payment.confirmed", "payment.failed" or "payment.mined"
@@ -112,16 +111,13 @@ func eventOf(p Payment, previous Status) (Event, error) {
 	return eventAs(EventID(p.ID, kind), kind, p.UpdatedAt, p.Public(), previous)
 }
 
-// Mined returns the event that a committed or final payment is in a block of that number and time.
-// It shows p as it was committed, and depends on nothing else: the same block makes the same event.
-// depth is the number of blocks that the confirmation rule wants behind it, nil of a tag.
-func (p Payment) Mined(block uint64, at time.Time, depth *uint64) (Event, error) {
+// Mined returns the event that a committed payment is mined. It depends on p alone, so that each call
+// writes the same bytes.
+func (p Payment) Mined() (Event, error) {
 	const kind = "payment.mined"
-	p.State, p.Version, p.UpdatedAt = Committed, 1, p.Attempts[0].At.Truncate(time.Millisecond)
-	p.Onchain, p.Block, p.Fee, p.Failure, p.Event = chain.Hash{}, 0, nil, nil, nil
 	public := p.Public()
-	public.Progress = &Progress{Stage: StageMined, Block: &block, Left: depth}
-	return eventAs(EventID(p.ID, fmt.Sprint(kind, block, at.Unix())), kind, at, public, StatusPending)
+	public.Progress = new(ProgressMined)
+	return eventAs(EventID(p.ID, kind), kind, p.MinedAt, public, StatusPending)
 }
 
 func eventAs(id, kind string, at time.Time, public Public, previous Status) (Event, error) {

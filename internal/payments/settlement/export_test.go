@@ -13,7 +13,13 @@ func (r *Report) Add(o Report) { r.add(o) }
 // Next counts a later round in.
 func (r *Report) Next(round Report) { r.next(round) }
 
-// Listen is Settler.listen.
-func (s *Settler) Listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (int, bool) {
-	return s.listen(ctx, heads, known)
+// NoteSilent is Settler.noteSilent.
+func (s *Settler) NoteSilent(ctx context.Context, heads chain.Heads, known *store.Comparison) (int, bool) {
+	return s.noteSilent(ctx, heads, known)
 }
+
+// Checks is checks.
+type Checks = checks
+
+// Join is checks.join.
+func (c *checks) Join(check func() bool) bool { return c.join(check) }

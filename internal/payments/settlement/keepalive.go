@@ -14,9 +14,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends bounds how many pending transactions one round sends again to one
-// node, beside the time of a block: a node that leaves requests hanging holds up
-// no other node's round for longer.
+// resends is how many pending transactions one round sends again to one node, at
+// most, and for no longer than a block: a node that does not answer must not hold
+// up the others.
 const resends = 64
 
 // keepAlive keeps transactions that are not mined in the nodes' pools, and
@@ -27,11 +27,11 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	if len(waiting) == 0 {
 		return p.recover(ctx)
 	}
-	err := p.bump(ctx, waiting, count)
+	err := p.bumpAll(ctx, waiting, count)
 	return cmp.Or(p.resendAll(ctx, waiting), err)
 }
 
-// waiting returns the pending transactions from a nonce on that have bytes to send.
+// waiting returns the pending transactions from a nonce on that have bytes.
 func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	for _, s := range p.pendingTxs {
 		if s.Nonce >= from && len(s.Raw) > 0 {
@@ -52,11 +52,11 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 }
 
 // resend gives a node the stored bytes that its pool does not count, in nonce
-// order. A handler that has just committed is sending its own.
+// order, but not those that a handler has just committed and is sending itself.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
-		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // perhaps with an older attempt, if there are more
+		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // of several attempts the pool may have an older one
 		if pooled || p.age(s.At) < p.BlockTime {
 			continue
 		}
@@ -68,7 +68,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 		switch reply.Class {
 		case chain.Funds:
 			p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", s.Address, "reply", reply.Detail)
-			p.waits(payment.WaitingForFunds)
+			p.setWaits(payment.WaitingForFunds)
 			if p.wallet.Paused != "" {
 				return nil
 			}
@@ -86,8 +86,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 	return nil
 }
 
-// recover ends a pause for lack of gas funds once a node takes our bytes again
-// or nothing is waiting any more.
+// recover ends a pause for lack of gas once a node takes our bytes, or nothing waits.
 func (p *pass) recover(ctx context.Context) error {
 	if p.wallet.Paused != wallet.OutOfGas {
 		return nil
@@ -96,7 +95,7 @@ func (p *pass) recover(ctx context.Context) error {
 }
 
 // repause pauses the wallet, or ends its pause, unless an operator or another run
-// has paused or resumed it since it was read: that stands.
+// has changed its pause since the pass read it.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
 	if errors.Is(err, store.ErrChanged) {
@@ -108,14 +107,12 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 	return err
 }
 
-// bump stores attempts with higher fees, and sends them, for the nonces that have
-// waited long enough and for which the market asks more than their attempts offer
-// by now: all of them, since a block can take no more than are dear enough. The
-// lowest is sent to every node first, and gets an attempt as well when no node
-// holds it. An attempt is stored before it is sent: whichever is mined is then
-// known to be ours. A crash after the write leaves an attempt that the next run
-// sends.
-func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
+// bumpAll stores and sends attempts with higher fees for all nonces that have waited
+// long enough, if the market asks more than their attempts offer. It sends the lowest
+// to every node first, and gives it another attempt also if no node holds it. It
+// stores an attempt before it sends it, so that every attempt that is mined is known
+// to be ours. A crash in between leaves an attempt that the next run sends.
+func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
 	if waiting[0].Nonce != count || p.unusable != nil {
 		return nil
 	}
@@ -137,13 +134,13 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		bumped, err := p.store(ctx, s, class, market)
+		bumped, err := (&bump{pass: p, tx: s, class: class, market: market}).store(ctx)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
-			p.waits(payment.WaitingForFunds)
+			p.setWaits(payment.WaitingForFunds)
 		case market.Asks(s.Fees) && errors.Is(err, errDear):
-			p.waits(payment.WaitingForFees)
+			p.setWaits(payment.WaitingForFees)
 		}
 		switch {
 		case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
@@ -152,7 +149,7 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 			return fmt.Errorf("bumping nonce %d: %w", s.Nonce, err)
 		}
 		p.report.Bumps++
-		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount)) // of what the record calls spendable
+		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount))
 		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
 		waiting[i] = bumped
 		p.pendingTxs[slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == s.Nonce })] = bumped // for reconcile
@@ -161,13 +158,13 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 	return nil
 }
 
-// unheld are the best replies of nodes of which none holds the bytes, and which
-// another attempt may change.
+// unheld are the replies to bytes that the node does not hold, but might hold another
+// attempt.
 var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true,
 	chain.GasTooLow: true, chain.Wrong: true}
 
-// rebroadcast sends an attempt to every node, also to those whose pools hold the
-// nonce already. It returns the best reply.
+// rebroadcast sends an attempt to every node, also to nodes whose pools hold the
+// nonce, and returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
 	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap",
@@ -175,118 +172,142 @@ func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply 
 	return reply
 }
 
-// errSame reports that the next attempt would have no better chance than the last:
-// the same bytes, again and again.
+// errSame reports that the next attempt would have no better chance than the last.
 var errSame = errors.New("nothing better to send")
 
-// The reasons of an errSame: the stack may pay no more, or the wallet has no more.
+// The reasons of errSame.
 var (
 	errDear = fmt.Errorf("%w: the fee limit is reached", errSame)
 	errPoor = fmt.Errorf("%w: the wallet lacks gas", errSame)
 )
 
-// store signs and stores the next attempt at a pending transaction's nonce. class
-// is the nodes' best reply to the last one. The gas limit is estimated again, and a
-// limit that all nodes call too low is raised even where the fees are at theirs.
+// A bump makes the next attempt at a pending transaction's nonce.
+type bump struct {
+	*pass
+	tx     wallet.PendingTx
+	class  chain.Class // the nodes' best reply to the last attempt
+	market chain.Market
+	coins  token.Amount // that the payment moves
+	raised bool         // the last price was better than the last attempt's
+	same   error        // why it was not
+}
+
+// store signs and stores the next attempt. It estimates the gas limit again, and raises a limit that
+// all nodes call too low, also where the fees are at their limit.
 //
-// If every node says that it will never take the bytes, or wants more gas for a
-// transfer that the token refuses by now, nothing helps: the next attempt pays
-// nothing, so that the nonces behind it get on, and is followed by none that pays.
-// One node that says anything else, or nothing, may have the bytes yet.
-func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class, market chain.Market) (wallet.PendingTx, error) {
-	if len(s.Hashes) >= store.MaxAttempts {
+// If every node says that it will never take the bytes, or wants more gas for a transfer that the
+// token refuses now, the next attempt pays nothing, so that the nonces behind it get on, and no
+// later one pays. A node that gives another answer, or none, may have the bytes.
+func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
+	switch {
+	case len(b.tx.Hashes) >= store.MaxAttempts:
 		return wallet.PendingTx{}, errSame
+	case b.tx.Noop():
+		return b.storeNoop(ctx)
+	default:
+		return b.storePayment(ctx)
 	}
-	var raised bool
-	same := errDear
-	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
-	var coins token.Amount // that the payment moves
-	raise := func(tx chain.Tx) chain.Tx {
-		limit := p.limit(s, coins, tx)
-		if p.FeeLimit.IsZero() || limit.Less(p.FeeLimit) {
-			same = errPoor
-		}
-		tx.Fees, raised = s.Fees.Bump(quote, limit)
-		if !raised && class == chain.Replacement {
-			tx.Fees, raised = s.Fees.Outbid(limit)
-		}
-		if class == chain.Funds { // cheaper, if it was signed at a price that the market asks no longer, or with gas that it does not need
-			tx.Fees = quote
-			coin, gas := tx.Takes(coins)
-			raised = !limit.Less(quote.Cap) && (gas.Less(s.Gas) || coin.Less(s.Amount))
-		}
-		return tx
+}
+
+// storeNoop stores the next attempt at a nonce without a payment.
+func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
+	tx := b.priced(b.noop(ctx))
+	if !b.better(tx) {
+		return wallet.PendingTx{}, b.same
 	}
-	better := func(tx chain.Tx) bool {
-		coin, gas := tx.Takes(coins)
-		dearer := s.Gas.Less(gas) || s.Amount.Less(coin)
-		return raised || class == chain.GasTooLow && dearer && !p.wallet.Gas.Sub(p.bumps.gas).Less(gas.Sub(s.Gas)) &&
-			!p.wallet.Balance.Sub(p.bumps.coin).Less(coin.Sub(s.Amount))
-	}
-	noop := func() chain.Tx {
-		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
-		tx.L1Fee, tx.GasUnit = market.L1Reserve(tx), p.GasUnit
-		return tx
-	}
-	if s.Noop() {
-		tx := raise(noop())
-		if !better(tx) {
-			return wallet.PendingTx{}, same
-		}
-		signed, err := p.sign(ctx, tx, s.Nonce)
-		if err != nil {
-			return wallet.PendingTx{}, err
-		}
-		bumped := s.Bumped(tx, signed, p.Now())
-		return bumped, p.Store.BumpNoop(ctx, bumped)
-	}
-	stored, err := p.Store.Payment(ctx, s.Payment)
+	signed, err := b.sign(ctx, tx, b.tx.Nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
-	if stored.State != payment.Committed || len(stored.Attempts) != len(s.Hashes) {
+	bumped := b.tx.Bumped(tx, signed, b.Now())
+	return bumped, b.Store.BumpNoop(ctx, bumped)
+}
+
+// storePayment stores the next attempt at a payment.
+func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
+	stored, err := b.Store.Payment(ctx, b.tx.Payment)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	if stored.State != payment.Committed || len(stored.Attempts) != len(b.tx.Hashes) {
 		return wallet.PendingTx{}, store.ErrChanged
 	}
-	coins = stored.Coins()
-	stored.Tx.GasUnit = p.GasUnit // a version that did not know the chain stored none
+	b.coins = stored.Coins()
+	stored.Tx.GasUnit = b.GasUnit // a version that did not know the chain stored none
 	tx, again := stored.Tx, stored.Bump
 	tx.Gas = stored.Gas()
-	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong
+	cancelled, hopeless := stored.LastAttempt().Noop, b.class == chain.Wrong
 	if !cancelled {
-		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Value: tx.Value, Data: tx.Data})
+		gas, err := b.Nodes.Estimate(ctx, chain.Call{From: b.tx.Address, To: tx.To, Value: tx.Value, Data: tx.Data})
 		if err == nil {
 			tx.Gas = max(tx.Gas, chain.GasLimit(gas))
 		}
-		hopeless = hopeless || class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
+		hopeless = hopeless || b.class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
-		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
-		tx, again = noop(), stored.Cancel
+		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address, "payment", b.tx.Payment,
+			"nonce", b.tx.Nonce)
+		tx, again = b.noop(ctx), stored.Cancel
 	}
-	tx = raise(tx)
-	if !better(tx) && (cancelled || !hopeless) {
-		return wallet.PendingTx{}, same
+	tx = b.priced(tx)
+	if !b.better(tx) && (cancelled || !hopeless) {
+		return wallet.PendingTx{}, b.same
 	}
-	signed, err := p.sign(ctx, tx, s.Nonce)
+	signed, err := b.sign(ctx, tx, b.tx.Nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
-	bumped, err := again(signed, tx, p.Now())
+	bumped, err := again(signed, tx, b.Now())
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
-	return store.PendingTxOf(bumped), p.Store.AddAttempt(ctx, bumped)
+	return store.PendingTxOf(bumped), b.Store.AddAttempt(ctx, bumped)
 }
 
-// limit returns the highest fee cap of tx as the next attempt at a pending
-// transaction's nonce, which moves coins of the token: FeeLimit, or less where the wallet cannot pay for
-// more beside all that is reserved and pending.
+// noop returns a no-op for the nonce.
+func (b *bump) noop(ctx context.Context) chain.Tx {
+	tx := b.Nodes.Noop(ctx, b.ChainID, b.tx.Address, b.tx.Fees)
+	tx.L1Fee, tx.GasUnit = b.market.L1Reserve(tx), b.GasUnit
+	return tx
+}
+
+// priced returns tx with the fees of the next attempt.
+func (b *bump) priced(tx chain.Tx) chain.Tx {
+	b.same = errDear
+	limit := b.limit(b.tx, b.coins, tx)
+	if b.FeeLimit.IsZero() || limit.Less(b.FeeLimit) {
+		b.same = errPoor
+	}
+	quote := chain.QuoteFees(b.market.BaseFee, b.market.Tip, b.FeeLimit)
+	tx.Fees, b.raised = b.tx.Fees.Bump(quote, limit)
+	if !b.raised && b.class == chain.Replacement {
+		tx.Fees, b.raised = b.tx.Fees.Outbid(limit)
+	}
+	if b.class == chain.Funds { // cheaper, if the market has come down, or the last attempt had more gas than it needs
+		tx.Fees = quote
+		coin, gas := tx.Takes(b.coins)
+		b.raised = !limit.Less(quote.Cap) && (gas.Less(b.tx.Gas) || coin.Less(b.tx.Amount))
+	}
+	return tx
+}
+
+// better reports whether a priced tx has a better chance than the last attempt.
+func (b *bump) better(tx chain.Tx) bool {
+	coin, gas := tx.Takes(b.coins)
+	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
+	return b.raised || b.class == chain.GasTooLow && dearer && !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
+		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount))
+}
+
+// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce,
+// which moves coins of the token. It is FeeLimit, or less if the wallet cannot pay that beside
+// everything that is reserved and pending.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
 	coin, ether := p.GasUnit.Holds(p.views.Leading().Account)
-	// The record may not know yet what other attempts of this run cost.
+	// The record may not have the cost of this run's other attempts.
 	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has
 	}

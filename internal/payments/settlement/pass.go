@@ -10,44 +10,34 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/stack"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pass handles one wallet once, at the nodes' heads of its round. Its reads come
-// in this order: wallet, pending transactions that the run does not remember (mined),
-// nodes. So every nonce that was reserved is in the wallet or has a pending transaction.
-// A transaction that a node counts at its head was a pending transaction before; heads
-// may be older than the tables, and then a node counts less than it could.
+// A pass handles one wallet in one round. It reads the wallet first, then the pending transactions
+// that its run does not remember, then the nodes. So every reserved nonce is in the wallet or has a
+// pending transaction, and the pass knows the pending transaction of everything that a node counts.
+// The heads may be older than the tables: then a node counts less than it could.
 type pass struct {
-	*Settler
-	Nodes       chain.Nodes        // of this round
-	heads       func() chain.Heads // theirs
-	stands      func() standing    // what they make of the newest final block
-	silent      func() int         // how many of them do not count towards what is confirmed
-	known       func() chain.Block // the newest final block, the zero Block if none is known
-	moved       func() bool        // it was another one a round before
-	stack.Rules                    // of this round; zero if unusable
-	unusable    error              // why there are none: then nothing is bumped or filled, and no ceiling rises
-	registered  wallet.Registration
-	wallet      wallet.Wallet
-	pendingTxs  []wallet.PendingTx // in nonce order, then the ones this pass stored
-	bumps       load               // how much more the bumps of this pass tie up
-	below       uint64             // the pending transactions below it are remembered
-	claimed     time.Time          // until when the run last claimed the wallet
-	views       chain.Views
-	compared    bool             // the chain is not ahead of the wallet
-	remembered  *wallet.Progress // what the round before saw; nil: nothing, or it is not remembered
-	seen        *wallet.Progress // the same of this round
+	*round
+	registered wallet.Registration
+	wallet     wallet.Wallet
+	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
+	bumps      load               // how much more the bumps of this pass tie up
+	below      uint64             // the pending transactions below it are remembered
+	claimed    time.Time          // the end of the run's last claim on the wallet
+	views      chain.Views
+	compared   bool             // with the chain, which is not ahead of the wallet
+	last, seen *wallet.Progress // of the last round and of this one; nil: not known
 
-	mu     sync.Mutex // guards report while payments settle side by side
+	mu     sync.Mutex              // guards the rest, and seen, while payments settle side by side
+	named  map[string]func() named // by merchant
 	report Report
 }
 
-// over does all there is to do for one wallet, and fills p.report. Reservations
-// are finished even while no node answers; payments wait for one.
-func (p *pass) over(ctx context.Context, by string, idle bool) error {
+// handle does everything for one wallet, and fills p.report. It finishes reservations even while
+// no node answers. It leaves an idle wallet alone unless idle is true.
+func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
 	if errors.Is(err, wallet.ErrUnknown) && p.registered.State == wallet.Damaged {
@@ -69,14 +59,11 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	}
 	if busy {
 		now := p.Now()
-		if p.remembered == nil && p.wallet.Progress.Head == 0 { // hidden by an earlier version's claim, perhaps
-			p.remembered = &wallet.Progress{}
-		}
-		held, err := p.Store.Claim(ctx, id, by, now, now.Add(claimTime), p.remembered)
+		held, err := p.Store.Claim(ctx, id, by, now, now.Add(claimTime), p.last)
 		if err != nil {
 			return fmt.Errorf("claiming the wallet: %w", err)
 		}
-		// No run claims a wallet for so long: such a claim is of a wrong clock.
+		// A claim that ends later than any run's was written by a wrong clock.
 		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+skew)) {
 			p.report = Report{ClaimedElsewhere: true}
 			return nil
@@ -103,8 +90,8 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, and then the pending transactions that it does not remember. It leaves out
-// pending transactions that do not decode.
+// read reads the wallet, then the pending transactions that the run does not remember. It counts
+// those that do not decode.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
@@ -124,10 +111,10 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 // transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// unclaim ends the run's claim on a wallet that has nothing left to do, and reads the wallet once
-// more: a handler that reserved before the claim ended counts on this run, and a handler that
-// reserves later drops a hint. A crash leaves a claim that expires, and at most a wallet for the
-// next minute's run.
+// unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet
+// again: a handler that reserved before the claim ended relies on this run, and a handler that
+// reserves later sends a hint. A crash leaves a claim that expires, and at most a busy wallet for
+// the next minute's run.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
@@ -140,6 +127,8 @@ func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Reservations) > 0, nil
 }
 
+// steps finishes reservations, and settles and keeps alive the other transactions as far as the
+// nodes' answers allow.
 func (p *pass) steps(ctx context.Context) error {
 	reservationErr := p.finishReservations(ctx)
 	views, err := p.heads().Views(ctx, p.wallet.Address, p.Token.Contract)
@@ -150,8 +139,8 @@ func (p *pass) steps(ctx context.Context) error {
 	if err := p.reread(ctx); err != nil {
 		return errors.Join(reservationErr, err)
 	}
-	if held, err := p.rolledBack(ctx); held {
-		p.seen = &wallet.Progress{} // whatever the nodes show may be of another chain
+	if wait, err := p.waitForChain(ctx); wait {
+		p.seen = &wallet.Progress{} // the nodes may show another chain
 		return errors.Join(reservationErr, err)
 	}
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
@@ -168,12 +157,11 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead looks for transactions of the wallet that no reservation ever gave a
-// nonce to: another program uses its key, or the tables were restored from the
-// past. Both may make a payment twice on any wallet, so all of them stop, and
-// a person resumes them. The no-ops of a lost recovery stop none. A crash in between
-// leaves next_nonce as it was, and the next run does it all again. It reports true if the wallet must wait for
-// the next round.
+// chainAhead looks for mined transactions of the wallet at nonces that were never reserved: another
+// program uses its key, or the tables were restored from the past. Either may pay twice from any
+// wallet, so it pauses all of them until a person resumes them. It pauses none for the no-ops of a
+// lost recovery. It reports true if the wallet must wait for the next round. A crash before the
+// last write leaves next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
@@ -194,24 +182,24 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 			return false, err
 		}
 		for _, r := range wallets.Working(true) {
-			if err := p.pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
+			if err := p.pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record there is nothing to pause
 				return false, err
 			}
 		}
 	}
-	counted := p.Nodes.Counted(p.views, p.silent())
-	if counted <= fresh.NextNonce { // too few nodes say so to use up nonces
+	counted := p.Nodes.Counted(p.views, p.final().silent)
+	if counted <= fresh.NextNonce { // too few nodes agree to use up nonces
 		return true, errors.Join(p.settle(ctx), p.resendAll(ctx, p.waiting(0)))
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
 		return false, err
 	}
-	// Last: once next_nonce is raised, no later run finds those transactions again.
+	// Last, since no later run finds those transactions once next_nonce is raised.
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
-// pause pauses a wallet for one more reason, which a person must look into. It replaces a reason that it cannot
-// read, or that changes each time.
+// pause pauses a wallet for one more reason, until a person resumes it. It replaces a reason that
+// it cannot read, or that others change each time.
 func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
 	for tries := 0; ; tries++ {
 		w, err := p.Store.Wallet(ctx, id)
@@ -233,8 +221,8 @@ func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
 }
 
 // onlyNoops reports whether all transactions of w from its next nonce up to count are
-// no-ops that a lost recovery may have signed, as every configured node has them. An
-// error, of a node that is silent or behind, means that this is not known.
+// no-ops that a lost recovery may have signed. It asks every configured node; after an
+// error, because one is silent or behind, nothing is known.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
 	if count > w.NoopsBelow {
 		return false, nil
@@ -250,10 +238,9 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 	return true, nil
 }
 
-// fillGaps stores no-ops for the nonces from first up to below that the chain
-// may yet give back: a re-organisation can remove the transaction that used
-// one, and a nonce without an owner would hold up every payment behind it. For
-// a wallet whose key is gone it fails until all of them are final.
+// fillGaps stores no-ops for the nonces from first up to below that are not final. A
+// re-organisation can remove their transactions, and a nonce without an owner holds up
+// every payment behind it. For a wallet whose key is gone it fails until all are final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
 	if err != nil {
@@ -263,7 +250,7 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 		return p.unusable
 	}
 	for nonce := max(first, settled); nonce < below; nonce++ {
-		if _, err := p.fillNoop(ctx, nonce); err != nil {
+		if _, err := p.storeNoop(ctx, nonce); err != nil {
 			return fmt.Errorf("filling nonce %d: %w", nonce, err)
 		}
 	}

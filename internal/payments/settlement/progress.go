@@ -3,207 +3,151 @@ package settlement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// fresh bounds how many nonces, which were mined since the last round, have their receipts fetched
-// for the wallet's progress.
-const fresh = 64
-
-// sighted prepares the progress of a round: the mined nonces of the round before that the nodes may
-// still have, and the nonce from which receipts show if that is so, and what is next.
-func (p *pass) sighted() (before wallet.Mined, from uint64) {
-	before = cmp.Or(p.remembered, &p.wallet.Progress).Mined
-	next := before.Next()
-	pending := slices.ContainsFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce+1 == next })
-	if !pending || next > p.least().Mined {
-		return wallet.Mined{}, p.lowest()
+// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the
+// last round did not count. The number is stored later, by the writes that a round makes anyway: a
+// crash in between publishes the same events again. If an event cannot be published, the number
+// ends below its nonce. While too few nodes answer to know a number, the last one stays.
+// It never rises over a payment that the pass does not know.
+func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
+	last := *cmp.Or(p.last, &p.wallet.Progress)
+	counted := last.Mined
+	if p.heads().Enough(len(p.views), p.final().silent) {
+		counted = p.Nodes.Counted(p.views, p.final().silent)
 	}
-	return before, next - 1
-}
-
-// lowest returns the lowest nonce that has a pending transaction, or the next one.
-func (p *pass) lowest() uint64 {
-	lowest := p.wallet.NextNonce
-	for _, s := range p.pendingTxs {
-		lowest = min(lowest, s.Nonce)
-	}
-	return lowest
-}
-
-// least returns the view with the fewest mined transactions.
-func (p *pass) least() chain.View {
-	return slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Mined, b.Mined) })
-}
-
-// see notes what the nodes show of the wallet: for which nonces every one has a receipt in the same
-// block. The last nonce of before stands for those below it, since its block's hash does: while only
-// some nodes have it, the round has seen nothing, and what is stored stays. It publishes what
-// it adds. An error leaves the nonces before the one whose event failed.
-func (p *pass) see(ctx context.Context, before wallet.Mined, known chain.Mined) error {
-	seen := &wallet.Progress{Mined: before, Head: p.views[0].Number, Depth: p.depth()}
+	p.seen = &wallet.Progress{Mined: min(counted, max(last.Mined, p.knownBelow()))}
 	for _, view := range p.views {
-		seen.Sent, seen.Head = max(seen.Sent, view.Pending), min(seen.Head, view.Number)
+		p.seen.Sent = max(p.seen.Sent, view.Pending)
 	}
-	txs := slices.SortedFunc(slices.Values(p.pendingTxs), func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
-	if i := slices.IndexFunc(txs, func(s wallet.PendingTx) bool { return s.Nonce+1 == before.Next() }); i >= 0 {
-		_, in, agreed := p.placed(txs[i], known)
+	mined := slices.DeleteFunc(slices.Clone(p.pendingTxs), func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined })
+	return abreast(mined, func(tx wallet.PendingTx) error {
+		counts, err := p.count(ctx, tx, last, receipts)
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		switch {
-		case !agreed && slices.ContainsFunc(txs[i].Hashes, func(h chain.Hash) bool { return known.Seen[h] }):
-			return nil
-		case before.EndsIn(in):
-			txs = txs[i+1:]
-		default:
-			seen.Mined = wallet.Mined{}
+		case !tx.HasNoop && !counts:
+			p.seen.Mined = min(p.seen.Mined, tx.Nonce)
+		case tx.HasNoop && counts && len(p.seen.Paid) < wallet.MaxInFlight:
+			p.seen.Paid = append(p.seen.Paid, tx.Nonce)
 		}
-	}
-	p.seen = seen
-	for _, s := range txs {
-		attempt, in, agreed := p.placed(s, known)
-		mined, added := seen.Mined.Add(s.Nonce, in)
-		if !agreed || !added || p.short(ctx, 0) {
-			return nil
+		if err != nil {
+			return fmt.Errorf("publishing that nonce %d is mined: %w", tx.Nonce, err)
 		}
-		if err := p.publishMined(ctx, s.Merchant, s.Payment, attempt, in.Number); err != nil {
-			return err
-		}
-		seen.Mined = mined // now that it is published
-	}
-	return nil
-}
-
-// placed returns the attempt at a nonce, and its block, that every node that gave a view has and counts.
-func (p *pass) placed(s wallet.PendingTx, known chain.Mined) (attempt chain.Hash, in chain.Block, agreed bool) {
-	i := slices.IndexFunc(s.Hashes, func(h chain.Hash) bool { return known.In[h] != chain.Block{} })
-	if i < 0 {
-		return chain.Hash{}, chain.Block{}, false
-	}
-	return s.Hashes[i], known.In[s.Hashes[i]], s.Nonce < p.least().Mined
-}
-
-// depth returns the depth of the confirmation rule, nil if the rule is a tag.
-func (p *pass) depth() *uint64 {
-	if p.ConfirmationRule.Tag != "" {
 		return nil
+	})
+}
+
+// knownBelow returns the nonce below which the pass knows every payment that has not ended. A handler
+// may have committed one at another nonce since the pass read the wallet, and an item that cannot be
+// read may be one.
+func (p *pass) knownBelow() uint64 {
+	if p.report.Unreadable > 0 {
+		return 0
 	}
-	return &p.ConfirmationRule.Depth
-}
-
-// After a node has failed at receipts that only show progress, no node is asked for them for the time of sparing, so that
-// a hanging node does not cost every round two requests. Stored progress is kept for the time of stale.
-const (
-	sparing = 30 * time.Second
-	stale   = time.Minute
-)
-
-// shows notes whether all nodes gave the receipts that only show progress.
-func (s *Settler) shows(all bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = s.Now()
-	if all {
-		s.failed, s.failing = time.Time{}, time.Time{}
-	} else if s.failing.IsZero() {
-		s.failing = s.failed
+	below, pending := p.wallet.NextNonce, map[uint64]bool{}
+	for _, tx := range p.pendingTxs {
+		pending[tx.Nonce] = true
 	}
+	for _, r := range p.wallet.Reservations {
+		if !pending[r.Nonce] {
+			below = min(below, r.Nonce)
+		}
+	}
+	return below
 }
 
-// spares reports whether nodes are spared.
-func (s *Settler) spares() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.age(s.failed) < sparing
+// count reports whether a payment counts as mined whose nonce is. It publishes that, unless the last
+// round did.
+func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progress, receipts chain.Mined) (bool, error) {
+	if tx.HasNoop {
+		if paid, err := p.paid(ctx, tx, receipts); err != nil || !paid {
+			return false, err
+		}
+	}
+	switch {
+	case last.IsMined(tx.Nonce, tx.HasNoop):
+		return true, nil
+	case p.short(ctx, 0):
+		return false, nil
+	}
+	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// blind reports whether nodes have failed for so long that what is stored may hold no more.
-func (s *Settler) blind() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.failing.IsZero() && s.age(s.failing) >= stale
+// paid reports whether as many nodes as confirm a payment have a receipt of one of its paying attempts,
+// beside which it has a no-op.
+func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
+	stored, err := p.Store.Payment(ctx, tx.Payment)
+	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {
+		return !stored.Cancelled(h) && p.heads().Enough(receipts.Seen[h], p.final().silent)
+	}), err
 }
 
-// waits notes why the lowest nonce is not mined.
-func (p *pass) waits(why payment.Stage) {
+// publishMined publishes that a payment is mined, if a webhook of its merchant names that event. It
+// stores the time first, unless one is stored: repeated calls, of other runs too, publish the same
+// bytes. paid means that a paying attempt is known to be mined. Otherwise publishMined reports false
+// if the payment has got a no-op since the pass read it, which may be the mined transaction.
+func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
+	if id == "" || merchant == "" || merchant == payment.Operator {
+		return true, nil
+	}
+	if is := p.namedBy(ctx, merchant); is.err != nil || !is.named {
+		return is.err == nil, is.err
+	}
+	stored, err := p.Store.SetMined(ctx, id, p.Now())
+	switch {
+	case errors.Is(err, store.ErrChanged):
+		return true, nil // another run has published this event, and ended the payment
+	case err != nil:
+		return false, err
+	case stored.HasNoop() && !paid:
+		return false, nil
+	}
+	e, err := stored.Mined()
+	if err != nil {
+		return false, fmt.Errorf("writing that %s is mined: %w", id, err)
+	}
+	err = p.Events.Publish(ctx, webhook.Event{Merchant: stored.Merchant, Mode: stored.Mode, ID: e.ID, Type: e.Type, At: stored.MinedAt,
+		Body: e.Body})
+	return err == nil, err
+}
+
+// A named is whether a webhook of a merchant names payment.mined.
+type named struct {
+	named bool
+	err   error
+}
+
+// namedBy returns whether a webhook of a merchant names payment.mined. It reads that once in a pass,
+// after the views: no webhook is missed that a merchant had before its payment was mined.
+func (p *pass) namedBy(ctx context.Context, merchant string) named {
+	p.mu.Lock()
+	if p.named == nil {
+		p.named = map[string]func() named{}
+	}
+	if p.named[merchant] == nil {
+		p.named[merchant] = async(func() (is named) {
+			is.named, is.err = p.Events.Named(ctx, webhook.Owner{Merchant: merchant, Mode: p.Mode}, webhook.PaymentMined)
+			return is
+		})
+	}
+	read := p.named[merchant]
+	p.mu.Unlock()
+	return read()
+}
+
+// setWaits stores why the lowest nonce is not mined.
+func (p *pass) setWaits(why payment.Progress) {
 	if p.seen != nil {
 		p.seen.Waits = why
 	}
-}
-
-// listed reports whether a nonce was seen as mined in a block, and its event published.
-func (p *pass) listed(nonce, block uint64) bool {
-	in, ok := cmp.Or(p.seen, p.remembered, &p.wallet.Progress).Mined.Of(nonce)
-	return ok && in == block
-}
-
-// namedFor is how long a process believes which merchants want payment.mined.
-const namedFor = time.Minute
-
-// A naming is whether a merchant wanted payment.mined at a time.
-type naming struct {
-	at    time.Time
-	wants bool
-}
-
-// wanted reports whether a merchant wants payment.mined. It reads that at most once in namedFor,
-// but where several wallets pay for the merchant at once.
-func (s *Settler) wanted(ctx context.Context, o webhook.Owner) (bool, error) {
-	s.mu.Lock()
-	known := s.named[o]
-	s.mu.Unlock()
-	if age := s.Now().Sub(known.at); age >= 0 && age < namedFor {
-		return known.wants, nil
-	}
-	wants, err := s.Events.Named(ctx, o, webhook.PaymentMined)
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.named[o] = naming{s.Now(), wants}
-	}
-	return wants, err
-}
-
-// blockTime returns the time of a block by the first node that has it.
-func (p *pass) blockTime(ctx context.Context, block uint64) (at time.Time, err error) {
-	for _, v := range p.views {
-		if at, err = v.Node.BlockTime(ctx, block); err == nil {
-			return at, nil
-		}
-	}
-	return at, fmt.Errorf("no node gives the time of block %d: %w", block, err)
-}
-
-// publishMined publishes that an attempt at a payment is mined in a block, if its merchant wants to
-// know and it is no no-op. It may be repeated: the same block makes the same event.
-func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, attempt chain.Hash, block uint64) error {
-	if id == "" || merchant == "" || merchant == payment.Operator {
-		return nil
-	}
-	if wants, err := p.wanted(ctx, webhook.Owner{Merchant: merchant, Mode: p.Mode}); err != nil || !wants {
-		return err
-	}
-	stored, err := p.Store.Payment(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case stored.State == payment.Prepared || len(stored.Attempts) == 0:
-		return errForeignTx
-	case stored.Cancelled(attempt):
-		return nil
-	}
-	at, err := p.blockTime(ctx, block)
-	if err != nil {
-		return err
-	}
-	e, err := stored.Mined(block, at, p.depth())
-	if err != nil {
-		return fmt.Errorf("writing that %s is mined: %w", id, err)
-	}
-	return p.Events.Publish(ctx, webhook.Event{Merchant: stored.Merchant, Mode: stored.Mode, ID: e.ID, Type: e.Type, At: at, Body: e.Body})
 }

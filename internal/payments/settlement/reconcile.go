@@ -14,22 +14,22 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// reconcileTries bounds how often a round reads a wallet again that has reserved a nonce
-// meanwhile. All but the first try take some milliseconds: of a wallet with 25 payments
-// a second, fewer than one round in a hundred leaves it to the next.
+// reconcileTries is how often a round tries to reconcile a wallet that reserves nonces
+// meanwhile. All but the first try take some milliseconds: at 25 payments a second, fewer
+// than one round in a hundred leaves the wallet to the next.
 const reconcileTries = 6
 
-// reconcile sets the wallet's spendable amounts to its balances less the amounts that are tied up,
-// counts each merchant's nonces, and moves its ceiling. Count and balances come from one block of
-// one node, the node that leaves the least. The write holds only if no nonce was reserved or
-// returned since the wallet was read, so every amount counts exactly once. A crash leaves, until
-// the next round, less to spend than there is, counts that are too high, or the old ceiling. While
-// the sum of tied-up amounts is uncertain, nothing is stored.
+// reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up),
+// each merchant's nonces and the progress, and moves the ceiling. Count and balances come from one
+// block of the node that leaves the least. The write succeeds only if no nonce was reserved or
+// returned since the wallet was read, so that every amount counts once. A crash leaves spendable
+// amounts that are too low, counts that are too high, or the old ceiling, until the next round.
+// While the sum of tied-up amounts is uncertain, reconcile stores nothing.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
-	ceilingErr := p.bound(ctx, leading.Mined)
+	ceilingErr := p.moveCeiling(ctx, leading.Mined)
 	held, err := p.tied(ctx, leading.Mined)
-	if err == nil && p.wallet.RolledBack() && p.owned(ctx) {
+	if err == nil && p.wallet.RolledBack() && p.allOwned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
 	if p.registered.State == wallet.Funding {
@@ -62,26 +62,26 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
-// keepsUp is how many blocks a node may be behind for its balances to count.
-const keepsUp = 16
+// maxLag is how many blocks a node may be behind for its balances to count.
+const maxLag = 16
 
-// spendable returns the least that a node leaves of each balance beside what is tied up at
-// its count: held, at the leading one. A transfer may have reverted on a branch that other
-// nodes do not follow. A node that is further behind would hide top-ups.
+// spendable returns the least that any node's balances leave beside the amounts that are tied up at
+// its count, which are held at the leading count: a transfer may have reverted on one node's branch
+// only. A node that lags by more than maxLag would hide top-ups, and does not count.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	leading := p.views.Leading()
 	newest := slices.MaxFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	coin, gas = p.beside(leading, held)
+	coin, gas = p.left(leading, held)
 	first := true
 	for _, v := range p.views {
 		tied, err := held, error(nil)
 		if v.Mined != leading.Mined {
 			tied, err = p.tied(ctx, v.Mined)
 		}
-		if err != nil || v.Number+keepsUp < newest {
+		if err != nil || v.Number+maxLag < newest {
 			continue
 		}
-		coins, wei := p.beside(v, tied)
+		coins, wei := p.left(v, tied)
 		if first || coins.Less(coin) {
 			coin = coins
 		}
@@ -93,22 +93,22 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 	return coin, gas
 }
 
-// beside returns what a node's balances of the wallet leave beside what is tied up.
-func (p *pass) beside(v chain.View, tied load) (coin, gas token.Amount) {
+// left returns a node's balances of the wallet less the amounts that are tied up.
+func (p *pass) left(v chain.View, tied load) (coin, gas token.Amount) {
 	coin, gas = p.GasUnit.Holds(v.Account)
 	return coin.Sub(tied.coin), gas.Sub(tied.gas)
 }
 
-// owned reports whether every nonce that a re-organisation may give back has an owner: an
-// old copy of a payment that was rolled back may be mined again, and nobody would send it.
-func (p *pass) owned(ctx context.Context) bool {
-	_, err := p.tied(ctx, p.Nodes.Used(ctx, p.views, p.wallet.Address, p.silent()))
+// allOwned reports whether every nonce that a re-organisation may give back has an owner, which
+// sends its transaction again.
+func (p *pass) allOwned(ctx context.Context) bool {
+	_, err := p.tied(ctx, p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent))
 	return err == nil
 }
 
-// bound moves the ceiling to the mined count plus the window, and not below next_nonce. A
-// handler that obeys older settings may raise it once more: the next round lowers it.
-func (p *pass) bound(ctx context.Context, mined uint64) error {
+// moveCeiling moves the ceiling to the mined count plus the window, but not below next_nonce. A
+// handler with older settings may raise it again; the next round lowers it.
+func (p *pass) moveCeiling(ctx context.Context, mined uint64) error {
 	switch ceiling := mined + p.Window; {
 	case p.unusable != nil:
 		return nil
@@ -120,19 +120,18 @@ func (p *pass) bound(ctx context.Context, mined uint64) error {
 	return nil
 }
 
-// errUncertain reports that the tied-up amounts are not known now.
+// errUncertain reports that a nonce has no known owner, so that the tied-up amounts are not known.
 var errUncertain = errors.New("amounts tied up are uncertain")
 
-// A load is what nonces that are not mined tie up: amounts of their wallet, and of what
-// each merchant may have in flight.
+// A load is the amounts that nonces that are not mined tie up.
 type load struct {
 	coin, gas   token.Amount
-	perMerchant map[string]uint64
+	perMerchant map[string]uint64 // how many of the nonces each merchant has
 }
 
 // tied sums the amounts that reservations and pending transactions at or above the mined count tie
-// up. Every nonce between the count and next_nonce must belong to one of them; if one is missing,
-// the node that gave the count lags behind the final payments. With an error comes the sum of the
+// up. Every nonce from the count to next_nonce must belong to one of them. Otherwise the node that
+// gave the count lags behind the payments that have ended: the error comes with the sum of the
 // known amounts.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
@@ -158,7 +157,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 			err = readErr
 		}
 	}
-	if p.unusable == nil { // whether there is a cap is not known otherwise, and the counts stay
+	if p.unusable == nil { // otherwise the cap is not known, and the stored counts stay
 		sum.perMerchant = map[string]uint64{}
 	}
 	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {

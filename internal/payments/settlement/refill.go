@@ -35,19 +35,19 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 		return report, fmt.Errorf("reading what is known of the chain: %w", err)
 	}
 	heads := nodes.Heads(ctx, s.ConfirmationRule)
-	if stands, _ := s.weigh(ctx, heads, &known, 0); stands != kept {
+	if is, _ := s.judgeFinal(ctx, heads, &known, 0); is != kept {
 		return report, nil
 	}
 	active := slices.DeleteFunc(wallets.Working(true), func(r wallet.Registration) bool { return r.State != wallet.Active })
 	var mu sync.Mutex
 	err = abreast(active, func(registered wallet.Registration) error {
-		p := &pass{Settler: s, Nodes: nodes, Rules: rules, registered: registered}
+		p := &pass{round: &round{Settler: s, Nodes: nodes, Rules: rules}, registered: registered}
 		_, err := p.read(ctx)
 		if err == nil {
 			p.views, err = heads.Views(ctx, registered.Address, s.Token.Contract)
 		}
 		if err != nil {
-			return fmt.Errorf("looking at wallet %s: %w", registered.Address, err)
+			return fmt.Errorf("reading wallet %s: %w", registered.Address, err)
 		}
 		p.refill(ctx)
 		mu.Lock()
@@ -59,16 +59,16 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 }
 
 // refill asks for each asset of which the wallet may spend less than the stack's mark beside
-// what is tied up. More than half of the configured nodes must have answered, and all of
-// these find it low. A wallet that is paused gets nothing, since another may have its key,
-// unless it lacks ether, and neither does one of which the chain has more than the tables.
+// the amounts that are tied up. More than half of the configured nodes must have answered, and
+// all of these find it low. A paused wallet gets nothing unless it is out of gas, since somebody else
+// may have its key; nor does a wallet with more transactions on the chain than in the tables.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	leading := p.views.Leading()
 	if !able || leading.Mined > p.wallet.NextNonce || 2*len(p.views) <= len(p.Nodes) {
 		return
 	}
-	held, _ := p.tied(ctx, leading.Mined) // of what is not known nothing is tied up: then it is less often low
+	held, _ := p.tied(ctx, leading.Mined) // unknown amounts count as not tied up, so that it seems low less often
 	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
 	low := func(spendable func(chain.View) token.Amount, mark settings.Refill) bool {
 		enough := func(v chain.View) bool { return !spendable(v).Less(mark.Low) }
@@ -89,8 +89,8 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 	}
 }
 
-// refillsLeft returns how many refills the funding wallet can pay of the asset of which it
-// can pay fewer, beside coin and gas, which are tied up.
+// refillsLeft returns how many refills of either asset the funding wallet can pay beside coin and
+// gas, which are tied up.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	leading := p.views.Leading()
 	refills := times(leading.Balance.Sub(coin), p.Refills.Token.Amount)

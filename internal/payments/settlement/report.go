@@ -11,28 +11,26 @@ import (
 // A Report counts the acts of a run and describes the wallets that it saw.
 type Report struct {
 	Busy             bool // something is still reserved or in a pending transaction
-	ClaimedElsewhere bool // another run claims a wallet that is
+	ClaimedElsewhere bool // another run claims a busy wallet
 	Confirmed        int  // payments made final in this run
 	Failed           int
-	Reservations     int      // reservations finished for handlers that did not
-	Noops            int      // nonces filled with a no-op
-	Bumps            int      // fee bumps stored
-	Resent           int      // stored bytes sent again
-	Refused          int      // and refused by a node that holds another transaction, or that will never take them
-	Unreadable       int      // stored items that do not decode, skipped
-	Unruled          int      // 1 while new payments are refused for want of settings
-	Suspect          int      // nonces used by a transaction that is not ours
-	Undecided        int      // mined, and the nodes do not agree on it or have no receipt
-	Paused           int      // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
-	Unfilled         int      // refills that the funding wallet was asked for in vain
-	Funding          []uint64 // how many refills each funding wallet can pay, up to a hundred
-	Pending          int      // pending transactions not yet settled
-	// Since the first attempt of the pending transaction that is pending longest was signed, whether
-	// mined or not.
-	Oldest  time.Duration
-	ToFinal []time.Duration // from creation to final, of each payment settled
-	Spent   []Spent         // of each transaction settled
-	Wallets []Funds
+	Reservations     int             // reservations finished for handlers that did not
+	Noops            int             // nonces filled with a no-op
+	Bumps            int             // fee bumps stored
+	Resent           int             // stored bytes sent again
+	Refused          int             // of Resent, bytes that a node refused because it holds others or will never take them
+	Unreadable       int             // stored items that do not decode, skipped
+	Unruled          int             // 1 while there are no usable settings, and new payments are refused
+	Suspect          int             // nonces used by a transaction that is not ours
+	Undecided        int             // mined nonces on which the nodes do not agree, or have no receipt
+	Paused           int             // paused wallets, and 1 while nodes have lacked a final block for absentFor
+	Unfilled         int             // refused refills
+	Funding          []uint64        // how many refills each funding wallet can pay, up to a hundred
+	Pending          int             // pending transactions not yet settled
+	Oldest           time.Duration   // since the first attempt of the oldest pending transaction was signed
+	ToFinal          []time.Duration // from creation to final, of each payment settled
+	Spent            []Spent         // of each transaction settled
+	Wallets          []Funds
 }
 
 // Spent is what a mined transaction cost its wallet.
@@ -49,8 +47,8 @@ func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
 	}
 }
 
-// Funds are a wallet's balances as the leading node has them, less what payments in
-// flight tie up; or the last such balances where the nodes leave that uncertain.
+// Funds are a wallet's balances by the leading node, less the amounts that payments in flight tie
+// up; or the last stored balances, while those amounts are uncertain.
 type Funds struct {
 	Address token.Address
 	Balance token.Amount
@@ -82,11 +80,11 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next merges a later round: it adds the round's counters, replaces the gauges,
-// and keeps the balances of wallets that the round skipped.
+// next adds a later round: it adds the counters, replaces the gauges, and keeps the balances
+// of wallets that the round skipped.
 func (r *Report) next(round Report) {
 	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
-	r.Paused = max(r.Paused-round.Paused, 0) // a wallet that is paused and idle is looked at in the first round only
+	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle
 	r.Wallets = slices.DeleteFunc(r.Wallets, func(old Funds) bool {
 		return slices.ContainsFunc(round.Wallets, func(f Funds) bool { return f.Address == old.Address })
 	})

@@ -13,10 +13,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// finishReservations commits the payments that handlers reserved nonces for and
-// did not commit, so that no nonce stays a hole. Finishing a fresh reservation
-// would be as safe: whichever process signs the stored unsigned transaction, one
-// commit wins, and no other bytes are sent.
+// finishReservations commits the payments for which handlers reserved nonces and
+// then crashed, so that no nonce stays a hole. Finishing a fresh reservation would
+// be as safe: whichever process signs the stored transaction, one commit wins, and
+// no other bytes are sent.
 func (p *pass) finishReservations(ctx context.Context) error {
 	held := p.wallet.Reservations
 	var errs []error
@@ -31,17 +31,17 @@ func (p *pass) finishReservations(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reserved returns who holds a reservation, in nonce order.
+// reserved returns the payments that hold a reservation, in nonce order.
 func (p *pass) reserved() []payment.ID {
 	held := p.wallet.Reservations
 	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 }
 
-// finishReservation brings one reservation to a stored pending transaction and
-// releases it. A crash after the pending transaction is stored leaves a
-// reservation that the next run only releases.
+// finishReservation stores the pending transaction of a reservation, and releases
+// the reservation. A crash in between leaves a reservation that the next run only
+// releases.
 func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint64) error {
-	pendingTx, err := p.fill(ctx, id, nonce)
+	pendingTx, err := p.useNonce(ctx, id, nonce)
 	if err != nil || pendingTx == nil {
 		return err
 	}
@@ -52,17 +52,17 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 	return nil
 }
 
-// fill returns the stored pending transaction of a reserved nonce, storing it
-// if need be, or nil when another process was faster: the next round finds its
-// transaction.
-func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
+// useNonce returns the pending transaction of a reserved nonce, and stores it unless
+// one is stored. It returns nil if another process was faster: the next round finds
+// that process's transaction.
+func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
 		return &p.pendingTxs[i], nil
 	}
 	stored, err := p.Store.Payment(ctx, id)
 	_, held := p.wallet.Holds(id, stored.Revision)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // refused and discarded while its reservation was on the way
+	case errors.Is(err, store.ErrNotFound): // a handler discarded it while the reservation was under way
 		return p.orphan(ctx, id, nonce)
 	case errors.Is(err, store.ErrUnreadable):
 		p.report.Unreadable++
@@ -70,26 +70,25 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 	case err != nil:
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
-		return p.orphan(ctx, id, nonce) // it is, or will be, paid by another wallet
+		return p.orphan(ctx, id, nonce) // another wallet pays it
 	case stored.State == payment.Prepared && p.wallet.Suspect():
-		return nil, nil // it may have been made since the tables were copied
+		return nil, nil // it may have been paid since the tables were copied
 	case stored.State == payment.Prepared && !held:
-		return p.orphan(ctx, id, nonce) // what it was taken for was refused, or changed
+		return p.orphan(ctx, id, nonce) // the reservation is for another revision
 	case stored.State == payment.Prepared:
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:
-		return p.orphan(ctx, id, nonce) // an orphan
+		return p.orphan(ctx, id, nonce)
 	default:
-		// Committed at this very nonce: its pending transaction was stored with
-		// it, and is gone only because the payment has ended.
+		// It was committed at this nonce, and its pending transaction is gone because it ended.
 		pendingTx := store.PendingTxOf(stored)
 		return &pendingTx, nil
 	}
 }
 
-// orphan fills the nonce of a reservation that its payment will not use. It marks the
-// reservation first: a handler that gave the nonce back after the no-op is stored would
-// have it reserved for another payment.
+// orphan uses up the nonce of a reservation that its payment will not use. It marks the
+// reservation first: otherwise a handler might give the nonce back after the no-op is stored,
+// and another payment would reserve it.
 func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	err := p.Store.Orphan(ctx, p.wallet.ID, id, nonce)
 	if errors.Is(err, store.ErrChanged) {
@@ -98,12 +97,12 @@ func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet
 	if err != nil {
 		return nil, err
 	}
-	return p.fillNoop(ctx, nonce)
+	return p.storeNoop(ctx, nonce)
 }
 
-// commit signs the stored unsigned transaction and stores the bytes. A crash
-// before the write leaves the reservation as it was, one after it a reservation
-// with its pending transaction: the next run releases it.
+// commit signs the payment's transaction and stores the bytes. A crash before the write
+// leaves the reservation as it was; a crash after it leaves a reservation that the next
+// run releases.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
 	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {
@@ -121,8 +120,8 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 	return &pendingTx, nil
 }
 
-// fillNoop stores a no-op at a nonce that no payment will ever use.
-func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
+// storeNoop stores a no-op at a nonce that no payment will ever use.
+func (p *pass) storeNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
 	if p.unusable != nil {
 		return nil, nil // next round
 	}

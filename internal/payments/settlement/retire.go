@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// watchEvery is how often the chain is queried about a retired wallet.
+// watchEvery is how often a run asks the chain about a retired wallet.
 const watchEvery = 24 * time.Hour
 
 var (
@@ -21,17 +21,16 @@ var (
 	ErrUnsettled = errors.New("the wallet is not settled")
 )
 
-// Retire ends the life of a draining wallet all of whose transactions are final on every
-// node: no reservation is held, and no pending transaction is left. The key of a stolen
-// one may go on sending: there, no-ops may be left, which nobody sends any more, and
-// counts are not looked at. A wallet under suspicion, or with transactions and without
-// a record, may have paid what restored tables know nothing of, and a recovery leaves
-// retired wallets out: it is not retired unless the caller says that its key is stolen.
-// A wallet that was never used gets a record. The write holds
-// only if no nonce was given out, and nobody paused or resumed it, since the wallet was
-// read: a process that still takes it for an active one may reserve until then, and gets
-// no reservation afterwards; a recovery that has paused it waits for it. A crash, or an
-// answer that is lost, is followed by the same call.
+// Retire ends the life of a draining wallet. It returns ErrUnsettled unless the wallet has no
+// reservation and no pending transaction, and all its transactions are final on every node. A stolen
+// key may go on sending: then no-ops may be left, which nobody sends any more, and counts do not
+// matter. A wallet under suspicion, or with transactions and without a record, may have made payments
+// that restored tables do not have, and recoveries leave out retired wallets: Retire refuses it
+// unless its key is stolen. A wallet that was never used gets a record.
+//
+// The write succeeds only if no nonce was reserved, and the wallet was not paused or resumed, since
+// Retire read it: a process that takes it for an active wallet gets no reservation afterwards, and a
+// recovery that has paused it goes first. After a crash or a lost answer, call Retire again.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	return s.Store.Retire(ctx, w, s.Now())
 }
 
-// watch reports once a day each retired wallet whose key is in use. Nothing waits
-// for that, and nothing stops: the claim on the wallet only spares the nodes.
+// watch warns once a day of each retired wallet whose key is in use. The claim on the wallet
+// keeps other runs from asking the nodes too.
 func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
 	_ = abreast(wallets, func(r wallet.Registration) error {
 		if r.State != wallet.Retired {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -11,25 +12,44 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// absentFor is how long no node may reach the newest final block before payments are
-// refused: nodes that lag catch up.
+// absentFor is how long all nodes may lack the newest final block before payments are
+// refused. Nodes that lag catch up sooner.
 const absentFor = 10 * time.Minute
 
-// A standing is a round's verdict on the newest known final block, from the nodes' answers.
+// A standing is the nodes' verdict on the newest known final block.
 type standing int
 
 const (
-	kept     standing = iota // most have it, or none is known
-	answered                 // enough nodes that are not silent have it: moved amounts are confirmed, nothing else
-	doubtful                 // some have it: one node's word counts where one is enough, and no payment ends
-	absent                   // no node is known to have it: their answers may be about another chain
+	kept     standing = iota // most nodes have it, or none is known
+	answered                 // enough nodes that are not silent have it: only moved amounts are confirmed
+	doubtful                 // some have it: no payment ends
+	absent                   // no node is known to have it: the nodes may serve another chain
 	gone                     // enough have another block instead, or none has had it for long: the chain is behind
 )
 
-// weigh compares the nodes with the known final block, and notes a newer one. If none is known, it
-// takes the first block that most nodes call final. long reports that nodes have lacked the block
-// for absentFor, whatever the standing.
-func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (stands standing, long bool) {
+// A finality is a round's comparison of the nodes with the newest known final block.
+type finality struct {
+	standing
+	block   chain.Block // the newest final block now; zero: none is known
+	moved   bool        // the round before knew an older one
+	silent  int         // nodes that do not count towards a confirmation
+	changed bool        // other nodes are silent than before
+	overdue bool        // nodes have lacked the block for absentFor
+}
+
+// compareFinal compares the nodes with what is known, and updates that.
+func (s *Settler) compareFinal(ctx context.Context, heads chain.Heads, known *store.Comparison) (f finality) {
+	before := known.Final
+	f.silent, f.changed = s.noteSilent(ctx, heads, known)
+	f.standing, f.overdue = s.judgeFinal(ctx, heads, known, f.silent)
+	f.block, f.moved = known.Final, known.Final != before
+	return f
+}
+
+// judgeFinal compares the nodes with the known final block, and replaces it by a newer one. If none is
+// known, it takes the first block that most nodes call final. overdue reports that nodes have
+// lacked the block for absentFor.
+func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (is standing, overdue bool) {
 	found := heads.Standing(ctx, known.Final)
 	most := known.Final.Hash.IsZero() || heads.Most(found.Have)
 	if most || heads.Enough(found.Have, silent) {
@@ -45,28 +65,27 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 		return answered, false
 	}
 	lack := found.Other + found.Lack
-	long = lack > 0 && s.age(known.Seen) >= absentFor
-	level, says := slog.LevelWarn, "nodes lack a block that was final"
+	overdue = lack > 0 && s.age(known.Seen) >= absentFor
+	level, message := slog.LevelWarn, "nodes lack a block that was final"
 	switch {
-	case heads.Enough(found.Other, silent), long && found.Have == 0 && heads.Enough(lack, silent):
-		level, says, stands = slog.LevelError, "the chain is behind the tables: payments are refused", gone
+	case heads.Enough(found.Other, silent), overdue && found.Have == 0 && heads.Enough(lack, silent):
+		level, message, is = slog.LevelError, "the chain is behind the tables: payments are refused", gone
 	case found.Have > 0:
-		stands = doubtful
+		is = doubtful
 	default:
-		stands = absent
+		is = absent
 	}
 	if lack > 0 {
-		s.Log.Log(ctx, level, says, "block", known.Final.Number, "hash", known.Final.Hash,
+		s.Log.Log(ctx, level, message, "block", known.Final.Number, "hash", known.Final.Hash,
 			"nodes_with_another", found.Other, "nodes_below", found.Lack, "last_seen", known.Seen)
 	}
-	return stands, long
+	return is, overdue
 }
 
-// listen notes since when each node has given no valid answer, and reports whether that is news. It
-// returns how many nodes do not count towards a confirmation, having been silent for SilentAfter.
-// It changes nothing in a round that no node could answer: its time is over, or no node has
-// answered, as while our own network is down.
-func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
+// noteSilent updates since when each node has given no valid answer, and reports whether that changed
+// anything. It returns how many nodes have been silent for SilentAfter. It changes nothing in a
+// round without any answer: the round's time is over, or our own network is down.
+func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, changed bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
 		return 0, false
@@ -74,27 +93,27 @@ func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Co
 	now, since := s.Now(), map[string]time.Time{}
 	for _, name := range names {
 		since[name] = now
-		if before, ok := known.Silent[name]; ok && before.Before(now) { // or a wrong clock wrote it
+		if before, ok := known.Silent[name]; ok && before.Before(now) { // else a wrong clock wrote it
 			since[name] = before
 		}
 		if s.SilentAfter > 0 && now.Sub(since[name]) >= s.SilentAfter {
 			silent++
 		}
 	}
-	news = !maps.EqualFunc(since, known.Silent, time.Time.Equal)
+	changed = !maps.EqualFunc(since, known.Silent, time.Time.Equal)
 	known.Silent = since
-	return silent, news
+	return silent, changed
 }
 
-// rolledBack reports whether the wallet must wait for the chain, which is behind the tables
-// or may be: then nothing is judged, bumped or reconciled, and stored bytes are sent. Once
-// it is certain, the wallet is paused until the nodes have the known block again.
-func (p *pass) rolledBack(ctx context.Context) (bool, error) {
-	stands := p.stands()
-	if stands <= answered || stands == doubtful && !p.wallet.RolledBack() {
+// waitForChain reports whether the wallet must wait because the chain is, or may be, behind the
+// tables. Then nothing is judged, bumped or reconciled, and stored bytes are sent again. Once it
+// is certain, waitForChain pauses the wallet until the nodes have the known block again.
+func (p *pass) waitForChain(ctx context.Context) (bool, error) {
+	is := p.final().standing
+	if is <= answered || is == doubtful && !p.wallet.RolledBack() {
 		return false, nil
 	}
-	if stands == gone && p.wallet.Passing() && !p.wallet.RolledBack() {
+	if is == gone && p.wallet.Passing() && !p.wallet.RolledBack() {
 		if err := p.repause(ctx, wallet.RolledBack+": the nodes lack a block that was final"); err != nil {
 			return true, err
 		}
@@ -102,22 +121,49 @@ func (p *pass) rolledBack(ctx context.Context) (bool, error) {
 	return true, p.resendAll(ctx, p.waiting(0))
 }
 
-// still reports whether the nodes, asked once more behind the receipts, have the known block
-// and call no less final than when the round began. A node that changes to another chain, or
-// back, in the middle of a round has given heads of the one and receipts of the other.
-func (p *pass) still(ctx context.Context) bool {
-	known, heads := p.known(), p.Nodes.Heads(ctx, p.ConfirmationRule)
-	if heads.Receded(p.views) {
-		return false
-	}
-	have := heads.Standing(ctx, known).Have
-	return known.Hash.IsZero() || heads.Most(have) || p.stands() == answered && heads.Enough(have, p.silent())
+// sameChain asks the nodes again, after the receipts, whether they have the known final block and call
+// no less final than when the round began. A node that moves to another chain, or back, in the
+// middle of a round gives heads of one chain and receipts of the other.
+func (r *round) sameChain(ctx context.Context) bool {
+	return r.checks.join(func() bool {
+		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
+		if heads.Receded(r.heads()) {
+			return false
+		}
+		have := heads.Standing(ctx, f.block).Have
+		return f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent)
+	})
 }
 
-// Accept takes the nodes' chain for the right one, by forgetting the final block that they
-// lack: the next run takes one of theirs, and resumes the wallets that fit it. Those whose
-// transactions are gone stay paused. It may be repeated; ErrChanged means that a run wrote
-// at the same time: try again.
+// checks shares a check among callers that wait while another one runs.
+type checks struct {
+	mu            sync.Mutex
+	running, next func() bool
+}
+
+// join returns the result of a check that begins after the call.
+func (c *checks) join(check func() bool) bool {
+	c.mu.Lock()
+	if c.next == nil {
+		before := c.running
+		c.next = async(func() bool {
+			if before != nil {
+				before()
+			}
+			c.mu.Lock()
+			c.running, c.next = c.next, nil
+			c.mu.Unlock()
+			return check()
+		})
+	}
+	wait := c.next
+	c.mu.Unlock()
+	return wait()
+}
+
+// Accept takes the nodes' chain for the right one: it forgets the final block that they lack. The
+// next run takes one of theirs, and resumes the wallets that fit it. Wallets whose transactions are
+// gone stay paused. It may be repeated, and must be after ErrChanged: a run wrote at the same time.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.ChainID)
 	if err == nil {

@@ -14,106 +14,113 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// anyway is how many mined nonces of a wallet have their receipts fetched in each round,
-// final or not: for so few it is not worth asking first how many are final, and whatever
-// a node answers to that, a round that follows a round ends payments.
-const anyway = 8
-
-// settle ends every payment whose nonce is mined for good. Receipts are fetched only
-// where a node may call them final, for all attempts at once: where finality takes
-// minutes, nearly all that is mined only waits for it.
+// settle counts the mined nonces, and ends every payment whose nonce is mined for good.
 func (p *pass) settle(ctx context.Context) error {
-	count := p.views.Leading().Mined
-	var mined []wallet.PendingTx
-	var hashes, shown []chain.Hash
-	spares := false
-	for _, s := range p.pendingTxs {
-		if s.Nonce < count {
-			mined = append(mined, s)
+	final, early := p.receiptsDue(ctx)
+	var receipts chain.Mined
+	var err error
+	if len(final)+len(early) > 0 {
+		var hashes []chain.Hash
+		for _, tx := range slices.Concat(final, early) {
+			hashes = append(hashes, tx.Hashes...)
 		}
+		receipts, err = p.views.Receipts(ctx, hashes)
 	}
-	before, from := p.sighted()
-	if len(mined) > anyway {
-		final := p.views.Settled(ctx, p.wallet.Address)
-		waiting := slices.Clone(mined[anyway:])
-		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
-		for _, s := range waiting { // they end no payment
-			if s.Nonce >= max(final, from) && s.Nonce <= from+fresh && s.Nonce < p.least().Mined {
-				shown = append(shown, s.Hashes...)
-			}
-		}
-		if spares = p.spares(); spares {
-			shown = nil
-		}
-	}
-	for _, s := range mined {
-		hashes = append(hashes, s.Hashes...)
-	}
-	if len(mined) == 0 {
-		return p.see(ctx, wallet.Mined{}, chain.Mined{})
-	}
-	known, err := p.views.Receipts(ctx, hashes, shown...)
-	if len(shown) > 0 && ctx.Err() == nil {
-		p.shows(!known.Bare)
-	}
-	if err != nil {
-		return err
-	}
-	if len(known.Agreed) > 0 && !p.still(ctx) {
+	if len(receipts.Agreed) > 0 && !p.sameChain(ctx) {
 		return nil
 	}
-	var unpublished error
-	switch {
-	case !spares && !known.Bare:
-		unpublished = p.see(ctx, before, known)
-	case p.blind():
-		unpublished = p.see(ctx, wallet.Mined{}, chain.Mined{})
+	unpublished := p.countMined(ctx, receipts)
+	if err == nil {
+		err = p.endAll(ctx, final, receipts)
 	}
-	settled := map[uint64]bool{}
-	err = abreast(mined, func(s wallet.PendingTx) error {
+	return errors.Join(err, unpublished)
+}
+
+// receiptsDue returns the pending transactions whose receipts the round needs: those that a node may
+// call final, since finality may take minutes; and before that, those of payments with a no-op among
+// their attempts, to count them as mined or not.
+func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
+	leading := p.views.Leading().Mined
+	if p.lowest() >= leading {
+		return nil, nil
+	}
+	below := p.finalBelow(ctx)
+	for _, tx := range p.pendingTxs {
+		switch {
+		case tx.Nonce < min(below, leading):
+			final = append(final, tx)
+		case tx.Nonce < leading && tx.HasNoop:
+			early = append(early, tx)
+		}
+	}
+	return final, early
+}
+
+// finalBelow returns the nonce below which a node may call receipts final: any mined one, if the nodes
+// do not tell. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
+// BlockchainQueries.getTransactionCount), so an answer below the lowest nonce, which cannot be right,
+// counts as none, and nonce 0 always as perhaps final.
+func (p *pass) finalBelow(ctx context.Context) uint64 {
+	final := p.views.Settled(ctx, p.wallet.Address)
+	if final < p.lowest() {
+		return p.views.Leading().Mined
+	}
+	return max(final, 1)
+}
+
+// lowest returns the lowest nonce that has a pending transaction, or the next one.
+func (p *pass) lowest() uint64 {
+	lowest := p.wallet.NextNonce
+	for _, tx := range p.pendingTxs {
+		lowest = min(lowest, tx.Nonce)
+	}
+	return lowest
+}
+
+// endAll ends payments side by side, and drops their pending transactions from the pass.
+func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) error {
+	ended := map[uint64]bool{}
+	err := abreast(final, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {
 			return nil
 		}
-		done, err := p.settlePendingTx(ctx, s, known)
+		done, err := p.settlePendingTx(ctx, s, receipts)
 		if err != nil {
 			return fmt.Errorf("settling nonce %d: %w", s.Nonce, err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		settled[s.Nonce] = done
+		ended[s.Nonce] = done
 		return nil
 	})
-	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return settled[s.Nonce] })
-	if p.seen != nil {
-		p.seen.Mined = p.seen.Mined.From(p.lowest())
-	}
-	return errors.Join(err, unpublished)
+	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return ended[s.Nonce] })
+	return err
 }
 
 // settlePendingTx judges one mined nonce. It reports false while the chain is not
 // final about it.
-func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known chain.Mined) (bool, error) {
+func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	if s.Noop() && p.reservable(s.Nonce) {
-		return false, nil // a handler may still commit its payment there: the pending transaction stops it
+		return false, nil // the pending transaction keeps a handler from committing its payment there
 	}
 	for _, h := range s.Hashes {
-		if agreement, ok := known.Agreed[h]; ok {
+		if agreement, ok := receipts.Agreed[h]; ok {
 			return p.end(ctx, s, agreement)
 		}
 	}
 	for _, h := range s.Hashes {
-		if dispute, ok := known.Disputed[h]; ok {
+		if dispute, ok := receipts.Disputed[h]; ok {
 			p.undecided(ctx, s, "the nodes differ", "tx", h, "dispute", dispute)
 			return false, nil
 		}
 	}
-	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
+	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return receipts.Seen[h] > 0 }) {
 		return false, nil // mined, not final
 	}
-	// The nonce is used and no node has a receipt of ours. That alone proves
+	// The nonce is used, and no node has a receipt of ours. That alone proves
 	// nothing: indexes lag, forks differ.
 	p.undecided(ctx, s, "no node has a receipt")
-	if p.stands() != kept {
+	if p.final().standing != kept {
 		return false, nil
 	}
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
@@ -123,16 +130,16 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 	return p.nonceUsed(ctx, s, atNonce)
 }
 
-// reservable reports whether a payment held the nonce when the wallet was read,
-// or may have reserved it since.
+// reservable reports whether a payment had reserved the nonce when the pass read the
+// wallet, or may have reserved it since.
 func (p *pass) reservable(nonce uint64) bool {
 	held := slices.Collect(maps.Values(p.wallet.Reservations))
 	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
 }
 
 // nonceUsed ends a payment whose nonce was used by a transaction that is not
-// ours, in a final block, on every configured node. Somebody else has the key. A
-// crash leaves the pending transaction, and the next run finds and does the same.
+// ours, in a final block, on every configured node: somebody else has the key. A
+// crash leaves the pending transaction, and the next run does the same.
 func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
 	fresh, err := p.Store.PendingTx(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -142,8 +149,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err // an attempt that was stored after our read
 	}
 	if s.Noop() {
-		// The nonce was to be used up, and is: most likely by an earlier no-op
-		// that was settled while a run slept that has then stored another.
+		// The nonce is used up, as it should be. Most likely a run settled an earlier
+		// no-op while another run slept, which then stored this one.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
@@ -159,11 +166,10 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt stores a transaction as an attempt of the payment whose nonce it used, if it
-// does what the payment does: the tables were restored from the past, and have forgotten a
-// bump. While the wallet is under suspicion, and where a lost recovery's no-ops reach, a
-// no-op counts as one too. The next round settles it. It reports true also while no node
-// gives the transaction: then nobody knows what it does.
+// lostAttempt stores a transaction as an attempt of the payment whose nonce it used, if it makes
+// the same call: tables that were restored from the past have forgotten a bump. While the wallet is
+// under suspicion, and below NoopsBelow, it stores a no-op too. The next round settles the payment.
+// It also reports true while no node gives the transaction, which may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
@@ -191,18 +197,18 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
-// undecided counts a mined nonce whose end must wait for nodes, and reports why.
+// undecided counts a mined nonce that waits for the nodes to agree, and logs why.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
 	p.tally(func(r *Report) { r.Undecided++ })
 	p.Log.WarnContext(ctx, "payment undecided: "+why,
 		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 }
 
-// decided reports whether enough nodes stand by an agreement for a verdict. If all
-// nodes answer and one of them does not call the block final yet, that is no doubt:
-// nodes are always some blocks apart.
+// decided reports whether enough nodes support an agreement for a verdict. A node that does
+// not call the block final yet casts no doubt if all nodes answer: nodes are always some
+// blocks apart.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
-	if p.stands() <= answered && p.Nodes.Decide(v, a.By, p.silent()) {
+	if p.final().standing <= answered && p.Nodes.Decide(v, a.By, p.final().silent) {
 		return true
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })
@@ -212,12 +218,11 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 	return false
 }
 
-// end makes the pending transaction's payment final, publishes its event, and only
-// then drops the pending transaction. Each step may be repeated: a crash after
-// the first leaves a final payment whose pending transaction is still there,
-// and the next run publishes the same event and drops it. It reports false while
-// too few nodes stand by the agreement, which is zero when a transaction that is
-// not ours used the nonce.
+// end makes the pending transaction's payment final, publishes its event, and then deletes
+// the pending transaction. A crash after the first step leaves a final payment with its
+// pending transaction, and the next run publishes the same event and deletes it. The
+// agreement is zero if a transaction that is not ours used the nonce. end reports false
+// while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
 		if !p.decided(ctx, s, a, chain.Used) {
@@ -234,12 +239,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if !final.Onchain.IsZero() && !p.listed(s.Nonce, final.Block) {
-		if err := p.publishMined(ctx, e.Merchant, final.ID, final.Onchain, final.Block); err != nil {
-			return done, err
-		}
-	}
-	// A payment that was found on the chain has no merchant until a request shows its key.
+	// A payment that was found on the chain has no merchant until a request has its key.
 	if e.Merchant != "" && e.Merchant != payment.Operator {
 		if err := p.Events.Publish(ctx, e); err != nil {
 			return done, fmt.Errorf("publishing %s: %w", e.ID, err)
@@ -252,8 +252,8 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 // payment it names.
 var errForeignTx = errors.New("pending transaction does not match its payment")
 
-// finish returns the pending transaction's payment in its final state, moving
-// it there if no other run has; or as it is, if too few nodes agree on its end.
+// finish makes the pending transaction's payment final, unless another run has, and returns
+// it. If too few nodes agree on its end, it returns the payment as it is.
 func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (payment.Payment, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if errors.Is(err, store.ErrUnreadable) {
@@ -296,15 +296,21 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	return final, nil
 }
 
-// judge moves a committed payment to the final state that an agreement gives it,
-// or returns it as it is if too few nodes stand by that.
+// judge returns a committed payment in the final state that follows from an agreement, after
+// publishing that it is mined, if that was not published. If too few nodes support the
+// agreement, it returns the payment as it is.
 func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Payment, a chain.Agreement) (payment.Payment, error) {
+	verdict := stored.Judge(a.Receipt)
+	if !a.Tx.IsZero() && !p.decided(ctx, s, a, verdict) {
+		return stored, nil
+	}
+	if !stored.Cancelled(a.Tx) && (s.Merchant == "" || !p.seen.IsMined(s.Nonce, s.HasNoop)) {
+		if _, err := p.publishMined(ctx, stored.Merchant, stored.ID, true); err != nil {
+			return stored, err
+		}
+	}
 	if a.Tx.IsZero() {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
-	}
-	verdict := stored.Judge(a.Receipt)
-	if !p.decided(ctx, s, a, verdict) {
-		return stored, nil
 	}
 	switch verdict {
 	case chain.Transferred:

@@ -1,9 +1,8 @@
-// Package settlement takes payments from broadcast to final: it finishes the
+// Package settlement takes payments from broadcast to final. It finishes the
 // reservations of crashed handlers, learns from the nodes which transactions are
 // mined, publishes the events, and keeps the other transactions in the nodes'
-// pools. It is the engine of check-receipts. Runs may overlap
-// or be killed anywhere: every write is conditional and every step may be
-// repeated.
+// pools. It is the engine of check-receipts. Runs may overlap or be killed
+// anywhere: every write is conditional, and every step may be repeated.
 package settlement
 
 import (
@@ -38,13 +37,12 @@ const (
 	// claimTime is how long a run's claim on a wallet lasts. Every round
 	// renews it.
 	claimTime = 15 * time.Second
-	// closing is how much of a run's time is kept for ending cleanly.
+	// closing is the part of a run's time that is kept for ending cleanly.
 	closing = 5 * time.Second
-	// width bounds how much of one kind is done at once.
+	// width is how many wallets, or payments of a wallet, are handled at once.
 	width = 16
-	// skew is how far apart the clocks of two hosts may be before one is not believed. Code that
-	// relies on a time written by another host must be as safe when it acts early, so that a wrong
-	// clock delays nothing.
+	// skew is how far apart the clocks of two hosts may be. A time that is further ahead was written
+	// by a wrong clock, and counts as long ago: acting early must be as safe as acting late.
 	skew = 5 * time.Second
 )
 
@@ -53,15 +51,15 @@ type Events interface {
 	// Named reports whether an endpoint of a merchant names a type of event.
 	Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
 
-	// Publish stores and queues an event's deliveries, or returns an error and
-	// will be called again with the same event.
+	// Publish stores and queues an event's deliveries. After an error the caller
+	// publishes the same event again.
 	Publish(ctx context.Context, e webhook.Event) error
 }
 
 // A Refiller tops up wallets that run low.
 type Refiller interface {
-	// Refill sends an amount of ether, or of the token, to a wallet that lacks it in
-	// the block seen, or later, unless it is under way already. It may be repeated.
+	// Refill sends an amount of ether, or of the token, to a wallet that lacks it at the block
+	// seen, unless a refill is under way or has ended after that block. It may be repeated.
 	Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error
 }
 
@@ -83,11 +81,6 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[stack.Rules]
-
-	mu    sync.Mutex
-	named map[webhook.Owner]naming // who wants payment.mined
-	// When a node last failed at receipts that only show progress, and first since all gave them; zero for never.
-	failed, failing time.Time
 }
 
 // New returns a settler.
@@ -97,11 +90,11 @@ func New(config stack.Config, parts Parts) *Settler {
 	if parts.Wait == nil {
 		parts.Wait = Sleep
 	}
-	return &Settler{Config: config, Parts: parts, named: map[webhook.Owner]naming{}}
+	return &Settler{Config: config, Parts: parts}
 }
 
-// rules returns the rules of the moment, less than settings.MaxAge old, or why there are
-// none.
+// rules returns the stored rules, read less than settings.MaxAge ago, or why there
+// are none.
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
@@ -111,10 +104,10 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	})
 }
 
-// Run settles until nothing is pending or its time is over, going round about
-// once a block. by names the run in its claims on wallets. The report
-// counts the work done even when the last round ended in an error: a wallet
-// that fails does not hold up the others, and is tried again.
+// Run settles until nothing is pending or its time is over, and makes a round
+// about once a block. by names the run in its claims on wallets. The report
+// counts the work done, also when the last round ended in an error: a wallet
+// that fails does not hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
@@ -124,7 +117,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	run := &run{by: by, compared: new(sync.Map)}
 	defer func() {
 		if run.compared != nil {
-			s.share(ctx, run)
+			s.storeComparison(ctx, run)
 		}
 	}()
 	for {
@@ -133,8 +126,8 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		if all && total.Suspect == 0 {
 			run.known.At = began
 		}
-		if all || run.news {
-			s.share(ctx, run)
+		if all || run.changed {
+			s.storeComparison(ctx, run)
 		}
 		if all {
 			run.compared = nil
@@ -150,16 +143,25 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 			return total, nil
 		}
 		if s.short(ctx, pause) {
-			return total, errors.Join(err, s.yield(ctx, run))
+			return total, errors.Join(err, s.releaseClaims(ctx, run))
 		}
 		s.Wait(ctx, pause)
 	}
 }
 
-// yield ends the claims of a run whose time is over, so that the next one finds
-// the wallets free, and stores what its last round saw. A crash leaves claims that end by
-// themselves.
-func (s *Settler) yield(ctx context.Context, r *run) error {
+// A run is what Run keeps from round to round.
+type run struct {
+	by       string
+	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: it skips idle wallets
+	memories sync.Map          // a memory of the last round by wallet.ID
+	known    *store.Comparison // nil until it is read, and after a write that failed
+	changed  bool              // the tables do not know which nodes are silent in known
+}
+
+// releaseClaims ends the claims of a run whose time is over, so that the next run finds
+// the wallets free, and stores the progress that its last round saw. A crash leaves
+// claims that expire.
+func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
@@ -167,9 +169,9 @@ func (s *Settler) yield(ctx context.Context, r *run) error {
 	var errs []error
 	now := s.Now()
 	for _, w := range wallets.Working(true) {
-		seen := &wallet.Progress{} // what an earlier version may have hidden is not known to hold
-		if remembered, ok := r.mined.Load(w.ID); ok {
-			seen = remembered.(mined).seen
+		var seen *wallet.Progress
+		if m, ok := r.memories.Load(w.ID); ok {
+			seen = m.(memory).seen
 		}
 		if _, err := s.Store.Claim(ctx, w.ID, r.by, now, now, seen); err != nil {
 			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", w.Address, err))
@@ -178,19 +180,10 @@ func (s *Settler) yield(ctx context.Context, r *run) error {
 	return errors.Join(errs...)
 }
 
-// A run is what a run remembers from round to round.
-type run struct {
-	by       string
-	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
-	mined    sync.Map          // a mined of each wallet.ID of which the round before saw something or had no error
-	known    *store.Comparison // nil until it is read, and again when it could not be stored
-	news     bool              // known differs from what is stored on which nodes are silent
-}
-
-// share stores what the run has learned of the chain: also for processes that start, that
-// every wallet was compared, and since when nodes are silent. A crash before costs such a
-// process a comparison of its own, and a node that has answered now is forgotten to have.
-func (s *Settler) share(ctx context.Context, r *run) {
+// storeComparison stores what the run has learned of the chain. Processes that start rely
+// on it: they need not compare every wallet again, and they know since when nodes are
+// silent. A crash before the write costs such a process a comparison of its own.
+func (s *Settler) storeComparison(ctx context.Context, r *run) {
 	if r.known == nil {
 		return
 	}
@@ -198,126 +191,13 @@ func (s *Settler) share(ctx context.Context, r *run) {
 		s.Log.WarnContext(ctx, "node is silent", "node", node, "since", since, "left_out_after", s.SilentAfter)
 	}
 	err := s.Store.SetCompared(ctx, s.ChainID, *r.known)
-	if r.known.Revision, r.news = r.known.Revision+1, false; err != nil {
+	if r.known.Revision, r.changed = r.known.Revision+1, false; err != nil {
 		s.Log.WarnContext(ctx, "comparison not stored", "err", err)
 		r.known = nil // the next round reads it
 	}
 }
 
-// Round passes over every wallet once. An idle wallet is looked at only when
-// idle is true.
-func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
-	r := &run{by: by}
-	if idle {
-		r.compared = new(sync.Map)
-	}
-	report, _, err := s.round(ctx, r)
-	return report, err
-}
-
-// round passes over every wallet once, over an idle one only if it is not in
-// compared. It adds to compared each wallet with which it has compared the chain, and
-// reports whether all are in it then.
-func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
-	nodes, err := s.Nodes.Nodes(ctx)
-	if err != nil {
-		return report, all, fmt.Errorf("finding nodes: %w", err)
-	}
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
-	if err != nil {
-		return report, all, fmt.Errorf("listing wallets: %w", err)
-	}
-	if r.known == nil {
-		known, err := s.Store.Compared(ctx, s.ChainID)
-		if err != nil {
-			return report, all, fmt.Errorf("reading what is known of the chain: %w", err)
-		}
-		r.known = &known
-		r.mined.Clear()
-	}
-	before := r.known.Final
-	rules, unusable := s.rules(ctx)
-	if unusable != nil || s.Refused(rules.Settings) != nil {
-		report.Unruled = 1
-	}
-	if errors.Is(unusable, store.ErrOtherCoin) {
-		return report, all, unusable
-	}
-	var heads chain.Heads
-	var stands standing
-	var silent int
-	var long bool
-	// Closed once heads are read, beside the tables of the first wallets, and stands beside their
-	// accounts.
-	read, weighed := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(weighed)
-		heads = nodes.Heads(ctx, s.ConfirmationRule)
-		var news bool
-		silent, news = s.listen(ctx, heads, r.known)
-		r.news = r.news || news
-		close(read)
-		stands, long = s.weigh(ctx, heads, r.known, silent)
-	}()
-	known := after(weighed, &r.known.Final)
-	if r.compared != nil {
-		var watching sync.WaitGroup // beside the passes
-		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
-		defer watching.Wait()
-	}
-	var mu sync.Mutex
-	all = r.compared != nil
-	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
-		p := &pass{
-			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
-			heads: after(read, &heads), silent: after(read, &silent), stands: after(weighed, &stands), known: known,
-			moved: func() bool { return known() != before },
-		}
-		if remembered, ok := r.mined.LoadAndDelete(registered.ID); ok {
-			p.recall(remembered.(mined))
-		}
-		missing := false
-		if r.compared != nil {
-			_, done := r.compared.Load(registered.ID)
-			missing = !done
-		}
-		err := p.over(ctx, r.by, missing)
-		if err == nil || p.seen != nil {
-			r.mined.Store(registered.ID, p.remember(err))
-		}
-		if missing && p.compared {
-			r.compared.Store(registered.ID, nil)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = all && (!missing || p.compared)
-		report.add(p.report)
-		if err != nil {
-			return fmt.Errorf("settling wallet %s: %w", registered.Address, err)
-		}
-		return nil
-	})
-	if <-weighed; long {
-		report.Paused++
-	}
-	for _, r := range wallets {
-		if r.State == wallet.Damaged {
-			report.Unreadable++
-			s.Log.ErrorContext(ctx, "registration of a wallet cannot be read", "wallet", r.Address)
-		}
-	}
-	return report, all, err
-}
-
-// after returns a function that returns *value once done is closed.
-func after[T any](done <-chan struct{}, value *T) func() T {
-	return func() T {
-		<-done
-		return *value
-	}
-}
-
-// short reports whether less than need, and the time to end cleanly, is left.
+// short reports whether the run has less time left than need and the time to end cleanly.
 func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	if ctx.Err() != nil {
 		return true
@@ -326,8 +206,8 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	return ok && deadline.Sub(s.Now()) < need+closing
 }
 
-// age is how long ago something happened, by our clock. A time far ahead of it
-// was written by a clock that is wrong, and counts as very long ago.
+// age returns the time since at by our clock. A time far ahead was written by a wrong
+// clock, and counts as very long ago.
 func (s *Settler) age(at time.Time) time.Duration {
 	age := s.Now().Sub(at)
 	if age < -skew {
@@ -350,6 +230,20 @@ func abreast[T any](items []T, do func(T) error) error {
 	}
 	_ = group.Wait() // no call of the group returns an error
 	return errors.Join(errs...)
+}
+
+// async calls get in a goroutine, and returns a function that waits for its result.
+func async[T any](get func() T) func() T {
+	done := make(chan struct{})
+	var result T
+	go func() {
+		defer close(done)
+		result = get()
+	}()
+	return func() T {
+		<-done
+		return result
+	}
 }
 
 // Sleep waits for d, or until ctx ends.

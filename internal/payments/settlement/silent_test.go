@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -30,9 +32,9 @@ func (s speaker) Head(context.Context, chain.ConfirmationRule) (chain.Head, erro
 	return chain.Head{}, s.err
 }
 
-// TestListen: since when a node is silent. A round that no node answers, or too few for their
+// TestNoteSilent: since when a node is silent. A round that no node answers, or too few for their
 // number, says nothing of any.
-func TestListen(t *testing.T) {
+func TestNoteSilent(t *testing.T) {
 	now := time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	a, b := speaker{name: "a"}, speaker{name: "b", err: errors.New("429")}
 	several := func(n int) chain.Nodes {
@@ -59,11 +61,34 @@ func TestListen(t *testing.T) {
 		before := maps.Clone(known.Silent)
 		s := settlement.New(stack.Config{SilentAfter: minute},
 			settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
-		silent, news := s.Listen(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
-		if silent != test.silent || len(known.Silent) != test.names || news == maps.Equal(before, known.Silent) {
-			t.Errorf("%s: %d silent, news %t, %v", name, silent, news, known.Silent)
+		silent, changed := s.NoteSilent(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
+		if silent != test.silent || len(known.Silent) != test.names || changed == maps.Equal(before, known.Silent) {
+			t.Errorf("%s: %d silent, changed %t, %v", name, silent, changed, known.Silent)
 		}
 	}
+}
+
+// TestChecksBeginAfterTheCall: passes that wait while a check runs share the next one.
+func TestChecksBeginAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var checks settlement.Checks
+		var begun atomic.Int32
+		for i := range 4 {
+			go checks.Join(func() bool {
+				begun.Add(1)
+				time.Sleep(minute)
+				return true
+			})
+			time.Sleep(minute / 4)
+			if begun.Load() != 1 {
+				t.Errorf("pass %d does not wait: %d checks", i, begun.Load())
+			}
+		}
+		time.Sleep(2 * minute)
+		if begun.Load() != 2 {
+			t.Errorf("%d checks", begun.Load())
+		}
+	})
 }
 
 // TestSilentNodesAreNamed in the log, where an alarm's page sends people.

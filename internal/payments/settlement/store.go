@@ -16,6 +16,7 @@ type Store interface {
 
 	Rules(ctx context.Context) (store.Rules, error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error)
 	Finish(ctx context.Context, p payment.Payment) error
 
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error

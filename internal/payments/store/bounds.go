@@ -72,7 +72,7 @@ func FitsProgress(p *wallet.Progress) error {
 	if p == nil {
 		return nil
 	}
-	return Within("blocks", len(p.Mined.Runs), wallet.MaxBlocks)
+	return Within("nonces", len(p.Paid), wallet.MaxInFlight)
 }
 
 func Within(things string, n, most int) error {

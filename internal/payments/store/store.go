@@ -86,6 +86,10 @@ type Payments interface {
 	// Event without them. ErrChanged if the stored payment is not final.
 	Redact(ctx context.Context, p payment.Payment) error
 
+	// SetMined stores at, in milliseconds, as the MinedAt of a Committed payment that has none, and
+	// returns the stored payment. Otherwise ErrChanged.
+	SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error)
+
 	// Finish stores a final p with its event if the stored payment is
 	// Committed. Otherwise ErrChanged: another run has made it final before,
 	// or this call has, and its first answer was lost.
@@ -203,7 +207,7 @@ type Wallets interface {
 	// Claim claims the wallet until a time for the run named by, if no other
 	// run's claim lasts beyond now. It reports whether the run holds the claim.
 	// Claims save work; no promise relies on them. A claim that is held stores what the run's
-	// last round saw, unless that is nil; it takes wallet.MaxBlocks in seen.Mined.Runs.
+	// last round saw, unless that is nil; it takes wallet.MaxInFlight in seen.Paid.
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit

@@ -80,6 +80,7 @@ type PendingTx struct {
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 
 	Merchant string // the payment's; empty for a no-op, or if unknown
+	HasNoop  bool   // the payment has a no-op among its attempts
 }
 
 // Noop reports whether the pending transaction only uses up a nonce.

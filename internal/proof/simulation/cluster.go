@@ -136,7 +136,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
 	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, MerchantCap: c.MerchantCap, Spare: c.Spare,
-		Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
+		Silent: c.SilentAfter > 0, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -331,23 +331,13 @@ type node struct {
 	oracle *oracle.Oracle
 }
 
-// Receipts implements chain.Node.
-func (n node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
-	run := scheduler.ActorOf(ctx)
-	n.oracle.Asking(run, n.String(), hashes)
-	around := n.Node
-	around.Around = func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
-		var from *fakechain.Snapshot
-		err := n.Around(ctx, call, func(ctx context.Context) {
-			from = n.Node.Node.(*fakechain.Node).Snapshot()
-			apply(ctx)
-		})
-		if err == nil {
-			n.oracle.Answers(run, n.String(), hashes, from)
-		}
-		return err
+// Account implements chain.Node.
+func (n node) Account(ctx context.Context, of, contract token.Address, head chain.Head) (chain.Account, error) {
+	account, err := n.Node.Account(ctx, of, contract, head)
+	if err == nil {
+		n.oracle.Counted(scheduler.ActorOf(ctx), n.String(), of, account.Mined)
 	}
-	return around.Receipts(ctx, hashes)
+	return account, err
 }
 
 // A watchedStore shows the oracle a run's progress of a wallet before it is stored.
@@ -358,14 +348,14 @@ type watchedStore struct {
 
 // Claim implements store.Wallets.
 func (s watchedStore) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	s.oracle.Sees(scheduler.ActorOf(ctx), id, seen)
+	s.oracle.Storing(scheduler.ActorOf(ctx), id, seen)
 	return s.Store.Claim(ctx, id, by, now, until, seen)
 }
 
 // Reconcile implements store.Wallets.
 func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
-	s.oracle.Sees(scheduler.ActorOf(ctx), w.ID, seen)
+	s.oracle.Storing(scheduler.ActorOf(ctx), w.ID, seen)
 	return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 }
 

@@ -34,7 +34,7 @@ var bounds = map[string]int{
 	"wallet.Wallet.Reservations":  wallet.MaxInFlight,
 	"wallet.Wallet.PerMerchant":   wallet.MaxInFlight, // by Reserve; Open stores none
 	"Reconcile map[string]uint64": wallet.MaxInFlight,
-	"wallet.Mined.Runs":           wallet.MaxBlocks,
+	"wallet.Progress.Paid":        wallet.MaxInFlight,
 	"store.Charge.Limits":         store.MaxLimits,
 	"store.Comparison.Silent":     store.MaxNodes,
 	"webhook.Delivery.Attempts":   webhook.MaxAttempts,
@@ -139,23 +139,19 @@ var boundPromises = []promise[*check]{
 		c.refused("an attempt more", c.BumpNoop(c.Context(), rebid(n, 999)), store.ErrTooLarge)
 		c.holdsPendingTxs(n.ID, n)
 	}},
-	{"a wallet's progress has as many blocks as its bound says", func(c *check) {
+	{"a wallet's progress has as many nonces as its bound says", func(c *check) {
 		w := c.opened()
-		seen := &wallet.Progress{Mined: wallet.Mined{First: 1 << 62, Hash: [8]byte{1, 255}}, Sent: 1 << 62, Head: math.MaxUint64,
-			Depth: new(uint64(math.MaxUint64)), Waits: payment.WaitingForFunds}
-		for i := range uint64(wallet.MaxBlocks) {
-			seen.Mined.Runs = append(seen.Mined.Runs, wallet.Run{Block: i << 56, Count: math.MaxUint64 - i})
+		seen := &wallet.Progress{Mined: math.MaxUint64, Sent: math.MaxUint64, Waits: payment.WaitingForFunds}
+		for i := range uint64(wallet.MaxInFlight) {
+			seen.Paid = append(seen.Paid, math.MaxUint64-i)
 		}
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, seen))
-		_, err := c.Claim(c.Context(), w.ID, "run", noon, noon, nil)
-		c.ok("claiming", err)
-		w.ClaimedUntil, w.Progress = noon, *seen
+		w.Progress = *seen
 		c.holdsWallet(w)
 		more := *seen
-		more.Mined.Runs = append(slices.Clip(seen.Mined.Runs), wallet.Run{Block: math.MaxUint64, Count: 1})
-		c.refused("a block more", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, &more), store.ErrTooLarge)
-		_, err = c.Claim(c.Context(), w.ID, "run", noon, noon, &more)
-		c.refused("a block more in a claim", err, store.ErrTooLarge)
+		more.Paid = append(slices.Clip(seen.Paid), 1)
+		c.refused("a nonce more", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, &more), store.ErrTooLarge)
+		c.refused("a nonce more in a claim", must.Err(c.Claim(c.Context(), w.ID, "run", noon, noon, &more)), store.ErrTooLarge)
 		c.holdsWallet(w)
 	}},
 	{"a wallet holds as many reservations, of as many merchants, as its bounds say", func(c *check) {

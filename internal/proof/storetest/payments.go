@@ -139,6 +139,26 @@ var paymentPromises = []promise[*check]{
 			c.holds(p)
 		}
 	}},
+	{"the first time at which a committed payment was mined is stored, and only that", func(c *check) {
+		p := c.created(c.walletID())
+		mined := func(want time.Time, after time.Duration) {
+			c.Helper()
+			got, err := c.SetMined(c.Context(), p.ID, noon.Add(after+time.Microsecond))
+			c.ok("storing that it is mined", err)
+			if p.MinedAt = want; !got.MinedAt.Equal(want) || got.ID != p.ID || len(got.Attempts) != 1 {
+				c.Errorf("it was mined at %s: %+v", got.MinedAt, got)
+			}
+			c.holds(p)
+		}
+		c.refused("a prepared payment", must.Err(c.SetMined(c.Context(), p.ID, noon)), store.ErrChanged)
+		p = c.committed(p, 4)
+		mined(noon.Add(time.Second), time.Second)
+		mined(noon.Add(time.Second), 2*time.Second)
+		p = c.confirmed(p)
+		c.refused("a final payment", must.Err(c.SetMined(c.Context(), p.ID, noon)), store.ErrChanged)
+		c.holds(p)
+		c.refused("a missing payment", must.Err(c.SetMined(c.Context(), "pay_missing", noon)), store.ErrChanged)
+	}},
 	{"a final payment loses its merchant's words, and nothing else", func(c *check) {
 		p := c.committed(c.create(offer(c.walletID(), noon, c.batch(2))), 4)
 		end := c.confirming(p)

@@ -119,6 +119,7 @@ var commitPromises = []promise[*check]{
 		p = must.Get(p.Cancel(signed("no-op", p.Nonce, fees.Tip), chain.Noop(p.Tx.ChainID, p.Wallet, fees), noon))(c)
 		c.ok("adding an attempt that pays nothing", c.AddAttempt(c.Context(), p))
 		c.holds(p)
+		c.holdsTxOf(p)
 		c.leads(p, p.Hashes()...)
 		if p.TxHash != first.TxHash || len(p.Attempts) != 6 {
 			c.Errorf("%d attempts of %s", len(p.Attempts), p.TxHash)

@@ -98,8 +98,7 @@ var walletPromises = []promise[*check]{
 			}
 			c.holdsWallet(w)
 		}
-		mined := wallet.Mined{First: 4, Runs: []wallet.Run{{Block: 7, Count: 2}, {Block: 9, Count: 1}}, Hash: [8]byte{7: 3}}
-		first := wallet.Progress{Mined: mined, Sent: 8, Head: 10, Depth: new(uint64(0)), Waits: payment.WaitingForFees}
+		first := wallet.Progress{Mined: 7, Paid: []uint64{3, 5}, Sent: 8, Waits: payment.WaitingForFees}
 		claim("a", 0, true, nil)
 		w.Progress = first
 		claim("a", 0, true, &first)
@@ -107,7 +106,7 @@ var walletPromises = []promise[*check]{
 		claim("b", time.Minute, true, nil)
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, nil))
 		c.holdsWallet(w)
-		w.Progress = wallet.Progress{Head: 11}
+		w.Progress = wallet.Progress{Mined: 6}
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}, &w.Progress))
 		w.PerMerchant = map[string]uint64{"mer_a": 1}
 		c.holdsWallet(w)

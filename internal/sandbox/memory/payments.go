@@ -98,6 +98,20 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
+// SetMined implements store.Payments.
+func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
+	return answer(ctx, s, func() (payment.Payment, error) {
+		there := s.payments[id]
+		if there == nil || there.p.State != payment.Committed {
+			return payment.Payment{}, store.ErrChanged
+		}
+		if there.p.MinedAt.IsZero() {
+			there.p.MinedAt = at.UTC().Truncate(time.Millisecond)
+		}
+		return there.read()
+	})
+}
+
 // Finish implements store.Payments.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {

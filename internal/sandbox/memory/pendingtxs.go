@@ -145,6 +145,7 @@ func (s *Payments) bump(tx wallet.PendingTx) bool {
 	}
 	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
 	there.Raw, there.Fees, there.At, there.Amount, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Amount, tx.Gas
+	there.HasNoop = tx.HasNoop
 	s.hashes[tx.Hash()] = tx.Payment
 	return true
 }

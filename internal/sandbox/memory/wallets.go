@@ -24,15 +24,15 @@ type purse struct {
 func (p *purse) read() wallet.Wallet {
 	w := p.w
 	w.Reservations, w.PerMerchant = maps.Clone(w.Reservations), maps.Clone(w.PerMerchant)
-	w.Progress.Mined.Runs = slices.Clone(w.Progress.Mined.Runs)
+	w.Progress.Paid = slices.Clone(w.Progress.Paid)
 	return w
 }
 
-// saw keeps a round's progress, unless that is nil.
-func (p *purse) saw(seen *wallet.Progress) {
+// keep stores what a round has seen, unless that is nil.
+func (p *purse) keep(seen *wallet.Progress) {
 	if seen != nil {
 		p.w.Progress = *seen
-		p.w.Progress.Mined.Runs = slices.Clone(seen.Mined.Runs)
+		p.w.Progress.Paid = slices.Clone(seen.Paid)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 	err = s.change(ctx, id, func(p *purse) error {
 		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
 			p.by, p.w.ClaimedUntil = by, until.UTC()
-			p.saw(seen)
+			p.keep(seen)
 		}
 		return nil
 	})
@@ -174,7 +174,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 		if perMerchant != nil {
 			p.w.PerMerchant = maps.Clone(perMerchant)
 		}
-		p.saw(seen)
+		p.keep(seen)
 		return nil
 	})
 }

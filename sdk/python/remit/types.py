@@ -30,10 +30,7 @@ Mode: TypeAlias = Literal['test', 'live']
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 
-class Progress(TypedDict):
-    stage: Literal['committed', 'sent', 'mined', 'waiting_for_fees', 'waiting_for_funds']
-    block_number: int | None
-    blocks_left: int | None
+Progress: TypeAlias = Literal['committed', 'sent', 'mined', 'waiting_for_fees', 'waiting_for_funds']
 
 
 class BatchEntry(TypedDict):

@@ -69,17 +69,12 @@ export type components = {
         };
         /**
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
-         *     `mined`: every node that answered has it in a block; a re-organisation may take that back, and only `status` is final.
+         *     `mined`: as many nodes as `confirmed` needs count a transaction at its nonce as mined; a re-organisation may take that back, and
+         *     the payment may still fail.
          *     `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
+         * @enum {string}
          */
-        Progress: {
-            /** @enum {string} */
-            stage: "committed" | "sent" | "mined" | "waiting_for_fees" | "waiting_for_funds";
-            /** @description The block it is in; null unless mined. */
-            block_number: number | null;
-            /** @description How many more blocks the confirmation rule wants; null unless mined, and where the rule is `safe` or `finalized`. */
-            blocks_left: number | null;
-        };
+        Progress: "committed" | "sent" | "mined" | "waiting_for_fees" | "waiting_for_funds";
         /** @description One payment of a batch. */
         BatchEntry: {
             /** @description The recipient. */

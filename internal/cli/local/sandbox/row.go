@@ -149,7 +149,7 @@ func timelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingT
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, _ := tables.Wallet(ctx, id) // an unreadable wallet shows no progress
 	if is := w.ProgressOf(p); is != nil {
-		s.Progress = is.String()
+		s.Progress = string(*is)
 	}
 	tx, err := tables.PendingTx(ctx, id, p.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {

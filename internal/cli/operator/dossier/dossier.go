@@ -162,7 +162,7 @@ func (dos Dossier) Text(p payment.Payment) string {
 		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, dos.Reserve.At))
 	}
 	if is := dos.Payment.Progress; is != nil {
-		row("progress", is)
+		row("progress", *is)
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)

@@ -345,7 +345,7 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 		if settled && len(events) == 0 && len(o.past) == 0 && !r.operators() {
 			o.Violate(Announced, "the end of %s was never announced", r.Key)
 		}
-		if settled && !p.Onchain.IsZero() && !p.Cancelled(p.Onchain) && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.TxHash, 0) {
+		if settled && !p.Onchain.IsZero() && !p.Cancelled(p.Onchain) && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.ID) {
 			o.Violate(Announced, "that %s is mined was never announced", r.Key)
 		}
 	}

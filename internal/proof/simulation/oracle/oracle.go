@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ type Config struct {
 	Spare       uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits      []payment.DailyLimit               // of every payment's day
 	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
+	Silent      bool                               // nodes that are silent for long do not count
 	Trace       func(who, format string, a ...any) // of the simulation
 }
 
@@ -76,9 +78,10 @@ type Oracle struct {
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
-	questions  map[string][]*question           // of each run, the newest last
-	base       uint64                           // the last block that was not rolled back
-	rolled     time.Time                        // when an operator accepted that; zero: never
+	countings  map[counter]*counting
+	blocks     map[chain.Hash]bool // transactions that were ever in a block
+	base       uint64              // the last block that was not rolled back
+	rolled     time.Time           // when an operator accepted that; zero: never
 }
 
 // A ruling has the settings since a time.
@@ -125,7 +128,7 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
-		questions: map[string][]*question{},
+		countings: map[counter]*counting{}, blocks: map[chain.Hash]bool{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -176,6 +179,13 @@ func (o *Oracle) Published(e webhook.Event) {
 	if len(before) > 0 && !reflect.DeepEqual(before[0], e) {
 		o.Violate(Announced, "event %s was published in two forms", e.ID)
 	}
+	var body struct {
+		Data struct {
+			Hash chain.Hash `json:"tx_hash"`
+		} `json:"data"`
+	}
+	_ = json.Unmarshal(e.Body, &body) // without a hash, no payment is found
+	o.checkOrder(e.Type, body.Data.Hash)
 }
 
 // Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins
@@ -308,7 +318,9 @@ func (o *Oracle) hopeless(p payment.Payment) bool {
 
 // mined checks a transaction as a block takes it.
 func (o *Oracle) mined(tx fakechain.Tx) {
-	if h := tx.Sign().Hash; o.stolen[h] {
+	h := tx.Sign().Hash
+	o.blocks[h] = true
+	if o.stolen[h] {
 		o.taken[nonce{tx.From, tx.Nonce}] = true
 	} else if !o.ours(h) {
 		o.Violate(StoredBeforeSent, "nonce %d of %s was mined and its hash is not stored", tx.Nonce, short(tx.From))

@@ -1,94 +1,92 @@
 package oracle
 
 import (
-	"encoding/json"
+	"context"
 	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
 
-// A question is a request for receipts that a run sent to several nodes at one instant.
-type question struct {
-	at     time.Time
-	hashes []chain.Hash
-	chains map[string]*fakechain.Snapshot // of each node asked; nil: it has not answered
+// A counting is the nodes' answers to a run about the mined transactions of a wallet.
+type counting struct {
+	last map[string]answer // of each node
+	most uint64            // that as many nodes as confirm a payment have ever counted at once
 }
 
-// Asking notes that a run asks a node for receipts.
-func (o *Oracle) Asking(run, node string, hashes []chain.Hash) {
+type answer struct {
+	at    time.Time
+	count uint64
+}
+
+// A counter is a run that counts a wallet's transactions.
+type counter struct {
+	run    string
+	wallet token.Address
+}
+
+// Counted notes how many transactions of a wallet a node has counted for a run.
+func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now, all := time.Now(), o.questions[run]
-	i := slices.IndexFunc(all, func(q *question) bool { return q.at.Equal(now) && slices.Equal(q.hashes, hashes) })
-	if i < 0 {
-		all = append(all[max(0, len(all)-200):], &question{now, slices.Clone(hashes), map[string]*fakechain.Snapshot{}})
-		o.questions[run], i = all, len(all)-1
+	c := o.countings[counter{run, of}]
+	if c == nil {
+		c = &counting{last: map[string]answer{}}
+		o.countings[counter{run, of}] = c
 	}
-	all[i].chains[node] = nil
-}
-
-// Answers notes the chain from which a node answers a run that asks for receipts.
-func (o *Oracle) Answers(run, node string, hashes []chain.Hash, from *fakechain.Snapshot) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, q := range slices.Backward(o.questions[run]) {
-		if _, asked := q.chains[node]; asked && slices.Equal(q.hashes, hashes) {
-			q.chains[node] = from
-			return
+	c.last[node] = answer{time.Now(), count}
+	var counts []uint64
+	for _, a := range c.last {
+		if !o.Silent || time.Since(a.at) < time.Minute { // the shortest SilentAfter
+			counts = append(counts, a.count)
 		}
 	}
-}
-
-// mined reports whether a node had one of the transactions at a nonce.
-func (q *question) mined(from token.Address, nonce uint64) bool {
-	for _, shown := range q.chains {
-		if tx, _ := shown.Used(from, nonce); slices.Contains(q.hashes, tx) {
-			return true
-		}
+	slices.Sort(counts)
+	need := len(o.Chain.Nodes)/2 + 1
+	if o.Silent { // of the others, none may count; at least two of three or more do
+		need = min(need, max(len(counts)/2+1, min(2, len(o.Chain.Nodes)-1)))
 	}
-	return false
+	if len(counts) >= need {
+		c.most = max(c.most, counts[len(counts)-need])
+	}
 }
 
-// Sees checks the progress of a wallet that a run is about to store: each nonce is in the named
-// block of every node that the run asked for the last of them, and is used by a transaction of the
-// tables.
-func (o *Oracle) Sees(run string, id wallet.ID, seen *wallet.Progress) {
-	if seen == nil || len(seen.Mined.Runs) == 0 {
+// Storing checks the progress of a wallet that a run is about to store. A nonce is added only if enough
+// nodes have counted it, and payment.mined was published; one with a no-op only if a paying attempt
+// was ever in a block.
+func (o *Oracle) Storing(run string, id wallet.ID, seen *wallet.Progress) {
+	if seen == nil {
 		return
 	}
+	ctx := context.Background()
+	stored, _ := o.Store.Wallet(ctx, id)
+	txs, _, _ := o.Store.PendingTxs(ctx, id, 0)
 	o.mu.Lock()
-	all := slices.Clone(o.questions[run])
+	c := o.countings[counter{run, id.Address}]
 	o.mu.Unlock()
-	last := seen.Mined.Next() - 1
-	for _, q := range slices.Backward(all) {
-		if !slices.ContainsFunc(q.hashes, func(h chain.Hash) bool {
-			p, err := o.known(h)
-			return err == nil && p.Wallet == id.Address && p.Nonce == last
-		}) && !q.mined(id.Address, last) {
+	if seen.Mined > stored.Progress.Mined && (c == nil || seen.Mined > c.most) {
+		o.Violate(ProgressHolds, "%d nonces of %s are stored as mined: too few nodes count so many", seen.Mined, short(id.Address))
+	}
+	for _, tx := range txs {
+		p, err := o.Store.Payment(ctx, tx.Payment)
+		if err != nil || !seen.IsMined(tx.Nonce, p.HasNoop()) || stored.Progress.IsMined(tx.Nonce, p.HasNoop()) {
 			continue
 		}
-		for node, shown := range q.chains {
-			for nonce := seen.Mined.First; nonce <= last; nonce++ {
-				block, _ := seen.Mined.Of(nonce)
-				hash, in := shown.Used(id.Address, nonce)
-				if shown == nil || in != block || !o.ours(hash) {
-					o.Violate(ProgressHolds, "%s is stored as mined in block %d, and %s had it in %d", at(id, nonce), block, node, in)
-				}
-				p, err := o.known(hash)
-				if err == nil && len(o.past) == 0 && WantsMined(p.Merchant) && !p.Cancelled(hash) && !o.told(p.TxHash, block) {
-					o.Violate(Announced, "%s is stored as mined in block %d before that was published", at(id, nonce), block)
-				}
-			}
+		o.checkPaid(p)
+		if len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.ID) {
+			o.Violate(Announced, "%s is stored as mined before that was published", at(id, tx.Nonce))
 		}
-		return
 	}
-	o.Violate(ProgressHolds, "%s is stored as mined, and no node was asked for it", at(id, last))
+}
+
+// checkPaid checks that a payment that counts as mined, beside a no-op, was ever in a block itself.
+func (o *Oracle) checkPaid(p payment.Payment) {
+	if p.HasNoop() && !slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { return !a.Noop && o.blocks[a.Hash] }) && !o.Stolen() {
+		o.Violate(ProgressHolds, "%s counts as mined, and only its no-op was in a block", p.ID)
+	}
 }
 
 // WantsMined reports whether a merchant has an endpoint that names payment.mined.
@@ -96,23 +94,21 @@ func WantsMined(merchant string) bool {
 	return merchant != "" && merchant != payment.Operator && (merchant[len(merchant)-1]-'0')%2 == 1
 }
 
-// told reports whether a payment was published as mined in a block; 0: in any.
-func (o *Oracle) told(tx chain.Hash, block uint64) bool {
+// told reports whether it was published that a payment is mined.
+func (o *Oracle) told(id payment.ID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, events := range o.events {
-		var e struct {
-			Data struct {
-				Hash     chain.Hash        `json:"tx_hash"`
-				Progress *payment.Progress `json:"progress"`
-			} `json:"data"`
-		}
-		if events[0].Type != webhook.PaymentMined || json.Unmarshal(events[0].Body, &e) != nil || e.Data.Hash != tx {
-			continue
-		}
-		if p := e.Data.Progress; p != nil && p.Block != nil && (block == 0 || *p.Block == block) {
-			return true
-		}
+	return len(o.events[payment.EventID(id, "payment.mined")]) > 0
+}
+
+// checkOrder checks an event that was just published: payment.mined comes first, unless a no-op was mined.
+func (o *Oracle) checkOrder(kind string, tx chain.Hash) {
+	p, err := o.known(tx)
+	switch {
+	case err != nil || len(o.past) > 0 || !WantsMined(p.Merchant):
+	case kind == "payment.mined":
+		o.checkPaid(p)
+	case !p.Cancelled(p.Onchain) && !o.told(p.ID):
+		o.Violate(Announced, "the end of %s was published before that it is mined", p.ID)
 	}
-	return false
 }

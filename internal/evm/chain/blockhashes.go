@@ -1,0 +1,70 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"sync"
+)
+
+// blockHashes are the hashes of blocks that one node gave since its head was read. A nil one keeps
+// none.
+type blockHashes struct {
+	mu    sync.Mutex
+	found map[uint64]*blockHash
+}
+
+// A blockHash is the answer about one block, once done is closed.
+type blockHash struct {
+	done chan struct{}
+	hash Hash
+	err  error
+}
+
+// of is Node.BlockHashes that asks for each block once. An answer that fails is shared with those who
+// wait for it, and is then forgotten.
+func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Hash, error) {
+	if b == nil {
+		return node.BlockHashes(ctx, numbers)
+	}
+	var missing []uint64
+	answers := make([]*blockHash, len(numbers))
+	b.mu.Lock()
+	for i, number := range numbers {
+		if b.found[number] == nil {
+			b.found[number] = &blockHash{done: make(chan struct{})}
+			missing = append(missing, number)
+		}
+		answers[i] = b.found[number]
+	}
+	b.mu.Unlock()
+	if len(missing) > 0 {
+		b.ask(ctx, node, missing)
+	}
+	hashes, err := make([]Hash, len(numbers)), error(nil)
+	for i, answer := range answers {
+		select {
+		case <-answer.done:
+			hashes[i], err = answer.hash, cmp.Or(err, answer.err)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return hashes, err
+}
+
+// ask fills the answers about blocks that nobody has asked for.
+func (b *blockHashes) ask(ctx context.Context, node Node, numbers []uint64) {
+	hashes, err := node.BlockHashes(ctx, numbers)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, number := range numbers {
+		answer := b.found[number]
+		if answer.err = err; i < len(hashes) {
+			answer.hash = hashes[i]
+		}
+		if err != nil {
+			delete(b.found, number)
+		}
+		close(answer.done)
+	}
+}

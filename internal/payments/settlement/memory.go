@@ -1,0 +1,77 @@
+package settlement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A memory is what a run keeps of a wallet from one round to the next. Its pending transactions are
+// mined, and wait for the final block to move; the next round need not read them. Another process
+// may change them meanwhile, as it may between a round's read and its writes: each write is
+// conditional.
+type memory struct {
+	txs   []wallet.PendingTx // the lowest, of contiguous nonces
+	until time.Time          // the end of the claim under which they were read
+	seen  *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
+}
+
+// recall begins the pass with its run's memory.
+func (p *pass) recall(m memory) {
+	p.pendingTxs, p.claimed, p.last = m.txs, m.until, m.seen
+	if n := len(m.txs); n > 0 {
+		p.below = m.txs[n-1].Nonce + 1
+	}
+}
+
+// from returns the nonce from which the pass reads pending transactions. It is 0, and the memory is
+// of no use, if another run has claimed the wallet since, or a reservation is below the remembered
+// nonces.
+func (p *pass) from(w wallet.Wallet) uint64 {
+	if !w.ClaimedUntil.Equal(p.claimed) {
+		return 0
+	}
+	for _, r := range w.Reservations {
+		if r.Nonce < p.below {
+			return 0
+		}
+	}
+	return p.below
+}
+
+// reread replaces remembered pending transactions by the stored ones, if the final block has moved,
+// the nodes may lack it, or they count fewer mined transactions than the memory has. Those that this
+// round read, it read before the heads, and keeps.
+func (p *pass) reread(ctx context.Context) error {
+	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.views.Leading().Mined >= p.below {
+		return nil
+	}
+	all, unreadable, err := p.Store.PendingTxs(ctx, p.wallet.ID, 0)
+	if err != nil {
+		return fmt.Errorf("reading its mined transactions: %w", err)
+	}
+	remembered := func(tx wallet.PendingTx) bool { return tx.Nonce < p.below }
+	all = slices.DeleteFunc(all, func(tx wallet.PendingTx) bool { return !remembered(tx) })
+	p.pendingTxs = append(all, slices.DeleteFunc(p.pendingTxs, remembered)...)
+	p.report.Unreadable, p.below = max(p.report.Unreadable, unreadable), 0
+	return nil
+}
+
+// remember returns the memory for the next round. Its progress is that of this round, also after an
+// error: the events of progress that was not stored are published all the same. It has no
+// transactions after an error, if some could not be read, and if the final block moved.
+func (p *pass) remember(err error) memory {
+	m := memory{seen: p.seen}
+	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {
+		return m
+	}
+	n, txs, count := 0, p.pendingTxs, p.views.Leading().Mined
+	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
+		n++
+	}
+	m.txs, m.until = txs[:n:n], p.claimed
+	return m
+}

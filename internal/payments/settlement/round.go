@@ -1,0 +1,117 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// A round is what the passes of one round share.
+type round struct {
+	*Settler
+	Nodes       chain.Nodes
+	stack.Rules                    // zero if they are unusable
+	unusable    error              // why there are no rules: then no fee is bumped, no nonce filled and no ceiling raised
+	heads       func() chain.Heads // waits for the ends of the nodes' chains
+	final       func() finality    // waits for the nodes' comparison with the newest known final block
+	checks      checks             // of sameChain
+}
+
+// Round passes over every wallet once, and over an idle wallet only if idle is true.
+func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
+	r := &run{by: by}
+	if idle {
+		r.compared = new(sync.Map)
+	}
+	report, _, err := s.round(ctx, r)
+	return report, err
+}
+
+// round passes over every wallet once, and over an idle wallet only if the run has not compared it
+// with the chain. all reports whether the run has compared every wallet by now.
+func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
+	nodes, err := s.Nodes.Nodes(ctx)
+	if err != nil {
+		return report, false, fmt.Errorf("finding nodes: %w", err)
+	}
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	if err != nil {
+		return report, false, fmt.Errorf("listing wallets: %w", err)
+	}
+	if r.known == nil {
+		known, err := s.Store.Compared(ctx, s.ChainID)
+		if err != nil {
+			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
+		}
+		r.known = &known
+		r.memories.Clear()
+	}
+	shared := &round{Settler: s, Nodes: nodes}
+	shared.Rules, shared.unusable = s.rules(ctx)
+	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
+		report.Unruled = 1
+	}
+	if errors.Is(shared.unusable, store.ErrOtherCoin) {
+		return report, false, shared.unusable
+	}
+	shared.heads = async(func() chain.Heads { return nodes.Heads(ctx, s.ConfirmationRule) }) // while passes read the tables
+	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })
+	if r.compared != nil {
+		var watching sync.WaitGroup
+		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
+		defer watching.Wait()
+	}
+	all, err = s.passes(ctx, r, shared, wallets.Working(true), &report)
+	f := shared.final()
+	r.changed = r.changed || f.changed
+	if f.overdue {
+		report.Paused++
+	}
+	for _, w := range wallets {
+		if w.State == wallet.Damaged {
+			report.Unreadable++
+			s.Log.ErrorContext(ctx, "registration of a wallet cannot be read", "wallet", w.Address)
+		}
+	}
+	return report, all, err
+}
+
+// passes makes the passes of a round, adds their reports, and reports whether the run has compared
+// every wallet by now.
+func (s *Settler) passes(ctx context.Context, r *run, shared *round, wallets wallet.Registry, report *Report) (bool, error) {
+	var mu sync.Mutex
+	all := r.compared != nil
+	err := abreast(wallets, func(registered wallet.Registration) error {
+		p := &pass{round: shared, registered: registered}
+		if m, ok := r.memories.LoadAndDelete(registered.ID); ok {
+			p.recall(m.(memory))
+		}
+		missing := false
+		if r.compared != nil {
+			_, done := r.compared.Load(registered.ID)
+			missing = !done
+		}
+		err := p.handle(ctx, r.by, missing)
+		if err == nil || p.seen != nil {
+			r.memories.Store(registered.ID, p.remember(err))
+		}
+		if missing && p.compared {
+			r.compared.Store(registered.ID, nil)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = all && (!missing || p.compared)
+		report.add(p.report)
+		if err != nil {
+			return fmt.Errorf("settling wallet %s: %w", registered.Address, err)
+		}
+		return nil
+	})
+	return all, err
+}
