@@ -1,0 +1,118 @@
+package house_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+// TestBudget counts each row of CONTRIBUTING.md's budget. Deleting is the way to make room.
+func TestBudget(t *testing.T) {
+	count := map[string]int{
+		"parameters": len(at[node](readTemplate(t), "Parameters")),
+		"alarms":     len(resources(t, "AWS::CloudWatch::Alarm")),
+	}
+	onLambda := map[string]bool{}
+	for _, pkg := range list(t, "{{.ImportPath}}", "-deps", "./functions/...") {
+		if dir, ours := strings.CutPrefix(pkg[0], module); ours {
+			onLambda[dir] = true
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	must.OK(t, err)
+	tracked := slices.Compact(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"))
+	for _, file := range tracked {
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // deleted, not yet committed
+		}
+		must.OK(t, err)
+		row := rowOf(file, text, onLambda[path.Dir(file)])
+		if row == "" {
+			t.Errorf("%s is in no row of the budget: add its kind to rowOf", file)
+		}
+		count[row] += lines(text, !slices.Contains([]string{"Markdown", "template.yaml"}, row))
+	}
+	table := regexp.MustCompile(`(?m)^\| ([^|]+?) \| ([\d,]+) \|`).FindAllSubmatch(must.Get(os.ReadFile("CONTRIBUTING.md"))(t), -1)
+	for _, m := range table {
+		row, most := string(m[1]), must.Get(strconv.Atoi(strings.ReplaceAll(string(m[2]), ",", "")))(t)
+		n, counted := count[row]
+		switch delete(count, row); {
+		case !counted:
+			t.Errorf("CONTRIBUTING.md has a budget for %q, which counts nothing", row)
+		case n > most:
+			t.Errorf("%s: %d, and the budget is %d: delete something, or raise the row and give the reason in the commit", row, n, most)
+		}
+		t.Logf("%-45s %6d of %6d", row, n, most)
+	}
+	t.Logf("%-45s %6d", apart, count[apart])
+	delete(count, apart)
+	for row, n := range count {
+		t.Errorf("%s: %d, without a row in CONTRIBUTING.md's budget", row, n)
+	}
+}
+
+// apart is the row of what nobody writes by hand, and of data. It has no budget.
+const apart = "generated code, fixtures and data"
+
+var (
+	generated = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)
+	data      = regexp.MustCompile(`(^|/)(testdata|events|examples|results)/|\.(json|txt|ya?ml|toml|mod|sum|work|xml|svg|png|csv|tsv|conf|typed)$` +
+		`|(^|/)(\.[^/]*|LICENSE|CODEOWNERS|README)$`)
+	proof     = regexp.MustCompile(`_test\.go$|^(bench|e2e|tools)/|^internal/(house|proof)/|/(httpapi|local)test/`)
+	operators = regexp.MustCompile(`^cmd/|^internal/cli/(operator|plan)/|^internal/aws/(schema|kms/walletkey)/|^internal/payments/recovery/`)
+	merchants = regexp.MustCompile(`^internal/cli/merchant/|^sdk/go/`)
+)
+
+// rowOf returns the row of the budget that a file is in, empty if it is of no known kind.
+func rowOf(file string, text []byte, onLambda bool) string {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	is := func(endings ...string) bool { return slices.Contains(endings, path.Ext(file)) }
+	switch {
+	case file == "template.yaml", file == "internal/api/httpapi/openapi.yaml":
+		return path.Base(file)
+	case generated.Match(text[:min(len(text), 200)]), data.MatchString(file):
+		return apart
+	case is(".md"):
+		return "Markdown"
+	case is(".py") || bytes.Contains(first, []byte("python")) || bytes.HasPrefix(first, []byte(`"""`)):
+		return "Python"
+	case is(".ts", ".js", ".mjs"):
+		return "TypeScript and JavaScript"
+	case is(".html", ".css", ".sol"):
+		return "HTML, CSS and Solidity"
+	case is(".sh", ".Dockerfile") || bytes.HasPrefix(first, []byte("#!")) || path.Base(file) == "Makefile":
+		return "shell and make"
+	case !is(".go"):
+		return ""
+	case proof.MatchString(file):
+		return "Go: proof"
+	case onLambda:
+		return "Go: runs on Lambda"
+	case operators.MatchString(file):
+		return "Go: operators"
+	case merchants.MatchString(file):
+		return "Go: merchants"
+	}
+	return "Go: sandbox"
+}
+
+// lines counts the lines of a text; if wide, twice those of more than 120 columns.
+func lines(text []byte, wide bool) (n int) {
+	for line := range bytes.Lines(text) {
+		n++
+		if wide && utf8.RuneCount(bytes.TrimRight(line, "\n"))+3*bytes.Count(line, []byte("\t")) > 120 {
+			n++
+		}
+	}
+	return n
+}
