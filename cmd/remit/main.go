@@ -13,11 +13,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/remit-payouts/remit/internal/cli/local"
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/sandbox/local"
 )
 
 // commands is the command line. remit --help lists the commands in this order.

@@ -19,10 +19,10 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/cli/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
 
 // TestExplorer opens /docs in a browser as a person does: authorizes with a key, sends a payment by "Try it out", and

@@ -24,12 +24,12 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/remit-payouts/remit/internal/cli/local/localtest"
-	pages "github.com/remit-payouts/remit/internal/cli/local/sandbox"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
+	pages "github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 

@@ -32,7 +32,7 @@ var floors = []string{
 }
 
 // groups are the directories of internal/, from the ground up in the same way.
-var groups = []string{"house evm", "merchants", "payments", "api", "aws sandbox", "cli", "proof"}
+var groups = []string{"house evm", "deployment", "merchants", "payments", "api", "aws", "cli", "sandbox", "proof"}
 
 // floor returns the number of the floor that has a name, -1 if none has.
 func floor(floors []string, name string) int {
@@ -63,7 +63,7 @@ var mayLink = map[string]string{
 	"github.com/remit-payouts/remit/internal/sandbox/devnet":      "remit",
 	"github.com/remit-payouts/remit/internal/payments/recovery":   "remit",
 	"github.com/remit-payouts/remit/internal/payments/settlement": "remit check-receipts refill-wallets",
-	"github.com/remit-payouts/remit/internal/payments/interpose":  "remit",
+	"github.com/remit-payouts/remit/internal/sandbox/interpose":   "remit",
 	"github.com/remit-payouts/remit/internal/sandbox/memory":      "remit",
 	"github.com/remit-payouts/remit/internal/proof/simulation":    "",
 	"github.com/remit-payouts/remit/internal/proof/simulation/":   "",

@@ -11,29 +11,29 @@ import (
 )
 
 // advised are the directories whose errors the users of remit read.
-var advised = []string{"cmd/remit/", "internal/cli/", "internal/evm/settings/", "internal/evm/stack/"}
+var advised = []string{"cmd/remit/", "internal/cli/", "internal/deployment/settings/", "internal/deployment/stack/"}
 
 // exempt has the directories and the messages that need no next step of their own, and why.
 var exempt = map[string]string{
-	"internal/cli/client/":                "the command adds the step",
-	"internal/cli/local/description.go":   "only a change to openapi.yaml fails there",
-	"internal/cli/local/localtest/":       "for tests",
-	"internal/cli/local/sandbox/":         "shown on a page, beside the buttons",
-	"internal/cli/operator/advice.go":     "it adds the steps",
-	"internal/cli/operator/check/":        "each finding is printed with its fix",
-	"smoke test failed":                   "the failed step follows",
-	"nothing was changed":                 "the reason follows",
-	"the key is stored already":           "no user sees it",
-	"there is no contract":                "remit batch adds the step",
-	"%s: %w at %s":                        "remit batch adds the step",
-	"the secret has no value yet":         "its reader adds the step",
-	"the stored settings are damaged":     "remit settings adds the step",
-	"the stored settings need newer code": "remit settings adds the step",
-	"%w: version %d needs %d, this is %d": "remit settings adds the step",
-	"%s is missing":                       "a part of damaged settings",
-	"there are %d settings, not %d":       "a part of damaged settings",
-	"the version is missing":              "a part of damaged settings",
-	"…":                                   "an error that a process has sent, with its step",
+	"internal/cli/client/":                  "the command adds the step",
+	"internal/sandbox/local/description.go": "only a change to openapi.yaml fails there",
+	"internal/sandbox/local/localtest/":     "for tests",
+	"internal/sandbox/local/sandbox/":       "shown on a page, beside the buttons",
+	"internal/cli/operator/advice.go":       "it adds the steps",
+	"internal/cli/operator/check/":          "each finding is printed with its fix",
+	"smoke test failed":                     "the failed step follows",
+	"nothing was changed":                   "the reason follows",
+	"the key is stored already":             "no user sees it",
+	"there is no contract":                  "remit batch adds the step",
+	"%s: %w at %s":                          "remit batch adds the step",
+	"the secret has no value yet":           "its reader adds the step",
+	"the stored settings are damaged":       "remit settings adds the step",
+	"the stored settings need newer code":   "remit settings adds the step",
+	"%w: version %d needs %d, this is %d":   "remit settings adds the step",
+	"%s is missing":                         "a part of damaged settings",
+	"there are %d settings, not %d":         "a part of damaged settings",
+	"the version is missing":                "a part of damaged settings",
+	"…":                                     "an error that a process has sent, with its step",
 }
 
 // next matches a next step: an instruction at the start of a clause.

@@ -3,7 +3,7 @@ package boot
 import (
 	"errors"
 
-	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
 )
 
 // Closed keeps a function from starting on a stack with real money that is in test mode or

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/remit-payouts/remit/internal/evm/chains"
-	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 )
 
 // A Load is a rate of payments by some merchants and wallets on a chain.

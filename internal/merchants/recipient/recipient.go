@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 

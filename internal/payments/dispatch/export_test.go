@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 )
 
 // Forget has the process read the rules again.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 

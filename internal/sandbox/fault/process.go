@@ -9,7 +9,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // ErrEnded is the answer of every port to a process that has ended. No line that

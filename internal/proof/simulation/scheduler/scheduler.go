@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/payments/interpose"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // ErrInjected is the error of an effect that was made to fail. No port names

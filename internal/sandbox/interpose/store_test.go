@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/payments/interpose"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 var errFault = errors.New("fault")

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/stack"
 )
 
 // A Deployment is the parameters of a stack that decide whether it may move real money.

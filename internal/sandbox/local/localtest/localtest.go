@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/remit-payouts/remit/internal/cli/local"
+	"github.com/remit-payouts/remit/internal/sandbox/local"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/stack"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 )
 
 func TestParseQuorum(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/evm/chains"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
 )
 
 // TestRealMoneyIsClosed: a stack that moves real money is open for exactly the

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/cli/local/localtest"
+	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
 
 // TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read what the page shows, by its own
