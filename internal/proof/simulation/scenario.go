@@ -116,6 +116,11 @@ func (s *Scenario) Off(effect string) {
 	}
 }
 
+// Fired reports whether an effect has matched each rule.
+func (s *Scenario) Fired() bool {
+	return !slices.ContainsFunc(s.rules, func(r *rule) bool { return !r.fired })
+}
+
 // Thaw ends every freeze.
 func (s *Scenario) Thaw() { s.scheduler.Thaw() }
 

@@ -385,3 +385,20 @@ func TestOneNodeQuotesNonsense(t *testing.T) {
 		}
 	}
 }
+
+// TestANodeThatAnswersOnceInAWhile: a node whose silence ends and begins again, seen by rounds over some wallets too.
+func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
+		s.Chain.Nodes[1].Down = true
+		s.Pay("client", order(0))
+		for range 3 {
+			s.After(4*time.Minute, order(0), payment.Committed)
+			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
+			s.Chain.Nodes[1].Down = false
+			s.Until(s.Fired)
+			s.Chain.Nodes[1].Down = true
+		}
+		s.After(4*time.Minute, order(0), payment.Committed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
