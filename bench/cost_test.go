@@ -68,7 +68,7 @@ func (b basis) under(n, keys float64) plan.Deployment {
 	return s
 }
 
-// consumption counts what a payment uses, from the results of Store or of Batches.
+// consumption returns a payment's Consumption, from Store or from Batches.
 func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
 	const unseen = 1 // the look for a delivery that is not stored yet: AWS counts it, DynamoDB Local does not
@@ -92,8 +92,8 @@ func (r results) consumption(base string) plan.Consumption {
 	return p
 }
 
-// bills returns the tables of what a million payments cost on each basis, and in months of
-// other sizes. It keeps their amounts among the results.
+// bills returns the tables of the price of a million payments, on each basis and in months of
+// other sizes. It adds the amounts to the results.
 func (r results) bills() string {
 	p, batch := r.consumption("Store"), r.consumption("Batches")
 	text := ""

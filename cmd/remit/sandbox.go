@@ -11,5 +11,5 @@ func misread(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w (the program of make run has no commands for AWS; docs/deploy.md builds them)", err)
+	return fmt.Errorf("%w (make run's program has no commands for AWS; read docs/deploy.md to build them)", err)
 }

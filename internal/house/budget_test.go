@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// apart is the row of what nobody writes by hand, and of data. It has no budget.
+// apart is the row of generated files and of data. It has no budget.
 const apart = "generated code, fixtures and data"
 
 var (

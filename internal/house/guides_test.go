@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestGuides holds the guides against what exists: every stack parameter, output and setting.
-// Package main of cmd/remit holds their commands.
+// TestGuides checks every stack parameter, output and setting in the guides. Package main of
+// cmd/remit checks their commands.
 func TestGuides(t *testing.T) {
 	pages, template := files(t), readTemplate(t)
 	parameters, outputs := at[node](template, "Parameters"), at[node](template, "Outputs")

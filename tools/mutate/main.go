@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 
 // Options are the flags of a run.
 type options struct {
-	only  string // part of the name, test or file of what is to run; empty: all
+	only  string // part of a name, test or file; empty: all
 	width int    // how many at a time
 }
 

@@ -92,8 +92,8 @@ func TestSurvivorsAreMutants(t *testing.T) {
 // repository is the bench that reads this repository.
 var repository = bench{root: "../.."}
 
-// TestRulesAreInTheSource says in a second what make sensitivity would say late:
-// which quoted lines have changed, and which tests are gone. Twenty rules are the most.
+// TestRulesAreInTheSource finds in a second, before make sensitivity does,
+// quoted lines that have changed and tests that are gone. Twenty rules are the most.
 func TestRulesAreInTheSource(t *testing.T) {
 	rules := must.Get(parseRules(rulesText))(t)
 	for _, r := range rules {

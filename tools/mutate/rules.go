@@ -23,7 +23,7 @@ type rule struct {
 	test string // the test that must fail without the rule
 	file string
 	old  []string // lines that the file has exactly once, whatever their indentation
-	new  []string // what stands in their place when the rule is out; it compiles
+	new  []string // their replacement without the rule; it compiles
 }
 
 //go:embed rules.txt

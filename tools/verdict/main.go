@@ -66,7 +66,7 @@ func run(args []string) error {
 }
 
 // list returns the packages that have tests. With some, only those whose tests may ask tooltest or that
-// import what goroutines need: these are the ones that run once more with the race detector.
+// import sync, sync/atomic or httptest: these run once more with the race detector.
 func list(patterns []string, some bool) (packages []string, err error) {
 	const format = "{{.ImportPath}}\t{{.ForTest}}\t{{range .Imports}}={{.}} {{end}}{{range .Deps}}{{.}} {{end}}"
 	cmd := exec.Command("go", append([]string{"list", "-test", "-f", format}, patterns...)...)
@@ -103,8 +103,8 @@ type tally struct {
 	left           map[string]int     // tests left out, by their need
 }
 
-// judge prints the packages as they end and, at last, what became of the tests. It returns errFailed
-// unless all is well. noRace says what the race detector needs and this machine lacks.
+// judge prints the packages as they end and, at last, the tests' results. It returns errFailed
+// unless all is well. noRace names the missing requirement of the race detector.
 func judge(w io.Writer, events io.Reader, all bool, noRace string) error {
 	t := tally{Writer: w, output: map[string]string{}, tests: map[string]int{}, broken: map[string]int{},
 		seconds: map[string]float64{}, left: map[string]int{}}

@@ -262,8 +262,7 @@ func TestAuthorize(t *testing.T) {
 
 var suspended = apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount(), Daily: token.Units(1)}
 
-// TestTermsReachTheFunctions: what the authorizer writes of a merchant's terms is what
-// the gateway's request carries.
+// TestTermsReachTheFunctions: the gateway's request carries the merchant's terms from the authorizer.
 func TestTermsReachTheFunctions(t *testing.T) {
 	response, err := boot.Authorize(authenticate)(t.Context(),
 		events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})

@@ -120,7 +120,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestL1Fee: nodes of a chain of the OP stack are asked for what it charges beside gas, others are not.
+// TestL1Fee: nodes are asked for the L1 fee of chains that charge one, and of no other.
 func TestL1Fee(t *testing.T) {
 	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false, "42220": false,
 		"31337": false} {
@@ -140,7 +140,7 @@ func TestL1Fee(t *testing.T) {
 	}
 }
 
-// TestConfig: what is empty or 0 in the environment is the chain's own, and the rest overrides it.
+// TestConfig: a variable overrides the chain's own value, unless it is empty or 0.
 func TestConfig(t *testing.T) {
 	for why, c := range map[string]struct {
 		vars map[string]string

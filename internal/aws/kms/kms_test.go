@@ -32,8 +32,7 @@ const arn = "arn:aws:kms:us-east-1:000000000000:key/1"
 
 var private = secp256k1.PrivKeyFromBytes([]byte{0x46})
 
-// service answers as KMS does, with one key, and refuses what KMS would refuse. spec is
-// the key's.
+// service is a fake KMS with one key of this spec. It refuses the requests that KMS refuses.
 func service(t *testing.T, spec string) (kms.Keys, walletkey.Keys) {
 	cfg := account(t, spec, map[string]int{})
 	return kms.Open(cfg), walletkey.Open(cfg)

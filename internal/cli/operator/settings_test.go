@@ -124,7 +124,7 @@ func TestApply(t *testing.T) {
 	step("is not undone", apply(), `!"theft"; change the file to match, or set them back with remit settings set`)
 	spoil()
 	step("nor if it is damaged", apply(), `!"theft"; change the file to match`)
-	step("and damage is not changed one by one", "settings set --yes NonceWindow=3", "!write all of them with remit settings apply FILE")
+	step("and damage is not changed one by one", "settings set --yes NonceWindow=3", "!use remit settings apply FILE to write all of them")
 	step("but written whole", apply("DailyLimit=0 -> DailyLimit=400"), "version 4")
 	if want := "the damaged settings of payments were replaced"; !strings.Contains(strings.Join(a.Published, ""), want) {
 		t.Errorf("published %q, want %s", a.Published, want)

@@ -81,7 +81,7 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	// An answer of the authorizer serves a key's requests for CacheSeconds, and then comes the wait for the next.
 	asked := requests * n / (1 + requests*rate/s.Keys*s.CacheSeconds)
 	hints, webhooks := n*(1-busy), n*one[s.Webhooks] // hints of payments whose wallet no run has claimed
-	// A poller takes each webhook as it comes, or its part of what became final at once.
+	// A poller takes each webhook as it comes, or its share of an epoch's webhooks.
 	batches := webhooks / max(1, min(webhookBatch, rate*s.EpochSeconds/pollers))
 
 	// Units of the table of payments, in which each run stores when it has compared the wallets, and of the others.

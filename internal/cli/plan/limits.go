@@ -58,7 +58,7 @@ var Chains = map[string]Chain{
 	"tempo":    {4217, 30e6, 1, 0, 16, 300_000, 20, 1, ""},
 }
 
-// Measured is what `make bench` measured of one payment (bench/results); a test compares them.
+// Measured is the Consumption that `make bench` measured (bench/results); a test compares them.
 var Measured = Consumption{
 	Writes: 16, Reads: 6, HookWrites: 2, HookReads: 3, AuthorizerReads: 2, LookReads: 1, LookWrites: 1,
 	PendingReads: 0.1525, Stored: 2961, HookStored: 1040, Items: 4, Sends: 0.6675, Post: 0.117, Get: 0.009, Auth: 0.005,

@@ -35,7 +35,7 @@ func TestGasInTheToken(t *testing.T) {
 	}
 }
 
-// TestArguments: an argument that makes no sense is named, with what it may be.
+// TestArguments: the error names a bad argument, with its valid values.
 func TestArguments(t *testing.T) {
 	good := plan.Command{Rate: 1, Chain: "Base", Merchants: 1, Amount: 1, Hours: 1}
 	for want, change := range map[string]func(*plan.Command){

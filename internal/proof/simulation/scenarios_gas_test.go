@@ -210,8 +210,8 @@ func TestGasComesOutOfTheSameBalance(t *testing.T) {
 	}
 }
 
-// The price rises beyond what the balance covers beside the amounts: the attempts take no more than that
-// together, and the payments need no top-up when the price falls.
+// The gas price exceeds the balance beside the amounts: the attempts together take no more than this balance,
+// and the payments need no top-up when the price falls.
 func TestBumpsOutOfTheSameBalance(t *testing.T) {
 	for name, rule := range tokenGas {
 		perform(t, name, simulation.Setup{Nodes: 1, Gas: rule, Coins: 2*(1000+mostGas) + 30}, func(s *simulation.Scenario) {
@@ -268,7 +268,7 @@ func TestSweepLeavesItsGas(t *testing.T) {
 	}
 }
 
-// A recipient has what it is sent kept by another contract (Tempo, TIP-1028): the transfer succeeds, and its
+// A guard contract keeps a recipient's coins (Tempo, TIP-1028): the transfer succeeds, and its
 // log names the guard. The coins are gone, so neither a payment nor a batch is "nothing was paid".
 func TestCoinsGoToAGuard(t *testing.T) {
 	for name, o := range map[string]oracle.Order{"payment": order(0), "batch": batch(0)} {

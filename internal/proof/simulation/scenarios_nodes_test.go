@@ -231,8 +231,8 @@ func TestOneNodeLies(t *testing.T) {
 	}
 }
 
-// One of three nodes counts transactions that there are not. No wallet gives a nonce, and none is used up; what is
-// under way ends by all nodes. Once that node is right, or replaced, the wallets are resumed.
+// One of three nodes counts transactions that do not exist. No wallet reserves a nonce or uses one up; pending
+// payments end by all nodes. Once that node is right, or replaced, the wallets are resumed.
 func TestOneNodeCountsTooMany(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 3, Wallets: 2}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))

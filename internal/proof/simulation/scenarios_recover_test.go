@@ -248,8 +248,8 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 	})
 }
 
-// The nodes serve a fork while tables are recovered: what was signed can still be mined on the chain, and what was
-// mined is not on the fork. The recovery waits for the block that was final when it began, or for a run before it.
+// The nodes serve a fork while tables are recovered: signed payments can still be mined on the chain, and mined
+// ones are not on the fork. The recovery waits for the block that was final when it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
 	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
 		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {

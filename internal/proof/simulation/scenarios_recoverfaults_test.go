@@ -86,9 +86,9 @@ func (d *disturbance) tolerated() bool {
 	}
 }
 
-// perform loses tables that show one payment as reserved, and one as another payment than was
-// made since, and recovers them under the disturbance, and again if that failed. It returns
-// what the tables say in the end.
+// perform loses tables that show one payment as reserved, and one with another amount than was
+// paid since. It recovers them under the disturbance, again if that failed, and returns the final
+// payments and wallet.
 func (d *disturbance) perform(t *testing.T) (tables string) {
 	name := fmt.Sprintf("effect %d %s", d.n, d.how)
 	perform(t, name, simulation.Setup{Remote: 1, Window: 4, Spare: 2, Pause: time.Minute}, func(s *simulation.Scenario) {
@@ -143,7 +143,7 @@ type missing struct{ chain.Node }
 
 func (missing) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) { return nil, nil }
 
-// A recovery that cannot know what was lost ends, and the next one does its work. Unless the
+// A recovery that lacks an answer ends, and the next one does its work. Unless the
 // tables are of another coin, the wallets are paused.
 func TestRecoveryWithoutAnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*simulation.Scenario, *recovery.Recovery){
@@ -396,8 +396,8 @@ func TestRecoveryFromNodesFarApart(t *testing.T) {
 	}
 }
 
-// A wallet runs out of ether when half of its no-ops are mined. It is named once, with what the
-// others need, and when it has that, nothing more is missing.
+// A wallet runs out of ether when half of its no-ops are mined. Recovery asks once, for
+// the ether of the others, and needs no more.
 func TestRecoveryNeedsEther(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 		s.Pay("mined", order(0))

@@ -92,7 +92,7 @@ func (c tester) ok(what string, err error) {
 	}
 }
 
-// refused checks that a call returned the error want; what names the call.
+// refused checks that the named call returned the error want.
 func (c tester) refused(what string, err, want error) {
 	c.Helper()
 	if !errors.Is(err, want) {

@@ -224,7 +224,7 @@ func named(_ context.Context, endpoint string, b []byte) ([]byte, error) {
 	return append([]byte(endpoint), b...), nil
 }
 
-// unnamed opens what named sealed.
+// unnamed reverses named.
 func unnamed(_ context.Context, endpoint string, b []byte) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(b, []byte(endpoint))
 	if !ok {

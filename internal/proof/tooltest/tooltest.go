@@ -1,4 +1,4 @@
-// Package tooltest finds what tests need beside Go. It installs nothing: tools/install does. In `make
+// Package tooltest finds test tools beside Go. It installs nothing: tools/install does. In `make
 // test`, where REMIT_TEST_TOOLS=none, every test that asks for something is left out, also if the
 // machine has it: `make test-all` runs these.
 package tooltest
@@ -67,7 +67,7 @@ func leaveOut(t testing.TB, what string) {
 	}
 }
 
-// Missing ends a test on a machine without what, saying what to do about it. The test is
+// Missing ends a test on a machine without the tool, and prints the remedy. The test is
 // skipped, and tools/verdict counts it; with CI=true it fails.
 func Missing(t testing.TB, what, remedy string) {
 	t.Helper()

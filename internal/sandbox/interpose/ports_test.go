@@ -52,7 +52,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// method returns the source of a method and adds what it imports.
+// method returns the source of a method and adds its imports.
 func method(m reflect.Method, receiver, inner, node string, imports map[string]bool) string {
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {

@@ -25,7 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// recordedTemplate is what CloudFormation has of a stack with two functions.
+// recordedTemplate is the processed template of two functions.
 const recordedTemplate = `{
 	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]},
 		"Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
@@ -41,8 +41,8 @@ const recordedTemplate = `{
 				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
 		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
 
-// A recorded cloud answers what doctor asks of a stack: about its functions, and with
-// lines of their logs, one of them a page.
+// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their
+// logs, one a page.
 type recorded struct {
 	functions map[string]map[string]any // by name, and :live or :aliases after it
 	lines     []string
@@ -119,8 +119,8 @@ func newTables() deployed.Tables {
 	return deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}
 }
 
-// TestDoctorComparesWhatRuns: what live runs with is compared with the template and its
-// parameters, value by value.
+// TestDoctorComparesWhatRuns: doctor compares each value of the live versions with the template
+// and its parameters.
 func TestDoctorComparesWhatRuns(t *testing.T) {
 	for _, c := range []struct {
 		why    string

@@ -29,7 +29,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		why    string
 		faults operatortest.Node
 		check  string
-		want   string // ! for what is said of a finding
+		want   string // ! marks a finding
 	}{
 		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 16 in flight"},
 		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
@@ -73,7 +73,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 	}
 }
 
-// TestDoctorKnowsProviders, and says what an unknown chain works by.
+// TestDoctorKnowsProviders, and the rule of an unknown chain.
 func TestDoctorKnowsProviders(t *testing.T) {
 	config := stack.Config{ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second}
 	for urls, ok := range map[string]bool{

@@ -233,9 +233,9 @@ func differences(want, got map[string]string) (all []string) {
 	return all
 }
 
-// liveIsDeployed compares what the versions behind the aliases run with, and their code,
-// with the template and its parameters. While a canary is under way, after a version was
-// put back or after a change by hand, they differ.
+// liveIsDeployed compares the configuration and code of the versions behind the aliases with
+// the template and its parameters. They differ during a canary, after a rollback and after a
+// change by hand.
 func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	t, err := e.processed(ctx, e.Account)
 	if err != nil {

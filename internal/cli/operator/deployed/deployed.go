@@ -26,7 +26,7 @@ import (
 )
 
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (you need logs:PutLogEvents, as in RemitOperator)")
+var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (check for logs:PutLogEvents, as in RemitOperator)")
 
 // A Target names the stack of a command, and the form of its answer. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.

@@ -43,7 +43,7 @@ type released struct {
 	canary map[string]string            // the version that gets a tenth of a function's requests
 	has    map[string]map[string]string // environments, by function:version
 	faults map[string]string            // by action and name: fails, hangs, lost or ended
-	asked  []string                     // what changes something
+	asked  []string                     // requested changes
 
 	meanwhile func() // happens before the operator agrees
 }
@@ -186,7 +186,7 @@ func (r *released) deploys(kind, versions string) {
 			add(name, "UPDATE_COMPLETE", version)
 			add("OP", "UPDATE_ROLLBACK_IN_PROGRESS", "")
 			add(name, "UPDATE_COMPLETE", r.runs[name])
-		case kind == "forgets": // what was before 90 days ago
+		case kind == "forgets": // events older than 90 days
 			r.events = slices.DeleteFunc(r.events, func(e event) bool { return e.of == name && e.version != version })
 			add(name, "DELETE_SKIPPED", r.runs[name])
 			fallthrough

@@ -73,7 +73,7 @@ func (r *rollback) release(ctx context.Context, stack string) (operation, error)
 // putBackLine is a line of the consent to a rollback.
 var putBackLine = regexp.MustCompile(`(?m)^(\S+)  (\d+) -> (\d+)$`)
 
-// complete reports whether the events read so far have the release and what ran before.
+// complete reports whether the events so far have the release and the versions before.
 func complete(ops []operation, last int) bool {
 	if last < 0 {
 		return false
@@ -85,7 +85,7 @@ func complete(ops []operation, last int) bool {
 	})
 }
 
-// fill adds to the release what earlier operations gave to its functions.
+// fill adds the versions of earlier operations to the release.
 func fill(ops []operation, last int) {
 	for name := range ops[last].set {
 		for _, earlier := range ops[last+1:] {

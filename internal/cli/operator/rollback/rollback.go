@@ -29,9 +29,9 @@ type line struct{}
 
 const (
 	// readWithin and actWithin bound the two halves of a rollback: 30 seconds in all, without
-	// the time in which the operator reads what it will do.
+	// the time in which the operator reads the plan.
 	readWithin, actWithin = 14 * time.Second, 15 * time.Second
-	// atOnce is how many functions are queried at a time, below what Lambda admits of one caller.
+	// atOnce is how many functions are queried at a time, below Lambda's limit for one caller.
 	atOnce = 8
 )
 
@@ -54,9 +54,9 @@ type rollback struct {
 	deployment []string // canaries under way
 }
 
-// Change cancels an update under way and stops its canaries, and puts the functions of the
-// last deployment back to the versions that ran before it, together. CloudFormation puts
-// back what else a cancelled update has changed, in its own time.
+// Change cancels an update under way, stops its canaries, and puts the functions of the last
+// deployment back to the versions before it, together. CloudFormation puts back the other
+// changes of a cancelled update, in its own time.
 func (line) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	a := d.Account
 	if a == nil {
@@ -92,8 +92,8 @@ func (r *rollback) apply(ctx context.Context) (change.Answer, error) {
 	return change.Answer{JSON: r.moves, Text: text + r.afterwards()}, err
 }
 
-// plan finds what the release was, what goes back to what, and whether the older versions
-// may run on the settings that are stored.
+// plan finds the release, the versions to put back, and whether these may run on the stored
+// settings.
 func (r *rollback) plan(ctx context.Context) error {
 	found, err := r.cloud.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &r.Stack})
 	if err != nil || len(found.Stacks) != 1 {
@@ -141,7 +141,7 @@ var goesBack = append(slices.Clone(open), stacks.StackStatusCreateComplete, stac
 	stacks.StackStatusUpdateRollbackComplete, stacks.StackStatusUpdateRollbackCompleteCleanupInProgress,
 	stacks.StackStatusImportComplete, stacks.StackStatusImportRollbackComplete)
 
-// afterwards describes what is left to do, by the status of the stack.
+// afterwards returns the next step, by the status of the stack.
 func (r *rollback) afterwards() string {
 	command := map[stacks.StackStatus]string{
 		stacks.StackStatusUpdateInProgress:         "wait stack-rollback-complete",

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestRollback runs the whole command against recorded answers, each of which takes half a
-// second: what ran before runs again, of all functions of a release or of none.
+// TestRollback runs the whole command against recorded answers, each after half a second: it
+// puts back the versions before, of all functions of a release or of none.
 func TestRollback(t *testing.T) {
 	faults := func(action, fault string) func(*released) {
 		return func(r *released) { r.faults[action] = fault }

@@ -220,7 +220,7 @@ type writing struct {
 	tables   []Table
 	confirms bool
 	why      string
-	loosened map[Table]string // what allows more than before
+	loosened map[Table]string // settings that allow more
 }
 
 // apply stores the next version of each table, one after the other, each only if no other was
@@ -445,9 +445,9 @@ func differs(ctx context.Context, t Table) (bool, error) {
 
 // unusable is the error of a change that unusable settings do not take.
 func unusable(t Table) error {
-	step := "write all of them with remit settings apply FILE (remit settings history has the versions before)"
+	step := "remit settings apply FILE to write all of them (remit settings history has the versions before)"
 	if errors.Is(t.Unusable(), settings.ErrNewer) {
-		step = "use the version of remit that wrote them"
+		step = "the version of remit that wrote them"
 	}
-	return fmt.Errorf("settings of %s: %w; %s", t.Kind(), t.Unusable(), step)
+	return fmt.Errorf("settings of %s: %w; use %s", t.Kind(), t.Unusable(), step)
 }

@@ -23,7 +23,7 @@ func start(t *testing.T, config devnet.Config) *devnet.Chain {
 	return chain
 }
 
-// TestGive: an account that had nothing has what it was given, twice over after a second time.
+// TestGive: the balances of an empty account are the sum of its gifts.
 func TestGive(t *testing.T) {
 	chain := start(t, devnet.Config{})
 	node := must.Get(ethclient.DialContext(t.Context(), chain.URL()))(t)

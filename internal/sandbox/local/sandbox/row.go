@@ -76,7 +76,7 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
-// gasSymbol returns the symbol of what pays gas beside a token, or that token's: then a wallet's wei are its tokens once more.
+// gasSymbol returns the gas currency's symbol. If the token pays gas, a wallet's wei are its tokens once more.
 func gasSymbol(unit chain.GasUnit, coin token.Token) string {
 	if unit > 0 {
 		return coin.Symbol

@@ -19,7 +19,7 @@ const Listed = 100
 
 // A Source has the data of a page. Its methods are called from several goroutines.
 type Source interface {
-	// Facts returns what does not change.
+	// Facts returns the constants.
 	Facts() any
 
 	// Update returns an object of all that changes. Each item of its lists payments,

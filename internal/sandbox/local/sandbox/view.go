@@ -140,7 +140,7 @@ func (s *Sandbox) reached(id payment.ID, at Step) {
 	}
 }
 
-// name is what the log calls the payment.
+// name names the payment in the log.
 func name(r *Row) string {
 	if r.Key != "" {
 		return r.Key
