@@ -7,10 +7,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Add counts another wallet of the same round in.
+// Add is Report.add.
 func (r *Report) Add(o Report) { r.add(o) }
 
-// Next counts a later round in.
+// Next is Report.next.
 func (r *Report) Next(round Report) { r.next(round) }
 
 // NoteSilent is Settler.noteSilent.

@@ -14,13 +14,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is how many pending transactions one round sends again to one node, at
-// most, and for no longer than a block: a node that does not answer must not hold
-// up the others.
+// resends is the most pending transactions that a round sends again to one node, within a block's
+// time: a silent node must not hold up the others.
 const resends = 64
 
-// keepAlive keeps transactions that are not mined in the nodes' pools, and
-// raises their fees when they have waited too long and the market has gone up.
+// keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
+// waited too long and the market has gone up.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	waiting := p.waiting(count)
@@ -41,7 +40,7 @@ func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	return waiting
 }
 
-// resendAll gives every node the stored bytes that its pool does not count.
+// resendAll sends each node the stored bytes that its pool does not count.
 func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error {
 	for _, view := range p.views {
 		if err := p.resend(ctx, view, waiting); err != nil {
@@ -51,8 +50,8 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend gives a node the stored bytes that its pool does not count, in nonce
-// order, but not those that a handler has just committed and is sending itself.
+// resend sends a node the stored bytes that its pool does not count, in nonce order. It skips those
+// that a handler has just committed and is sending.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
@@ -107,11 +106,10 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 	return err
 }
 
-// bumpAll stores and sends attempts with higher fees for all nonces that have waited
-// long enough, if the market asks more than their attempts offer. It sends the lowest
-// to every node first, and gives it another attempt also if no node holds it. It
-// stores an attempt before it sends it, so that every attempt that is mined is known
-// to be ours. A crash in between leaves an attempt that the next run sends.
+// bumpAll stores and sends attempts with higher fees for all nonces that have waited long enough,
+// if the market asks more than their attempts offer. It sends the lowest to every node first, and
+// bumps it also if no node holds it. It stores an attempt before sending it, so that every mined
+// attempt is known to be ours. A crash in between leaves an attempt that the next run sends.
 func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
 	if waiting[0].Nonce != count || p.unusable != nil {
 		return nil
@@ -158,8 +156,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 	return nil
 }
 
-// unheld are the replies to bytes that the node does not hold, but might hold another
-// attempt.
+// unheld are the replies of a node that refuses the bytes but might take another attempt.
 var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true,
 	chain.GasTooLow: true, chain.Wrong: true}
 
@@ -192,12 +189,12 @@ type bump struct {
 	same   error        // why it was not
 }
 
-// store signs and stores the next attempt. It estimates the gas limit again, and raises a limit that
-// all nodes call too low, also where the fees are at their limit.
+// store signs and stores the next attempt. It estimates the gas limit again, and raises a limit
+// that all nodes call too low, even if the fees are at their limit.
 //
-// If every node says that it will never take the bytes, or wants more gas for a transfer that the
-// token refuses now, the next attempt pays nothing, so that the nonces behind it get on, and no
-// later one pays. A node that gives another answer, or none, may have the bytes.
+// If every node refuses the bytes for good, or wants more gas for a transfer that the token refuses
+// now, the next attempt and all later ones are no-ops, so that the nonces behind it get on. A node
+// that gives another answer, or none, may have the bytes.
 func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 	switch {
 	case len(b.tx.Hashes) >= store.MaxAttempts:
@@ -299,9 +296,9 @@ func (b *bump) better(tx chain.Tx) bool {
 		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount))
 }
 
-// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce,
-// which moves coins of the token. It is FeeLimit, or less if the wallet cannot pay that beside
-// everything that is reserved and pending.
+// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which
+// moves coins of the token. It is FeeLimit, or less if the wallet cannot pay that beside all
+// reserved and pending amounts.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)

@@ -9,10 +9,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A memory is what a run keeps of a wallet from one round to the next. Its pending transactions are
-// mined, and wait for the final block to move; the next round need not read them. Another process
-// may change them meanwhile, as it may between a round's read and its writes: each write is
-// conditional.
+// A memory is a run's state of a wallet between two rounds. Its pending transactions are mined, and
+// wait for the final block to move; the next round need not read them. Another process may change
+// the stored ones meanwhile, as it may during a round: each write is conditional.
 type memory struct {
 	txs   []wallet.PendingTx // the lowest, of contiguous nonces
 	until time.Time          // the end of the claim under which they were read
@@ -27,8 +26,8 @@ func (p *pass) recall(m memory) {
 	}
 }
 
-// from returns the nonce from which the pass reads pending transactions. It is 0, and the memory is
-// of no use, if another run has claimed the wallet since, or a reservation is below the remembered
+// from returns the nonce from which the pass reads pending transactions. It is 0, which discards
+// the memory, if another run has claimed the wallet since, or a reservation is below the remembered
 // nonces.
 func (p *pass) from(w wallet.Wallet) uint64 {
 	if !w.ClaimedUntil.Equal(p.claimed) {
@@ -43,8 +42,8 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 }
 
 // reread replaces remembered pending transactions by the stored ones, if the final block has moved,
-// the nodes may lack it, or they count fewer mined transactions than the memory has. Those that this
-// round read, it read before the heads, and keeps.
+// the nodes may lack it, or they count fewer mined transactions than the memory has. It keeps those
+// that this round read, before the heads.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.views.Leading().Mined >= p.below {
 		return nil
@@ -60,9 +59,9 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns the memory for the next round. Its progress is that of this round, also after an
-// error: the events of progress that was not stored are published all the same. It has no
-// transactions after an error, if some could not be read, and if the final block moved.
+// remember returns the memory for the next round. It keeps this round's progress even after an
+// error: the events are published even if the progress is not stored. It keeps no transactions
+// after an error, if some could not be read, or if the final block moved.
 func (p *pass) remember(err error) memory {
 	m := memory{seen: p.seen}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {

@@ -15,16 +15,16 @@ import (
 )
 
 // A pass handles one wallet in one round. It reads the wallet first, then the pending transactions
-// that its run does not remember, then the nodes. So every reserved nonce is in the wallet or has a
-// pending transaction, and the pass knows the pending transaction of everything that a node counts.
-// The heads may be older than the tables: then a node counts less than it could.
+// that its run does not remember, then the nodes. So every nonce given out has a reservation or a
+// pending transaction, and the pass knows the pending transaction of every nonce that a node
+// counts. Heads older than the tables only lower a count.
 type pass struct {
 	*round
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	bumps      load               // how much more the bumps of this pass tie up
-	below      uint64             // the pending transactions below it are remembered
+	below      uint64             // the run remembers pending transactions below it
 	claimed    time.Time          // the end of the run's last claim on the wallet
 	views      chain.Views
 	compared   bool             // with the chain, which is not ahead of the wallet
@@ -35,8 +35,8 @@ type pass struct {
 	report Report
 }
 
-// handle does everything for one wallet, and fills p.report. It finishes reservations even while
-// no node answers. It leaves an idle wallet alone unless idle is true.
+// handle does everything for one wallet, and fills p.report. It finishes reservations even while no
+// node answers. It skips an idle wallet unless idle is true.
 func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
@@ -157,11 +157,11 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead looks for mined transactions of the wallet at nonces that were never reserved: another
-// program uses its key, or the tables were restored from the past. Either may pay twice from any
-// wallet, so it pauses all of them until a person resumes them. It pauses none for the no-ops of a
-// lost recovery. It reports true if the wallet must wait for the next round. A crash before the
-// last write leaves next_nonce as it was, and the next run does everything again.
+// chainAhead pauses every wallet, until a person resumes it, if transactions of this one are mined
+// at nonces that were never reserved: another program uses its key, or the tables were restored
+// from the past. Either may pay twice from any wallet. No-ops of a lost recovery pause none. It
+// reports true if the wallet must wait for the next round. A crash before the last write leaves
+// next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
@@ -220,9 +220,9 @@ func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
 	}
 }
 
-// onlyNoops reports whether all transactions of w from its next nonce up to count are
-// no-ops that a lost recovery may have signed. It asks every configured node; after an
-// error, because one is silent or behind, nothing is known.
+// onlyNoops reports whether all transactions of w from its next nonce up to count are no-ops that a
+// lost recovery may have signed. It asks every configured node; an error, from one that is silent
+// or behind, proves nothing.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
 	if count > w.NoopsBelow {
 		return false, nil

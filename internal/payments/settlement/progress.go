@@ -14,11 +14,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the
-// last round did not count. The number is stored later, by the writes that a round makes anyway: a
-// crash in between publishes the same events again. If an event cannot be published, the number
-// ends below its nonce. While too few nodes answer to know a number, the last one stays.
-// It never rises over a payment that the pass does not know.
+// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that
+// the last round did not count. Later writes of the round store the count: after a crash in
+// between, the next run publishes the same events again. If publishing fails, the count stops at
+// that nonce. While too few nodes answer, the last count stays. It never rises over a payment that
+// the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined
@@ -47,9 +47,9 @@ func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	})
 }
 
-// knownBelow returns the nonce below which the pass knows every payment that has not ended. A handler
-// may have committed one at another nonce since the pass read the wallet, and an item that cannot be
-// read may be one.
+// knownBelow returns the nonce below which the pass knows every payment that has not ended. A
+// handler may have committed one at another nonce since the pass read the wallet; an unreadable
+// item may have any nonce.
 func (p *pass) knownBelow() uint64 {
 	if p.report.Unreadable > 0 {
 		return 0
@@ -66,8 +66,8 @@ func (p *pass) knownBelow() uint64 {
 	return below
 }
 
-// count reports whether a payment counts as mined whose nonce is. It publishes that, unless the last
-// round did.
+// count reports whether a payment at a mined nonce counts, and publishes that unless the last round
+// did.
 func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progress, receipts chain.Mined) (bool, error) {
 	if tx.HasNoop {
 		if paid, err := p.paid(ctx, tx, receipts); err != nil || !paid {
@@ -83,8 +83,8 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports whether as many nodes as confirm a payment have a receipt of one of its paying attempts,
-// beside which it has a no-op.
+// paid reports for a payment with a no-op whether enough nodes to confirm it have a receipt of a
+// paying attempt.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {
@@ -92,10 +92,10 @@ func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Min
 	}), err
 }
 
-// publishMined publishes that a payment is mined, if a webhook of its merchant names that event. It
-// stores the time first, unless one is stored: repeated calls, of other runs too, publish the same
-// bytes. paid means that a paying attempt is known to be mined. Otherwise publishMined reports false
-// if the payment has got a no-op since the pass read it, which may be the mined transaction.
+// publishMined publishes payment.mined if a webhook of the merchant names it. It stores the time
+// first, unless one is stored: repeated calls, of other runs too, publish the same bytes. paid
+// means that a paying attempt is mined. Otherwise publishMined reports false for a payment that got
+// a no-op after the pass read it: the no-op may be the mined transaction.
 func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return true, nil
@@ -121,14 +121,14 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 	return err == nil, err
 }
 
-// A named is whether a webhook of a merchant names payment.mined.
+// A named is the answer of Events.Named for payment.mined.
 type named struct {
 	named bool
 	err   error
 }
 
-// namedBy returns whether a webhook of a merchant names payment.mined. It reads that once in a pass,
-// after the views: no webhook is missed that a merchant had before its payment was mined.
+// namedBy returns whether a merchant's webhook names payment.mined. It reads that once in a pass,
+// after the views: it misses no webhook that the merchant had before its payment was mined.
 func (p *pass) namedBy(ctx context.Context, merchant string) named {
 	p.mu.Lock()
 	if p.named == nil {
@@ -145,7 +145,7 @@ func (p *pass) namedBy(ctx context.Context, merchant string) named {
 	return read()
 }
 
-// setWaits stores why the lowest nonce is not mined.
+// setWaits sets why the lowest nonce is not mined.
 func (p *pass) setWaits(why payment.Progress) {
 	if p.seen != nil {
 		p.seen.Waits = why

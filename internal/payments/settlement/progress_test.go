@@ -33,7 +33,7 @@ func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
 // retried stores another attempt at a payment.
 func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
-	tx := chain.Noop(1, payer, p.Tx.Fees) // its bytes are nobody's concern here
+	tx := chain.Noop(1, payer, p.Tx.Fees) // no test here reads its bytes
 	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)
 	w.Must(err)
 	p, err = again(signed, tx, w.Now())
@@ -47,8 +47,7 @@ func first(w *world) payment.Payment {
 	return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
 }
 
-// TestProgress: the progress of a payment after a round, and after another one, before which
-// something happens.
+// TestProgress: the progress of a payment after a round, and after a change and another round.
 func TestProgress(t *testing.T) {
 	nothing := func(*world) {}
 	mined := func(w *world) { paying(w); w.final = 4 }
@@ -118,15 +117,15 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestMinedIsPublished: before the number is stored, once in a run whose writes succeed, if the merchant's webhooks
-// name it; and in the same form again where it is not known to have been published.
+// TestMinedIsPublished: a run publishes payment.mined before it stores the count, if the merchant's
+// webhooks name it: once, or again in the same form if publishing may have failed.
 func TestMinedIsPublished(t *testing.T) {
 	lost := func(*world) error { return porttest.ErrLost }
 	for _, test := range []struct {
 		name        string
 		named       bool
 		script      script
-		asked, sent int // reads of what the merchant wants, and events
+		asked, sent int // calls of Named and of Publish
 	}{
 		{"nobody wants it", false, script{}, 1, 0},
 		{"it is wanted", true, script{}, 1, 2},
@@ -156,8 +155,8 @@ func TestMinedIsPublished(t *testing.T) {
 	}
 }
 
-// TestMinedAgain: after a re-organisation, and by another run, payment.mined is the same event: its bytes have the time
-// of the first one.
+// TestMinedAgain: after a re-organisation, or by another run, payment.mined is the same event, with
+// the first one's time.
 func TestMinedAgain(t *testing.T) {
 	w := newWorld(t, script{})
 	paying(w)
@@ -173,8 +172,8 @@ func TestMinedAgain(t *testing.T) {
 	}
 }
 
-// TestMinedBeforeItEnds: of a payment that is final when a round first counts it, both events are published, payment.mined
-// first; and again, alike, by a run that follows a crash. The payment does not end while it is not published.
+// TestMinedBeforeItEnds: a round that first counts a payment when it is final publishes both events, payment.mined
+// first. After a failure the next round repeats an event in the same form. The payment ends only after payment.mined.
 func TestMinedBeforeItEnds(t *testing.T) {
 	for call, want := range map[string][]string{
 		"DeletePendingTx#1": {webhook.PaymentMined, webhook.PaymentConfirmed, webhook.PaymentConfirmed},
@@ -197,8 +196,8 @@ func TestMinedBeforeItEnds(t *testing.T) {
 	}
 }
 
-// TestMinedForNobody: neither a no-op, nor a transfer of the operator, nor a payment without a merchant, which recovery has
-// found, is published as mined.
+// TestMinedForNobody: no-ops, the operator's transfers, and payments without a merchant, which
+// recovery has found, get no payment.mined.
 func TestMinedForNobody(t *testing.T) {
 	w := newWorld(t, script{})
 	w.named, w.final = true, 4
@@ -217,8 +216,8 @@ func TestMinedForNobody(t *testing.T) {
 	}
 }
 
-// TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round counts it first or
-// ends the payment at once, and also if the no-op is stored after the round read the payment.
+// TestCancelledIsNotMined: a no-op that used a payment's nonce is not payment.mined, whether a round
+// counts it first or ends the payment at once, or the no-op is stored after the round read the payment.
 func TestCancelledIsNotMined(t *testing.T) {
 	for _, final := range []uint64{4, 5} {
 		w := newWorld(t, script{})
@@ -239,8 +238,8 @@ func TestCancelledIsNotMined(t *testing.T) {
 	}
 }
 
-// TestMinedOfAnUnknownPayment: a payment that a handler commits after the round has read the wallet, and that is mined
-// before the round asks the nodes, is published by the next round.
+// TestMinedOfAnUnknownPayment: the next round publishes a payment that was committed after a round
+// read the wallet and mined before it asked the nodes.
 func TestMinedOfAnUnknownPayment(t *testing.T) {
 	w := newWorld(t, script{"Account#1": func(w *world) error { paying(w); return nil }})
 	w.named, w.final = true, 4
@@ -254,8 +253,8 @@ func TestMinedOfAnUnknownPayment(t *testing.T) {
 	}
 }
 
-// TestReceiptsAreReadOnce: a wallet's payments cost a receipt each, when their block is final, but for nonce 0: a node may
-// answer 0 because it does not know. So may one that has pruned the final block's state: then the payments end all the same.
+// TestReceiptsAreReadOnce: a payment costs one receipt, when its block is final, but for nonce 0: a node may
+// answer 0 because it does not know, or has pruned the final block's state. The payments end all the same.
 func TestReceiptsAreReadOnce(t *testing.T) {
 	const payments = 30
 	for name, test := range map[string]struct {
@@ -285,7 +284,7 @@ func TestReceiptsAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestProgressOfNoNode: what is stored stays while no node answers.
+// TestProgressOfNoNode: the count stays while no node answers.
 func TestProgressOfNoNode(t *testing.T) {
 	w := newWorld(t, script{})
 	paying(w)

@@ -65,8 +65,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 // maxLag is how many blocks a node may be behind for its balances to count.
 const maxLag = 16
 
-// spendable returns the least that any node's balances leave beside the amounts that are tied up at
-// its count, which are held at the leading count: a transfer may have reverted on one node's branch
+// spendable returns the lowest amounts that a node leaves: its balances less the amounts tied up at
+// its count, which are held at the leading count. A transfer may have reverted on one node's branch
 // only. A node that lags by more than maxLag would hide top-ups, and does not count.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	leading := p.views.Leading()
@@ -123,7 +123,7 @@ func (p *pass) moveCeiling(ctx context.Context, mined uint64) error {
 // errUncertain reports that a nonce has no known owner, so that the tied-up amounts are not known.
 var errUncertain = errors.New("amounts tied up are uncertain")
 
-// A load is the amounts that nonces that are not mined tie up.
+// A load is the amounts that unmined nonces tie up.
 type load struct {
 	coin, gas   token.Amount
 	perMerchant map[string]uint64 // how many of the nonces each merchant has
@@ -131,8 +131,7 @@ type load struct {
 
 // tied sums the amounts that reservations and pending transactions at or above the mined count tie
 // up. Every nonce from the count to next_nonce must belong to one of them. Otherwise the node that
-// gave the count lags behind the payments that have ended: the error comes with the sum of the
-// known amounts.
+// gave the count lags behind ended payments, and tied returns the known sum with an error.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
 		coin, gas token.Amount
@@ -140,7 +139,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	}
 	owners := map[uint64]owner{}
 	for _, s := range p.pendingTxs {
-		coin, gas := p.GasUnit.Takes(s.Amount, s.Gas) // of a version that did not know the chain; else it takes no gas
+		coin, gas := p.GasUnit.Takes(s.Amount, s.Gas) // converts items of a version that stored gas apart
 		owners[s.Nonce] = owner{coin, gas, s.Merchant}
 	}
 	for _, id := range p.reserved() {

@@ -18,16 +18,16 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
-// topUp has the tables know less of the wallet than its node, and a merchant that has nothing
-// in flight any more. A merchant may have 2 of 64.
+// topUp stores balances below the node's, and a count of a merchant with nothing in flight. It caps
+// merchants at 2 of 64 nonces.
 func (w *world) topUp() {
 	w.set(4)
 	w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}, nil))
 }
 
-// TestReconciling: a wallet may spend its balance less what reservations and pending
-// transactions tie up, each counted once and read only where it must be. However often a
-// reservation overtakes the round, it sees a top-up, and counts merchants' nonces.
+// TestReconciling: a wallet may spend its balance less the amounts that reservations and pending
+// transactions tie up. The round counts each once, reads only those it must, and stores top-ups and
+// merchants' counts even if reservations overtake it.
 func TestReconciling(t *testing.T) {
 	w := newWorld(t, script{})
 	w.unreleased(w.reserve("a", 0), 0)
@@ -58,8 +58,8 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
-// TestGasOfOldItems: items of a version that did not know that the token pays the chain's gas, with the gas beside the
-// amount, tie up both in the token, and so does a bump.
+// TestGasOfOldItems: where the token pays the gas, items of a version that stored gas apart tie up
+// both in the token, and so does a bump.
 func TestGasOfOldItems(t *testing.T) {
 	w := newWorld(t, script{})
 	w.commit("a", 0)
@@ -86,8 +86,8 @@ func TestGasOfOldItems(t *testing.T) {
 	}
 }
 
-// TestNoopBeyondTheWallet: if the wallet cannot pay a no-op's gas limit, the no-op is signed again with a lower one. If it
-// needs that much gas, it waits until the wallet is topped up.
+// TestNoopBeyondTheWallet: if the wallet cannot pay a no-op's gas limit, a round signs it again
+// with a lower one. A no-op that needs that much gas waits for a top-up.
 func TestNoopBeyondTheWallet(t *testing.T) {
 	for times, attempts := range map[uint64]int{10: 2, 1: 1} {
 		w := newWorld(t, script{})
@@ -103,8 +103,8 @@ func TestNoopBeyondTheWallet(t *testing.T) {
 	}
 }
 
-// TestMoreMerchantsThanAreCounted: of more merchants in flight than a wallet counts, some
-// are left out, and the round ends without an error.
+// TestMoreMerchantsThanAreCounted: with more merchants in flight than a wallet counts, a round
+// leaves some out without an error.
 func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	w := newWorld(t, script{})
 	w.settler.Own.Window = 2 * wallet.MaxInFlight
@@ -127,8 +127,8 @@ func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	}
 }
 
-// TestCountsThatAreNotStored: merchants' counts that a store refuses are an error of the round, and
-// keep neither a top-up from the tables nor the balances from the metrics.
+// TestCountsThatAreNotStored: if the store refuses merchants' counts, the round returns an error,
+// but stores the top-up and reports the balances.
 func TestCountsThatAreNotStored(t *testing.T) {
 	w := newWorld(t, breaks("Reconcile#1"))
 	w.topUp()
@@ -139,7 +139,7 @@ func TestCountsThatAreNotStored(t *testing.T) {
 	}
 }
 
-// TestIdle: a wallet with nothing to do costs a round these calls, and a later round none.
+// TestIdle: an idle wallet costs a round these calls, and a later round none.
 func TestIdle(t *testing.T) {
 	w := newWorld(t, script{})
 	must.Get(w.round())(t)

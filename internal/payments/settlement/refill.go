@@ -58,17 +58,17 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill asks for each asset of which the wallet may spend less than the stack's mark beside
-// the amounts that are tied up. More than half of the configured nodes must have answered, and
-// all of these find it low. A paused wallet gets nothing unless it is out of gas, since somebody else
-// may have its key; nor does a wallet with more transactions on the chain than in the tables.
+// refill requests each asset whose spendable amount is below the stack's mark. More than half of
+// the configured nodes must have answered, and all of these find it low. A paused wallet gets
+// nothing unless it is out of gas, since somebody else may have its key; nor does a wallet with
+// more transactions on the chain than in the tables.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	leading := p.views.Leading()
 	if !able || leading.Mined > p.wallet.NextNonce || 2*len(p.views) <= len(p.Nodes) {
 		return
 	}
-	held, _ := p.tied(ctx, leading.Mined) // unknown amounts count as not tied up, so that it seems low less often
+	held, _ := p.tied(ctx, leading.Mined) // ignores unknown amounts, so that the wallet seems low less often
 	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
 	low := func(spendable func(chain.View) token.Amount, mark settings.Refill) bool {
 		enough := func(v chain.View) bool { return !spendable(v).Less(mark.Low) }
@@ -89,8 +89,8 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 	}
 }
 
-// refillsLeft returns how many refills of either asset the funding wallet can pay beside coin and
-// gas, which are tied up.
+// refillsLeft returns how many refills of each asset the funding wallet can pay beside the tied-up
+// coin and gas.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	leading := p.views.Leading()
 	refills := times(leading.Balance.Sub(coin), p.Refills.Token.Amount)

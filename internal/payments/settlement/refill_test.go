@@ -24,7 +24,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
-// A refiller notes which assets it is asked for, and refuses.
+// A refiller records requests and refuses them.
 type refiller []string
 
 func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen uint64) error {
@@ -32,8 +32,8 @@ func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen u
 	return porttest.ErrBroken
 }
 
-// TestRefill: which refills are asked for. The wallet has a payment under way, for 100 units
-// and 210 wei, and is low by one of either.
+// TestRefill: Refill's requests. The wallet has a payment of 100 units and 210 wei under way, and
+// is low by one of either.
 func TestRefill(t *testing.T) {
 	const token9, ether9 = "token since 9", "ether since 9"
 	type change = func(*world, *settings.Refills)
@@ -112,8 +112,8 @@ func TestRefill(t *testing.T) {
 	}
 }
 
-// TestRefillsLeft: how many refills a funding wallet can pay, of the asset that it has less of; of the token
-// alone where that pays the gas.
+// TestRefillsLeft: how many refills a funding wallet can pay, of the scarcer asset; of the token
+// alone where it pays the gas.
 func TestRefillsLeft(t *testing.T) {
 	for _, test := range []struct{ unit, token, ether, want uint64 }{
 		{0, 500_000, 0, 2}, {0, 500_001, 0, 1}, {0, 1_000_001, 0, 0}, {0, 0, 1 << 58, 4}, {0, 500_000, 1 << 60, 1}, {0, 1, 1, 100},
@@ -131,9 +131,8 @@ func TestRefillsLeft(t *testing.T) {
 	}
 }
 
-// TestReportsAddUp: alarms ring on these counts. The reports of a round's wallets are
-// added. A later round's counts of finished work are added to those before, while its
-// counts of open work take their place.
+// TestReportsAddUp: alarms use these counts. Add sums the reports of a round's wallets. Next adds a
+// later round's counts of finished work, and replaces the counts of open work.
 func TestReportsAddUp(t *testing.T) {
 	fund := func(n byte, gap uint64) settlement.Funds {
 		return settlement.Funds{Address: token.Address{n}, Gap: gap}
@@ -156,7 +155,7 @@ func TestReportsAddUp(t *testing.T) {
 	}
 	followed := added // one by other
 	followed.Busy, followed.Unreadable, followed.Unruled, followed.Undecided, followed.Pending = false, 100, 0, 100, 100
-	followed.Paused = 11 // a wallet that is paused and idle is not looked at in later rounds
+	followed.Paused = 11 // later rounds skip a wallet that is paused and idle
 	followed.Wallets = []settlement.Funds{fund(2, 2), fund(1, 3)}
 	preceded := added // one by other
 	preceded.ClaimedElsewhere, preceded.Unreadable, preceded.Undecided, preceded.Paused, preceded.Pending = false, 8, 10, 11, 14
@@ -195,15 +194,15 @@ func (w *world) drain() {
 // unused is a draining wallet without a record.
 var unused = wallet.ID{ChainID: 1, Address: token.Address{2}}
 
-// ended has three transactions of the wallet final. It registers a wallet without a record.
+// ended makes three transactions final, and registers a wallet without a record.
 func (w *world) ended() {
 	w.Must(w.Tables.Advance(context.Background(), id, 3, 0))
 	w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Draining, Key: wallet.InSecret}))
 	w.mined, w.settled, w.pooled = 3, 3, 3
 }
 
-// TestRetire: a wallet is retired once all that it has signed is final on every node, or,
-// if its key is stolen, once its payments have ended.
+// TestRetire: a wallet retires once all its transactions are final on every node or, if its key is
+// stolen, once its payments have ended.
 func TestRetire(t *testing.T) {
 	meanwhile := func(act func(w *world) error) func(w *world) {
 		return func(w *world) { w.ended(); w.Script.With("Retire#1", act) }
@@ -260,7 +259,7 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// TestRetireFaults: each call of a command may fail or lose its answer; it is run again.
+// TestRetireFaults: if any call fails or loses its answer, another Retire succeeds.
 func TestRetireFaults(t *testing.T) {
 	for name, wanted := range map[string]wallet.ID{"a used wallet": id, "an unused wallet": unused} {
 		begin := func(s script) *world {
@@ -290,7 +289,7 @@ func TestRetireFaults(t *testing.T) {
 	}
 }
 
-// TestRetiredWalletIsWatched: one request a day, which says in one line that its key is used.
+// TestRetiredWalletIsWatched: one request a day, and one log line if its key is in use.
 func TestRetiredWalletIsWatched(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, script{})

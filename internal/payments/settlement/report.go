@@ -8,14 +8,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Report counts the acts of a run and describes the wallets that it saw.
+// A Report counts a run's work and describes its wallets.
 type Report struct {
-	Busy             bool // something is still reserved or in a pending transaction
+	Busy             bool // a nonce is reserved or has a pending transaction
 	ClaimedElsewhere bool // another run claims a busy wallet
 	Confirmed        int  // payments made final in this run
 	Failed           int
 	Reservations     int             // reservations finished for handlers that did not
-	Noops            int             // nonces filled with a no-op
+	Noops            int             // no-ops stored
 	Bumps            int             // fee bumps stored
 	Resent           int             // stored bytes sent again
 	Refused          int             // of Resent, bytes that a node refused because it holds others or will never take them
@@ -33,14 +33,14 @@ type Report struct {
 	Wallets          []Funds
 }
 
-// Spent is what a mined transaction cost its wallet.
+// Spent is the cost of a mined transaction.
 type Spent struct {
 	Wallet token.Address
 	Noop   bool         // it paid nobody
 	Fee    token.Amount // wei
 }
 
-// spend notes the cost of a settled transaction, if it is known.
+// spend records the fee of a settled transaction, if known.
 func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
 	if fee != nil {
 		r.Spent = append(r.Spent, Spent{s.Address, s.Noop(), *fee})
@@ -56,7 +56,7 @@ type Funds struct {
 	Gap     uint64       // nonces given out and not mined
 }
 
-// add counts another wallet of the same round in.
+// add adds another wallet of the same round.
 func (r *Report) add(o Report) {
 	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
 	r.Confirmed += o.Confirmed

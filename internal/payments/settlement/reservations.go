@@ -92,7 +92,7 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	err := p.Store.Orphan(ctx, p.wallet.ID, id, nonce)
 	if errors.Is(err, store.ErrChanged) {
-		return nil, nil // a handler has given it back, or another run has filled it
+		return nil, nil // a handler has returned it, or another run has used it up
 	}
 	if err != nil {
 		return nil, err

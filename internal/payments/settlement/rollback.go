@@ -37,7 +37,7 @@ type finality struct {
 	overdue bool        // nodes have lacked the block for absentFor
 }
 
-// compareFinal compares the nodes with what is known, and updates that.
+// compareFinal compares the nodes with known, and updates it.
 func (s *Settler) compareFinal(ctx context.Context, heads chain.Heads, known *store.Comparison) (f finality) {
 	before := known.Final
 	f.silent, f.changed = s.noteSilent(ctx, heads, known)
@@ -82,9 +82,9 @@ func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *stor
 	return is, overdue
 }
 
-// noteSilent updates since when each node has given no valid answer, and reports whether that changed
-// anything. It returns how many nodes have been silent for SilentAfter. It changes nothing in a
-// round without any answer: the round's time is over, or our own network is down.
+// noteSilent notes since when each node has given no valid answer. It returns how many have been
+// silent for SilentAfter, and whether known.Silent changed. It changes nothing in a round without
+// any answer: the round's time is over, or our own network is down.
 func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, changed bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
@@ -106,8 +106,8 @@ func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *stor
 }
 
 // waitForChain reports whether the wallet must wait because the chain is, or may be, behind the
-// tables. Then nothing is judged, bumped or reconciled, and stored bytes are sent again. Once it
-// is certain, waitForChain pauses the wallet until the nodes have the known block again.
+// tables. Then it only finishes reservations and sends stored bytes again. Once that is certain,
+// waitForChain pauses the wallet until the nodes have the known block again.
 func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	is := p.final().standing
 	if is <= answered || is == doubtful && !p.wallet.RolledBack() {
@@ -121,9 +121,9 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	return true, p.resendAll(ctx, p.waiting(0))
 }
 
-// sameChain asks the nodes again, after the receipts, whether they have the known final block and call
-// no less final than when the round began. A node that moves to another chain, or back, in the
-// middle of a round gives heads of one chain and receipts of the other.
+// sameChain asks the nodes again, after the receipts, whether they have the known final block and
+// call no less final than when the round began. A node that changes chains during a round gives
+// heads of one and receipts of the other.
 func (r *round) sameChain(ctx context.Context) bool {
 	return r.checks.join(func() bool {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
@@ -161,9 +161,9 @@ func (c *checks) join(check func() bool) bool {
 	return wait()
 }
 
-// Accept takes the nodes' chain for the right one: it forgets the final block that they lack. The
-// next run takes one of theirs, and resumes the wallets that fit it. Wallets whose transactions are
-// gone stay paused. It may be repeated, and must be after ErrChanged: a run wrote at the same time.
+// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts
+// one of theirs, and resumes the wallets that fit it. Wallets whose transactions are gone stay
+// paused. It may be repeated. Repeat it after ErrChanged: a run wrote at the same time.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.ChainID)
 	if err == nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A round is what the passes of one round share.
+// A round is the state that its passes share.
 type round struct {
 	*Settler
 	Nodes       chain.Nodes
 	stack.Rules                    // zero if they are unusable
-	unusable    error              // why there are no rules: then no fee is bumped, no nonce filled and no ceiling raised
-	heads       func() chain.Heads // waits for the ends of the nodes' chains
+	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
+	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks             // of sameChain
 }
 
-// Round passes over every wallet once, and over an idle wallet only if idle is true.
+// Round makes a pass over every wallet, or only the busy ones if idle is false.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
 	r := &run{by: by}
 	if idle {
@@ -33,8 +33,8 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	return report, err
 }
 
-// round passes over every wallet once, and over an idle wallet only if the run has not compared it
-// with the chain. all reports whether the run has compared every wallet by now.
+// round makes a pass over every wallet, but skips idle wallets that the run has compared with the
+// chain. all reports whether the run has compared every wallet by now.
 func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 // stranger is a transaction that is not ours, and nothing a no-op of ours.
 var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
 
-// again is a script in which a call fails as if another process was faster.
+// again is a script in which a call fails with err.
 func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
@@ -50,7 +50,7 @@ type situation struct {
 // situations are the rows of TestRounds and TestFaults.
 func situations() []situation {
 	type report = settlement.Report
-	const held, over = 2 * minute, 4 * minute // ages: of a reservation that is finished, of an attempt that is bumped
+	const held, over = 2 * minute, 4 * minute // ages at which a round finishes a reservation, bumps an attempt
 	nothingMade := func(*world) {}
 	reserved := func(w *world) { w.reserve("a", held) }
 	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
@@ -356,7 +356,7 @@ func situations() []situation {
 	}
 }
 
-// TestRounds holds every step of a round to the whole report.
+// TestRounds compares the whole report of every situation.
 func TestRounds(t *testing.T) {
 	for _, test := range situations() {
 		t.Run(test.name, func(t *testing.T) {
@@ -393,8 +393,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestReasonsStay: a wallet that is paused for a new reason stays paused for the other one, which
-// may come while the run pauses it. A reason that cannot be read, or changes each time, is replaced.
+// TestReasonsStay: a new reason for a pause keeps the other one, even if that comes while the run
+// pauses the wallet. It replaces a reason that cannot be read, or changes each time.
 func TestReasonsStay(t *testing.T) {
 	pause := func(reason string) func(*world) error {
 		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
@@ -432,7 +432,7 @@ func TestReasonsStay(t *testing.T) {
 // TestFaults: a call that fails, before or after it takes effect, is an error of its round,
 // and later rounds end as if it had not.
 func TestFaults(t *testing.T) {
-	// They are counted, tried again, asked of other nodes, or answered by waiting.
+	// The round counts or retries their failures, asks other nodes, or waits.
 	tolerated := []string{"Rules", "Head", "BlockHashes", "Count", "Estimate", "Send", "TxAtNonce", "Transactions"}
 	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment", "Account",
 		"Receipts", "Named", "Fees", "Signer", "Sign")

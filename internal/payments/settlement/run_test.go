@@ -19,9 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
-// TestRun: a run goes round once a block while something is pending, waits once
-// for a claim of another run to end, and leaves the wallets free when its time is
-// over.
+// TestRun: a run makes a round per block while something is pending, waits once for another run's
+// claim to end, and frees the wallets when its time is over.
 func TestRun(t *testing.T) {
 	const block, claim = 12 * second, 15 * second
 	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
@@ -30,7 +29,7 @@ func TestRun(t *testing.T) {
 		w.paid(p, p.TxHash)
 		return nil
 	}
-	taken := func(w *world) error { // by another run, whatever claim there is
+	taken := func(w *world) error { // by another run, despite any claim
 		return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim), nil))
 	}
 	for _, test := range []struct {
@@ -144,8 +143,7 @@ func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 	}
 }
 
-// TestSleep returns when its time or its context is over, and is how a settler
-// waits that was not told how.
+// TestSleep: Sleep, the default Wait, returns when its time or its context is over.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := settlement.New(stack.Config{}, settlement.Parts{}).Wait
@@ -163,8 +161,8 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// TestARunTellsThatItHasComparedEveryWallet since it began: processes that start
-// believe it. One that it could not compare it asks for again.
+// TestARunTellsThatItHasComparedEveryWallet since it began: new processes rely on it. The next
+// round retries a failed comparison.
 func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 	none := func(*world) {}
 	for _, test := range []struct {
@@ -172,8 +170,8 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		before func(*world)
 		script script
 		want   bool
-		looks  int    // at two wallets; 0: as many as there are
-		final  uint64 // the block that is stored
+		looks  int    // reads of accounts; 0: any number
+		final  uint64 // the stored block
 	}{
 		{"idle wallets", none, script{}, true, 2, 5},
 		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {

@@ -36,9 +36,9 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs: those that a node may
-// call final, since finality may take minutes; and before that, those of payments with a no-op among
-// their attempts, to count them as mined or not.
+// receiptsDue returns the pending transactions whose receipts the round needs: final, which a node
+// may call final, and early, mined payments with a no-op among their attempts. Finality may take
+// minutes, and a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
 	leading := p.views.Leading().Mined
 	if p.lowest() >= leading {
@@ -56,10 +56,10 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 	return final, early
 }
 
-// finalBelow returns the nonce below which a node may call receipts final: any mined one, if the nodes
-// do not tell. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
-// BlockchainQueries.getTransactionCount), so an answer below the lowest nonce, which cannot be right,
-// counts as none, and nonce 0 always as perhaps final.
+// finalBelow returns the nonce below which a node may call receipts final; without an answer, the
+// mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
+// BlockchainQueries.getTransactionCount): an answer below the lowest nonce is wrong and counts as
+// none, and nonce 0 always counts as perhaps final.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final := p.views.Settled(ctx, p.wallet.Address)
 	if final < p.lowest() {
@@ -97,8 +97,7 @@ func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts ch
 	return err
 }
 
-// settlePendingTx judges one mined nonce. It reports false while the chain is not
-// final about it.
+// settlePendingTx judges one mined nonce. It reports false while the verdict is open.
 func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	if s.Noop() && p.reservable(s.Nonce) {
 		return false, nil // the pending transaction keeps a handler from committing its payment there
@@ -137,9 +136,9 @@ func (p *pass) reservable(nonce uint64) bool {
 	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
 }
 
-// nonceUsed ends a payment whose nonce was used by a transaction that is not
-// ours, in a final block, on every configured node: somebody else has the key. A
-// crash leaves the pending transaction, and the next run does the same.
+// nonceUsed ends a payment if a foreign transaction used its nonce in a final block on every
+// configured node: somebody else has the key. A crash leaves the pending transaction, and the next
+// run repeats this.
 func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
 	fresh, err := p.Store.PendingTx(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -149,8 +148,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err // an attempt that was stored after our read
 	}
 	if s.Noop() {
-		// The nonce is used up, as it should be. Most likely a run settled an earlier
-		// no-op while another run slept, which then stored this one.
+		// The nonce is used up, as intended. Most likely a slow run stored this no-op after another
+		// run had settled an earlier one.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
@@ -166,17 +165,17 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt stores a transaction as an attempt of the payment whose nonce it used, if it makes
-// the same call: tables that were restored from the past have forgotten a bump. While the wallet is
-// under suspicion, and below NoopsBelow, it stores a no-op too. The next round settles the payment.
-// It also reports true while no node gives the transaction, which may be such an attempt.
+// lostAttempt stores the transaction that used a payment's nonce as an attempt if it makes the same
+// call: restored tables have forgotten a bump. If the wallet is suspect or the nonce is below
+// NoopsBelow, it stores a no-op too. The next round settles the payment. lostAttempt also reports
+// true while no node gives the transaction, which may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
 		return false, err
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
-	if err != nil || len(mined) == 0 { // an index that lags: absent proves nothing
+	if err != nil || len(mined) == 0 { // an index may lag: absence proves nothing
 		return true, err
 	}
 	again := stored.Bump
@@ -204,9 +203,8 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 }
 
-// decided reports whether enough nodes support an agreement for a verdict. A node that does
-// not call the block final yet casts no doubt if all nodes answer: nodes are always some
-// blocks apart.
+// decided reports whether enough nodes support an agreement for a verdict. If all answer and one
+// does not call the block final yet, it logs nothing: nodes are always some blocks apart.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
 	if p.final().standing <= answered && p.Nodes.Decide(v, a.By, p.final().silent) {
 		return true
@@ -296,9 +294,9 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	return final, nil
 }
 
-// judge returns a committed payment in the final state that follows from an agreement, after
-// publishing that it is mined, if that was not published. If too few nodes support the
-// agreement, it returns the payment as it is.
+// judge returns a committed payment in the final state that follows from an agreement. It publishes
+// payment.mined first, unless that was published. If too few nodes support the agreement, it
+// returns the payment as it is.
 func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Payment, a chain.Agreement) (payment.Payment, error) {
 	verdict := stored.Judge(a.Receipt)
 	if !a.Tx.IsZero() && !p.decided(ctx, s, a, verdict) {

@@ -30,14 +30,14 @@ import (
 // than the 29 seconds that a handler of send-payment lives.
 const ReservationAge = 45 * time.Second
 
-// BumpAfter is how long the lowest nonce waits before its fees are raised.
+// BumpAfter is how long an attempt waits before a round raises its fees.
 const BumpAfter = 3 * time.Minute
 
 const (
 	// claimTime is how long a run's claim on a wallet lasts. Every round
 	// renews it.
 	claimTime = 15 * time.Second
-	// closing is the part of a run's time that is kept for ending cleanly.
+	// closing is the time that a run keeps for ending cleanly.
 	closing = 5 * time.Second
 	// width is how many wallets, or payments of a wallet, are handled at once.
 	width = 16
@@ -58,8 +58,8 @@ type Events interface {
 
 // A Refiller tops up wallets that run low.
 type Refiller interface {
-	// Refill sends an amount of ether, or of the token, to a wallet that lacks it at the block
-	// seen, unless a refill is under way or has ended after that block. It may be repeated.
+	// Refill sends ether, or the token, to a wallet that lacks it at block seen, unless a refill is
+	// under way or ended after that block. It may be repeated.
 	Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error
 }
 
@@ -104,10 +104,9 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	})
 }
 
-// Run settles until nothing is pending or its time is over, and makes a round
-// about once a block. by names the run in its claims on wallets. The report
-// counts the work done, also when the last round ended in an error: a wallet
-// that fails does not hold up the others, and the next round tries it again.
+// Run makes a round about once a block until nothing is pending or its time is over. by names the
+// run in its claims on wallets. The report counts the work done even if the last round ended in an
+// error: a wallet that fails does not hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
@@ -149,18 +148,17 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// A run is what Run keeps from round to round.
+// A run is Run's state between its rounds.
 type run struct {
 	by       string
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: it skips idle wallets
 	memories sync.Map          // a memory of the last round by wallet.ID
-	known    *store.Comparison // nil until it is read, and after a write that failed
-	changed  bool              // the tables do not know which nodes are silent in known
+	known    *store.Comparison // nil before the first read, and after a failed write
+	changed  bool              // known.Silent is not stored yet
 }
 
-// releaseClaims ends the claims of a run whose time is over, so that the next run finds
-// the wallets free, and stores the progress that its last round saw. A crash leaves
-// claims that expire.
+// releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets
+// free, and stores the progress of its last round. A crash leaves claims that expire.
 func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
@@ -180,9 +178,9 @@ func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
 	return errors.Join(errs...)
 }
 
-// storeComparison stores what the run has learned of the chain. Processes that start rely
-// on it: they need not compare every wallet again, and they know since when nodes are
-// silent. A crash before the write costs such a process a comparison of its own.
+// storeComparison stores the run's comparison with the chain. New processes rely on it: they need
+// not compare every wallet again, and know since when nodes are silent. After a crash before the
+// write they compare the wallets themselves.
 func (s *Settler) storeComparison(ctx context.Context, r *run) {
 	if r.known == nil {
 		return
@@ -197,7 +195,7 @@ func (s *Settler) storeComparison(ctx context.Context, r *run) {
 	}
 }
 
-// short reports whether the run has less time left than need and the time to end cleanly.
+// short reports whether the run has less time left than need plus closing.
 func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	if ctx.Err() != nil {
 		return true

@@ -30,9 +30,8 @@ type script = porttest.Script[*world]
 // breaks is a script in which some calls fail and have no effect.
 func breaks(calls ...string) script { return porttest.Breaks[*world](calls...) }
 
-// A world is a settler with one wallet, whose every call to its ports goes by a
-// script. It is also the settler's node and events. Its chain is one
-// block, number 5, which is final.
+// A world is a settler with one wallet, whose calls to its ports follow a script. It is also the
+// settler's node and Events. Its chain is one final block, number 5.
 type world struct {
 	chain.Node
 	*porttest.Recorder[*world]
@@ -48,9 +47,9 @@ type world struct {
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
 	peer     *world                       // the second node; nil: there is one
-	fork     uint64                       // a block of which it has another one
+	fork     uint64                       // height of a block that differs
 	down     error                        // of its accounts
-	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
+	atNonce  chain.Hash                   // TxAtNonce's answer for every nonce
 
 	waits []time.Duration
 	from  []string // the nonces from which pending transactions were read
@@ -58,7 +57,7 @@ type world struct {
 	made   []payment.ID
 	events []webhook.Event // published, in order
 	named  bool            // the merchant wants payment.mined
-	asked  int             // receipts that were asked for
+	asked  int             // receipts requested
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -71,7 +70,7 @@ var (
 // funds are the balances of payer in every world.
 var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Gas: token.Units(1 << 60)}
 
-// newWorld returns a world in which no payment was made.
+// newWorld returns a world without payments.
 func newWorld(t *testing.T, s script) *world {
 	w := &world{
 		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{},
@@ -107,12 +106,12 @@ func (w *world) around(ctx context.Context, c interpose.Call, apply func(context
 	return w.Around(ctx, c, apply)
 }
 
-// round is one round that looks at idle wallets too.
+// round makes one round, with idle wallets.
 func (w *world) round() (settlement.Report, error) {
 	return w.settler.Round(w.T.Context(), "run", true)
 }
 
-// prepare stores a payment that nothing was reserved for.
+// prepare stores a payment without a reservation.
 func (w *world) prepare(key string, age time.Duration) payment.Payment {
 	return w.prepareFor("mer_1", key, age)
 }
@@ -128,7 +127,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 	return p
 }
 
-// reserve stores a payment that holds a nonce for so long.
+// reserve stores a payment reserved an age ago.
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
 	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
@@ -136,14 +135,14 @@ func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	return p
 }
 
-// commit stores a payment that was committed so long ago.
+// commit stores a payment committed an age ago.
 func (w *world) commit(key string, age time.Duration) payment.Payment {
 	p := w.unreleased(w.reserve(key, age), age)
 	w.Must(w.Tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
 	return p
 }
 
-// unreleased commits a payment so long ago, and keeps its reservation.
+// unreleased commits a payment an age ago, and keeps its reservation.
 func (w *world) unreleased(p payment.Payment, age time.Duration) payment.Payment {
 	p, err := store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age))
 	w.Must(err)
@@ -160,7 +159,7 @@ func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	return pending
 }
 
-// paid mines a transaction in block 5. It makes p's transfer.
+// paid mines p's transfer in block 5, as transaction hash.
 func (w *world) paid(p payment.Payment, hash chain.Hash) {
 	topic, err := chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
 	w.Must(err)
@@ -179,7 +178,7 @@ func (w *world) mine(r chain.Receipt) {
 	w.mined++
 }
 
-// second adds a node that knows as much.
+// second adds a copy of the node.
 func (w *world) second() *world {
 	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
 	return w.peer
@@ -193,16 +192,16 @@ func (w *world) known(b chain.Block) {
 	w.Must(w.Tables.SetCompared(context.Background(), 1, c))
 }
 
-// claim is another run's claim on the wallet, for so long from now.
+// claim claims the wallet for another run; until counts from now.
 func (w *world) claim(by string, until time.Duration) {
 	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil)
 	w.Must(err)
 }
 
-// record is the wallet as it is stored.
+// record returns the stored wallet.
 func (w *world) record() wallet.Wallet { return w.Record(id) }
 
-// end returns what is stored after some more rounds, but hashes and times.
+// end returns the outcome of three more rounds, without hashes and times.
 func (w *world) end() []string {
 	for range 3 {
 		_, err := w.round()
@@ -221,7 +220,7 @@ func (w *world) end() []string {
 	return end
 }
 
-// stored is a payment as it is stored.
+// stored returns the stored payment.
 func (w *world) stored(p payment.Payment) payment.Payment {
 	stored, err := w.Tables.Payment(context.Background(), p.ID)
 	w.Must(err)

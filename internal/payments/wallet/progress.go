@@ -6,12 +6,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// A Progress is what a round of check-receipts has seen of a wallet's transactions. Only answers to
-// merchants rely on it. The zero Progress is that of a wallet of which nothing is known.
+// A Progress is the state of a wallet's transactions in a round of check-receipts. Only answers to
+// merchants rely on it. The zero Progress means that nothing is known.
 type Progress struct {
-	Mined uint64 // so many of the wallet's nonces count as mined (chain.Nodes.Counted); a re-organisation lowers it
-	// The nonces below Mined whose payments have a no-op among their attempts, and of which a paying
-	// attempt is mined, at most MaxInFlight.
+	Mined uint64 // number of nonces that count as mined (chain.Nodes.Counted); a re-organisation lowers it
+	// The nonces below Mined where a paying attempt is mined, of payments that also have a no-op;
+	// at most MaxInFlight.
 	Paid  []uint64
 	Sent  uint64           // a node has a transaction at each nonce below it
 	Waits payment.Progress // why the lowest nonce is not mined: WaitingForFees, WaitingForFunds, or empty
@@ -23,8 +23,8 @@ func (p Progress) IsMined(nonce uint64, hasNoop bool) bool {
 	return nonce < p.Mined && (!hasNoop || slices.Contains(p.Paid, nonce))
 }
 
-// ProgressOf returns how far a payment has come that w pays, nil once it is final. Of the zero w no
-// more is known than that the payment is committed.
+// ProgressOf returns the progress of a payment from w, or nil once it is final. For the zero w it
+// returns ProgressCommitted.
 func (w Wallet) ProgressOf(p payment.Payment) *payment.Progress {
 	if p.State.Final() {
 		return nil

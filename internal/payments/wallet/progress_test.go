@@ -7,7 +7,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// TestProgressOf: what a wallet's record shows of a payment.
 func TestProgressOf(t *testing.T) {
 	type change func(*wallet.Wallet, *payment.Payment)
 	noop := []payment.Attempt{{}, {Noop: true}}

@@ -15,7 +15,7 @@ type State string
 const (
 	Active   State = "active"   // new payments may use it
 	Funding  State = "funding"  // it refills the active ones, and no payment may use it
-	Draining State = "draining" // no new payment may, and those under way are finished
+	Draining State = "draining" // no new payment may use it; those under way finish
 	Retired  State = "retired"  // its payments have all ended, and nothing reads its transactions any more
 )
 
@@ -39,7 +39,7 @@ type Registration struct {
 	ID
 	State  State
 	Key    KeyRef
-	Since  time.Time // from when on it has been in State
+	Since  time.Time // when it entered State
 	Opened bool      // it has a record
 }
 

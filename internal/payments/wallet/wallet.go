@@ -33,8 +33,8 @@ type Wallet struct {
 	Balance      token.Amount // spendable now: the balance less the amounts tied up by reservations and pending transactions
 	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
-	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	Progress     Progress     // as the last run to claim it has stored it; zero: unknown
+	ClaimedUntil time.Time    // until when a check-receipts run claims it
+	Progress     Progress     // as the last run to claim it stored it; zero: unknown
 	// The part of the stored record that cannot be read, and is zero here; then no reservation is
 	// given. NextNonce and Reservations can be read.
 	Damaged string
@@ -66,7 +66,7 @@ func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) 
 
 // A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an earlier
 // attempt at the nonce, are mined and final. It is also the outbox of the payment's event, and is
-// deleted only once that is announced.
+// deleted only once that is published.
 type PendingTx struct {
 	ID
 	Nonce   uint64
@@ -127,9 +127,8 @@ type Keys interface {
 }
 
 var (
-	// ErrForeign reports a key that another program is using: a node holds
-	// transactions of the wallet that are not ours, mined not for good yet or
-	// not at all.
+	// ErrForeign reports a key that another program is using: a node holds transactions of the
+	// wallet that are not ours and not final.
 	ErrForeign = errors.New("another program uses the wallet's key")
 	// ErrBehind reports a wallet whose next nonce is below the chain's count:
 	// a foreign transaction, or tables restored from the past.
@@ -158,8 +157,8 @@ func (w Wallet) Reasons() (suspicion, other string) {
 }
 
 // PausedFor returns the reason of a pause with one more reason. A suspicion and another reason are
-// both kept. Of two suspicions, or two others, the newer replaces the older, which whoever resumes
-// a wallet has seen. A retired wallet has no other reason.
+// both kept. Of two suspicions, or two others, the newer replaces the older. A retired wallet has
+// no other reason.
 func (w Wallet) PausedFor(reason string) string {
 	suspicion, other := w.Reasons()
 	switch {
@@ -202,9 +201,9 @@ const Retiring = "to be retired"
 const Unexplained = "unexplained"
 
 // FirstUse returns the record of a new wallet: it starts at the chain's count, with its spendable
-// balances by unit. If a node's pool holds more than is mined, or more is mined than the settled
-// count that is final, another program is sending from it: ErrForeign. A nonce that a
-// re-organisation gave back would have no owner.
+// balances by unit. If a node's pool holds more than is mined, or more is mined than settled, the
+// final count, another program uses its key: ErrForeign. A nonce that a re-organisation gave back
+// would have no owner.
 func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestRefusal has every reason for no reservation, and the order they are judged in.
+// TestRefusal has reasons to refuse a reservation, in the order of the checks.
 func TestRefusal(t *testing.T) {
 	ask := wallet.Need{Amount: token.Units(10), Gas: token.Units(10)}
 	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Balance: token.Units(10), Gas: token.Units(10)}
@@ -78,7 +78,7 @@ func TestFunding(t *testing.T) {
 	}
 }
 
-// TestPassing: a pause that ends by itself is no reason to change a wallet.
+// TestPassing: no pause, or one that ends by itself, is passing.
 func TestPassing(t *testing.T) {
 	for reason, want := range map[string]bool{"": true, wallet.OutOfGas: true, wallet.RolledBack + ": x": true, wallet.Suspicion: false} {
 		if w := (wallet.Wallet{Paused: reason}); w.Passing() != want {
@@ -122,8 +122,8 @@ func TestSpendable(t *testing.T) {
 	}
 }
 
-// TestNoop: each attempt at a no-op keeps the hashes of those before, and stands
-// for itself in everything else.
+// TestNoop: each attempt at a no-op keeps the earlier hashes and the time of the first, and
+// replaces the rest.
 func TestNoop(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
@@ -187,8 +187,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseAll: whatever is drawn and seen, every candidate is there once, so
-// that a payment is refused only when all wallets refuse it.
+// TestChooseAll: Choose always returns every candidate once, so that a payment is refused only when
+// all wallets refuse it.
 func TestChooseAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := wallet.NewPool(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
@@ -227,7 +227,7 @@ func TestCooldown(t *testing.T) {
 	for _, step := range []struct {
 		at   time.Duration // after now
 		do   func(time.Time)
-		want token.Address // that is tried last
+		want token.Address // tried last
 	}{
 		{0, func(at time.Time) { pool.CoolDown(a.ID, "blocked", at) }, candidates[0]},
 		{time.Minute - 1, func(time.Time) {}, candidates[0]},
