@@ -323,8 +323,8 @@ func (o *operator) operatorsAttempts() []attempt {
 	}
 }
 
-// TestOperatorsRights gives people the stack's policies: each role does its own work and nobody else's. None reads a key: the calls of the whole run show the functions
-// that sign alone.
+// TestOperatorsRights gives people the stack's policies: each role does its own work and nobody else's. None reads a
+// key: in the calls of the whole run only the functions that sign do.
 func TestOperatorsRights(t *testing.T) {
 	o := newOperator(t)
 	o.s.calls.mu.Lock() // other tests read keys on purpose

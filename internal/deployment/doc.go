@@ -1,3 +1,3 @@
-// Package deployment groups the packages that say what one stack is: its settings, the chains that
-// Remit knows, and the rules that follow from both. They know neither merchants nor payments.
+// Package deployment groups the packages that define one stack: its settings (settings), the known
+// chains (chains), and the rules that follow from both (stack). None knows merchants or payments.
 package deployment

@@ -122,7 +122,8 @@ func TestRightsWithoutAResource(t *testing.T) {
 func TestDeployInAPipeline(t *testing.T) {
 	for _, goal := range []string{"build", "deploy"} {
 		out := string(must.Get(exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output())(t))
-		if before, _, installs := strings.Cut(out, "tools/install"); goal == "deploy" && (!installs || !strings.Contains(before, "remit preflight")) {
+		before, _, installs := strings.Cut(out, "tools/install")
+		if goal == "deploy" && (!installs || !strings.Contains(before, "remit preflight")) {
 			t.Errorf("make deploy installs tools before preflight: %s", out)
 		}
 		for line := range strings.Lines(out) {

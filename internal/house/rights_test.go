@@ -30,7 +30,8 @@ func TestPeoplesRights(t *testing.T) {
 	}{
 		{"RemitReader", "dynamodb:DeleteItem dynamodb:UpdateItem", some, audit},
 		{"RemitOperator", "dynamodb:PutItem", like, audit},
-		{"RemitOperator", "dynamodb:DeleteItem dynamodb:PutItem dynamodb:UpdateItem", unlike, slices.Concat(audit, rules, []string{dynamo.CoinPartition})},
+		{"RemitOperator", "dynamodb:DeleteItem dynamodb:PutItem dynamodb:UpdateItem", unlike,
+			slices.Concat(audit, rules, []string{dynamo.CoinPartition})},
 		{"RemitSettings", "dynamodb:PutItem", like, slices.Concat(audit, rules)},
 		{"RemitSettings", "dynamodb:DeleteItem", like, rules},
 		{"RemitKeys", "dynamodb:PutItem", like, append(audit, "wallets#${ChainId}")},

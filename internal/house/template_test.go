@@ -37,15 +37,6 @@ func at[T any](v any, path string) T {
 	return found
 }
 
-// own returns the value for a stack with resources of its own: the first of the two in !If
-// [OwnPaymentsTable, …, …].
-func own(v any) any {
-	if choice, ok := v.([]any); ok && len(choice) == 3 && strings.HasPrefix(fmt.Sprint(choice[0]), "Own") {
-		return choice[1]
-	}
-	return v
-}
-
 // resources returns the template's resources of a type, or all if it is empty, by their logical
 // ids. A function's properties include its Rights: its role's statements.
 func resources(t *testing.T, kind string) map[string]node {

@@ -30,6 +30,7 @@ func ParseHash(s string) (Hash, error) {
 // String returns "0x" and 64 lower-case hex digits.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
+// IsZero reports whether h names no transaction and no block.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // MarshalText writes the String form.

@@ -75,6 +75,7 @@ func FitsProgress(p *wallet.Progress) error {
 	return Within("nonces", len(p.Paid), wallet.MaxInFlight)
 }
 
+// Within returns ErrTooLarge if n things are more than most.
 func Within(things string, n, most int) error {
 	if n > most {
 		return fmt.Errorf("%w: %d %s, at most %d", ErrTooLarge, n, things, most)

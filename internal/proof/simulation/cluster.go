@@ -135,8 +135,9 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, MerchantCap: c.MerchantCap, Spare: c.Spare,
-		Silent: c.SilentAfter > 0, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window,
+		MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
+		Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}

@@ -113,7 +113,7 @@ func (p *payer) tokens(a token.Address) uint64 {
 }
 
 // friend is an ordinary recipient.
-var friend, stranger = token.Address{0: 0xf0, 19: 0x0d}, token.Address{0: 0x57, 19: 0x0d}
+var friend = token.Address{0: 0xf0, 19: 0x0d}
 
 func TestStartFindsEverythingInPlace(t *testing.T) {
 	p := open(t, devnet.Config{Wallets: 3, ChainID: 84532})

@@ -138,8 +138,9 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.SyncMode = ethconfig.FullSync
 	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
 	conf.Miner.GasCeil = gasLimit
-	conf.Miner.Recommit = time.Hour // after which a block is closed with its transactions so far: on a slow machine 2 s, the default, leave payments out
-	conf.RPCTxFeeCap = 0            // no cap
+	// A block is closed at this time. The default, 2 s, leaves payments out on a slow machine.
+	conf.Miner.Recommit = time.Hour
+	conf.RPCTxFeeCap = 0 // no cap
 	conf.TxPool.NoLocals = true
 	conf.TxPool.AccountSlots = poolPerAccount
 	conf.TxPool.AccountQueue = poolPerAccount

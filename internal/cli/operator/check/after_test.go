@@ -92,9 +92,10 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 	t.Helper()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
-	a := &deployed.Account{Stack: "remit", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit", Parameters: map[string]string{"KmsKeyArn": ""},
-		Outputs: map[string]string{"RpcSecretArn": "nodes", "WalletSecrets": "remit/wallets/", "ApiKeysTableName": "keys"},
-		AWS:     aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+	a := &deployed.Account{Stack: "remit", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit",
+		Parameters: map[string]string{"KmsKeyArn": ""},
+		Outputs:    map[string]string{"RpcSecretArn": "nodes", "WalletSecrets": "remit/wallets/", "ApiKeysTableName": "keys"},
+		AWS:        aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
 	for _, pair := range strings.Fields(parameters) {
 		name, value, _ := strings.Cut(pair, "=")
 		a.Parameters[name] = value

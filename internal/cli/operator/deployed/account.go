@@ -304,8 +304,8 @@ func (a *Account) Signers(all []Resource) (arns []string, err error) {
 			arns = append(arns, role)
 		}
 	}
-	if len(arns) != len(walletkey.SigningRoles()) {
-		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), walletkey.SigningRoles())
+	if roles := walletkey.SigningRoles(); len(arns) != len(roles) {
+		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), roles)
 	}
 	slices.Sort(arns)
 	return arns, nil

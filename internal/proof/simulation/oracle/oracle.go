@@ -417,7 +417,8 @@ func (o *Oracle) owners(id wallet.ID) {
 	delete(busy, "")               // those of payments that were discarded
 	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
 		if o.MerchantCap > 0 && len(o.past) == 0 && busy[merchant] > o.MerchantCap {
-			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose cap is %d", busy[merchant], short(id.Address), merchant, o.MerchantCap)
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose cap is %d", busy[merchant], short(id.Address), merchant,
+				o.MerchantCap)
 		}
 	}
 	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {

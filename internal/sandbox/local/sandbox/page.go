@@ -45,7 +45,8 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 
 // Facts implements Source.
 func (s *Sandbox) Facts() any {
-	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
+	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol,
+		"decimals": s.Token.Decimals, "token": s.Token.Contract,
 		"gas":       gasSymbol(s.GasUnit, s.Token),
 		"rule":      s.Rule.String(),
 		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
