@@ -307,7 +307,7 @@ func TestRetiredAsRecoveryBegins(t *testing.T) {
 			s.Forget(s.Store.Image())
 			s.Idle = true
 			if late == "the operator" {
-				s.On("operator1", "Retire 0001", 1, scheduler.Freeze)
+				s.On("operator1", "Retire", 1, scheduler.Freeze)
 				s.On("recover1", "PutNoop 0001#0", 1, scheduler.Freeze)
 				s.StartRetirement(1)
 				s.Elapse(time.Second)
