@@ -21,8 +21,10 @@ const rounds = 8
 // the bytes. It works on its own context: a client that hangs up must not leave a reservation
 // behind. A crash before the reservation leaves a payment for which no money can move; a crash
 // after it leaves a payment that check-receipts finishes from the tables. submit refunds the
-// request's charge to daily limits unless the payment has a reservation or may have one.
-func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (payment.Payment, error) {
+// request's charge to daily limits unless the payment has a reservation or may have one. held reports
+// that takeUp found p with a nonce: submit makes it at that nonce or returns ErrDuplicate, since this
+// request has neither judged nor charged it.
+func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge, held bool) (payment.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	asked := false // a reservation was given, or may have been
@@ -34,10 +36,13 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	var tried []token.Address
 	var refusals []error
 	var failed error // the last failed commit's
-	compared := false
+	compared, revision := false, p.Revision
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
 			return p, nil
+		}
+		if held && p.Revision != revision { // moved, or begun anew
+			return payment.Payment{}, ErrDuplicate
 		}
 		need := store.NeedOf(p, d.Now())
 		need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
@@ -66,6 +71,8 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
 				return p, nil
 			}
+		case held && isRefusal(err): // the nonce is gone
+			return payment.Payment{}, ErrDuplicate
 		case errors.Is(err, wallet.ErrUnknown) && !compared: // its key was added after this process started
 			compared = true
 			if err := d.compareAll(ctx); err != nil {

@@ -208,7 +208,7 @@ func (d sending) begun(ctx context.Context, p payment.Payment, limits []payment.
 		return d.giveUp(ctx, p, []error{errShort})
 	}
 	d.phases.end(phaseStore)
-	return d.submit(ctx, p, taken)
+	return d.submit(ctx, p, taken, false)
 }
 
 // answerStored answers a request that could not be prepared with its payment, if one is stored,
@@ -252,7 +252,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrWaiting, err) // it may have been made before the tables were restored
 	}
-	p, taken, err := d.takeUp(ctx, p, d.limits(r), offer, refusal)
+	p, taken, held, err := d.takeUp(ctx, p, d.limits(r), offer, refusal)
 	if err != nil || p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: err == nil}, err
 	}
@@ -260,7 +260,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		d.refund(ctx, taken)
 		return Result{}, ErrDuplicate // the request that began it may hold a reservation
 	}
-	p, err = d.submit(ctx, p, taken)
+	p, err = d.submit(ctx, p, taken, held)
 	return Result{Payment: p, Replayed: true}, err
 }
 

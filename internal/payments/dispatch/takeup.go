@@ -12,14 +12,17 @@ import (
 )
 
 // takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as
-// stored, with the charge. If it holds a nonce, it will be made. Otherwise it is made only if this
-// request could begin it now: its recipient is on no list, every list answers, and it is within
+// stored, with the charge. It reports whether the payment holds a nonce: such a payment is neither
+// judged nor charged, and may be made at that nonce only. Another one is made only if this request
+// could begin it now: its recipient is on no list, every list answers, and it is within
 // today's limits. It is stored as offer if the settings have changed. While another handler may be
 // making it, takeUp waits, and neither refuses, changes nor charges it. A crash leaves the payment
 // as it was or as offer, and maybe charged.
 func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment,
-	refusal error) (payment.Payment, store.Charge, error) {
-	failed := func(err error) (payment.Payment, store.Charge, error) { return payment.Payment{}, store.Charge{}, err }
+	refusal error) (payment.Payment, store.Charge, bool, error) {
+	failed := func(err error) (payment.Payment, store.Charge, bool, error) {
+		return payment.Payment{}, store.Charge{}, false, err
+	}
 	stale := func() bool { return refusal == nil && d.stale(p, offer) }
 	for waited := false; p.State == payment.Prepared && (refusal != nil || len(limits) > 0 || stale()); waited = true {
 		held, err := d.reserved(ctx, p)
@@ -27,23 +30,23 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 		case err != nil: // another request may have charged it
 			return failed(errors.Join(ErrInProgress, err))
 		case held:
-			return p, store.Charge{}, nil
+			return p, store.Charge{}, true, nil
 		case old && errors.Is(refusal, ErrUnavailable): // it may be allowed later
 			return failed(fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()))
 		case old && stale():
 			if p, err = d.renew(ctx, p, offer); p.State != payment.Prepared {
-				return p, store.Charge{}, err
+				return p, store.Charge{}, false, err
 			}
 			fallthrough
 		case old:
 			var taken store.Charge
 			if refusal == nil {
 				if taken, refusal = d.charge(ctx, p, limits); refusal == nil {
-					return p, taken, nil
+					return p, taken, false, nil
 				}
 			}
 			p, err = d.refuse(ctx, p, refusal)
-			return p, store.Charge{}, err
+			return p, store.Charge{}, false, err
 		case waited:
 			return failed(ErrDuplicate)
 		}
@@ -58,7 +61,7 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 			return failed(unfinished(err))
 		}
 	}
-	return p, store.Charge{}, nil
+	return p, store.Charge{}, false, nil
 }
 
 // stale reports whether current settings would make p differently.

@@ -198,6 +198,52 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
+// TestANonceIsNoLicence: a request that takes a payment up because it holds a nonce makes it at that
+// nonce only. In simulation seed 9302938 a key paid more than its maximum: the payment had been
+// refused and begun anew.
+func TestANonceIsNoLicence(t *testing.T) {
+	anew := func(p *process) error {
+		stored := p.stored()
+		p.Must(p.Tables.Discard(t.Context(), stored))
+		_, _, err := p.Tables.Create(t.Context(), payment.New(stored.ID, asked, stored.Token, "", p.Now()).AssignedTo(first, stored.Tx))
+		return err
+	}
+	moved := func(p *process) error {
+		stored := p.stored()
+		return p.Tables.Reassign(t.Context(), stored.AssignedTo(second, stored.Tx), stored.Revision)
+	}
+	used := func(p *process) error { // check-receipts has used up the nonce
+		stored := p.stored()
+		p.Must(anew(p))
+		p.Must(useUp(p))
+		tx, err := p.Tables.PendingTx(t.Context(), walletOf(first), 0)
+		p.Must(err)
+		p.Must(p.Tables.Release(t.Context(), stored.ID, tx))
+		return p.Tables.Repause(t.Context(), walletOf(first), "", "by hand")
+	}
+	tight := payment.KeyLimits{Maximum: token.Units(99)}
+	daily := payment.KeyLimits{Daily: payment.DailyLimit{Key: "key", Amount: token.Units(99)}}
+	for name, test := range map[string]struct {
+		key    payment.KeyLimits
+		script script
+	}{
+		"above its maximum, begun anew":   {tight, script{"Commit#1": anew}},
+		"above its daily limit":           {daily, script{"Commit#1": anew}},
+		"moved to another wallet":         {tight, script{"Commit#1": moved}},
+		"begun anew, reservation unknown": {tight, breaks("Reserve#2").With("Payment#2", anew)},
+		"its nonce is gone":               {tight, script{"Reserve#2": used}},
+	} {
+		p := left(t, handlerLife, "Sign#1")
+		p.Script = test.script
+		r := asked
+		r.Key = test.key
+		if result, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrDuplicate) || p.stored().State != payment.Prepared ||
+			len(p.sent) > 0 || p.Did("Reserve#3") || p.Did("Charge#2") {
+			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.Calls)
+		}
+	}
+}
+
 // TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another
 // one pays.
 func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {

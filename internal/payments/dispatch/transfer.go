@@ -202,7 +202,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	var taken store.Charge
 	if stored {
 		offer, refusal := d.screen(ctx, p)
-		p, taken, err = d.takeUp(ctx, p, t.limits(p.Token), offer, refusal)
+		p, taken, _, err = d.takeUp(ctx, p, t.limits(p.Token), offer, refusal)
 	} else if taken, err = d.charge(ctx, p, t.limits(p.Token)); err != nil {
 		p, err = d.refuse(ctx, p, err)
 	}
