@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
+	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
 
 var remitPath string // of the command
