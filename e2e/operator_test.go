@@ -408,7 +408,7 @@ func TestAuditLogIsCopied(t *testing.T) {
 	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
 	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
 		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}))(t)
-	o.fails("nothing was changed: copying an entry", "wallet", "drain", "--yes", wallet)
+	o.fails("nothing was changed: copying an audit log entry", "wallet", "drain", "--yes", wallet)
 	var acts []struct{ Outcome string }
 	o.ok(&acts, "audit-log")
 	if n := len(acts); n == 0 || acts[n-1].Outcome != "not done" {
