@@ -10,10 +10,10 @@ import (
 
 // TestVersionAndHelp: words do the same as flags.
 func TestVersionAndHelp(t *testing.T) {
-	version = "v0.2.0"
+	version = "v0.1.0"
 	for line, want := range map[string]string{
-		"--version":   "remit v0.2.0\n",
-		"version":     "remit v0.2.0\n",
+		"--version":   "remit v0.1.0\n",
+		"version":     "remit v0.1.0\n",
 		"help":        "Usage: remit <command>,",
 		"help wallet": "Usage: remit wallet <command>",
 	} {

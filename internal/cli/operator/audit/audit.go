@@ -76,7 +76,7 @@ type auditor struct {
 	nodes     chain.Nodes
 	wallets   []token.Address
 	transfers []chain.LoggedTransfer
-	known     map[chain.Hash]*entry        // payments, by each attempt, or by the one that ended them
+	known     map[chain.Hash]*entry        // payments by the hash of each attempt, or of the final one
 	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
 	sums      map[daySum]*daySum           // by wallet, day and kind
 }
