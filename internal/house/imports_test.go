@@ -130,6 +130,20 @@ func TestMakeRunLinksNoAWS(t *testing.T) {
 	}
 }
 
+// TestFourPackages: the four packages that Remit was ordered with are direct requirements, and functions link them.
+func TestFourPackages(t *testing.T) {
+	linked := list(t, "{{.ImportPath}}", "-deps", "./functions/...")
+	for _, pkg := range strings.Fields("github.com/aws/aws-lambda-go github.com/aws/aws-sdk-go-v2 " +
+		"github.com/ethereum/go-ethereum github.com/awslabs/aws-lambda-go-api-proxy") {
+		if !slices.ContainsFunc(linked, func(dep []string) bool { return matches(dep[0], pkg+"/") }) {
+			t.Errorf("no function links %s", pkg)
+		}
+		if out := list(t, "{{.Indirect}}", "-m", pkg); out[0][0] != "false" {
+			t.Errorf("go.mod requires %s indirectly", pkg)
+		}
+	}
+}
+
 // module begins the path of every package of ours.
 const module = "github.com/remit-payouts/remit/"
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -73,7 +74,14 @@ func Authorize(authenticate Authenticate) func(context.Context,
 // presented returns every value of the x-api-key header, its name in any case.
 func presented(ev events.APIGatewayCustomAuthorizerRequestTypeRequest) []string {
 	var keys []string
-	for name, values := range multi(ev.MultiValueHeaders, ev.Headers) {
+	all := ev.MultiValueHeaders
+	if len(all) == 0 {
+		all = http.Header{}
+		for name, value := range ev.Headers {
+			all[name] = []string{value}
+		}
+	}
+	for name, values := range all {
 		if strings.EqualFold(name, "x-api-key") {
 			keys = append(keys, values...)
 		}

@@ -1,20 +1,20 @@
 package boot
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
@@ -30,9 +30,15 @@ func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 // The request's context carries the apikey.Principal that the authorizer found,
 // if it found one. An event that no API Gateway sent is an operator's.
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+	os.Unsetenv(core.CustomHostVariable) // the library would put it before every URL
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		w := &answer{requestID: ev.RequestContext.RequestID, header: http.Header{}}
-		serve(h, w, request(ctx, ev))
+		if r, err := request(ctx, ev); err == nil {
+			serve(h, w, r)
+		} else {
+			slog.ErrorContext(ctx, "reading the event", "error", err)
+			w.fail()
+		}
 		return w.proxyResponse(), nil
 	}
 }
@@ -63,7 +69,7 @@ func serve(h http.Handler, w *answer, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Request {
+func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Request, error) {
 	if who, ok := principal(ev.RequestContext.Authorizer); ok {
 		ctx = apikey.WithPrincipal(ctx, who)
 	}
@@ -74,48 +80,38 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Reques
 	if ev.RequestContext.APIID == "" {
 		ctx = context.WithValue(ctx, operatorKey{}, true)
 	}
-	header := http.Header{}
-	for name, values := range multi(ev.MultiValueHeaders, ev.Headers) {
-		for _, value := range values {
-			header.Add(name, value)
-		}
+	r, err := fromEvent(ev)
+	if err != nil {
+		return nil, err
 	}
-	if id != "" && len(header.Values("X-Request-Id")) == 0 {
-		header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
+	if id != "" && len(r.Header.Values("X-Request-Id")) == 0 {
+		r.Header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
 	}
-	body := []byte(ev.Body)
-	if ev.IsBase64Encoded {
-		var err error
-		if body, err = base64.StdEncoding.DecodeString(ev.Body); err != nil {
-			body = []byte{0xff} // no UTF-8, so that the handler refuses it
-		}
-	}
-	path := "/" + strings.TrimPrefix(withoutBase(ev.Path, ev.Resource), "/")
-	target := &url.URL{Path: path, RawQuery: url.Values(multi(ev.MultiValueQueryStringParameters, ev.QueryStringParameters)).Encode()}
-	if plain, err := url.PathUnescape(path); err == nil { // otherwise a broken escape, which is text
-		target.Path, target.RawPath = plain, path
-	}
-	r := &http.Request{
-		Method:        cmp.Or(strings.ToUpper(ev.HTTPMethod), http.MethodPost), // an operator may send a bare {"body": …}
-		URL:           target,
-		Header:        header,
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)),
-	}
-	return r.WithContext(ctx)
+	return r.WithContext(ctx), nil
 }
 
-// multi returns headers or query parameters with all values, or the single-valued ones of
-// an event that has no others.
-func multi(all map[string][]string, single map[string]string) map[string][]string {
-	if len(all) > 0 {
-		return all
+// fromEvent has the library read headers, query and body. It keeps the path, the method and a
+// body that is not base64 from it: the library would make another request of them, or none.
+func fromEvent(ev events.APIGatewayProxyRequest) (*http.Request, error) {
+	path := "/" + strings.TrimPrefix(withoutBase(ev.Path, ev.Resource), "/")
+	method := cmp.Or(strings.ToUpper(ev.HTTPMethod), http.MethodPost) // an operator may send a bare {"body": …}
+	ev.Path, ev.HTTPMethod, ev.RequestContext.DomainName = "/", http.MethodPost, "gateway"
+	if _, err := base64.StdEncoding.DecodeString(ev.Body); ev.IsBase64Encoded && err != nil {
+		ev.Body, ev.IsBase64Encoded = "\xff", false // no UTF-8, so that the handler refuses it
 	}
-	all = make(map[string][]string, len(single))
-	for name, value := range single {
-		all[name] = []string{value}
+	if len(ev.MultiValueHeaders) == 0 {
+		ev.MultiValueHeaders = nil // the library reads Headers only beside nil
 	}
-	return all
+	r, err := new(core.RequestAccessor).EventToRequest(ev)
+	if err != nil {
+		return nil, err
+	}
+	r.Method, r.Host, r.RequestURI = method, "", ""
+	r.URL = &url.URL{Path: path, RawQuery: r.URL.RawQuery}
+	if plain, err := url.PathUnescape(path); err == nil { // otherwise a broken escape, which is text
+		r.URL.Path, r.URL.RawPath = plain, path
+	}
+	return r, nil
 }
 
 // principal reads the authorizer's context. Only API Gateway can write it.

@@ -78,12 +78,13 @@ func TestRequests(t *testing.T) {
 			t.Errorf("got  %q\nwant %q", got, c.Want)
 		}
 	})
+	t.Setenv("GO_API_HOST", "no\nhost") // the library reads it
 	noText := event(func(ev *events.APIGatewayProxyRequest) { ev.Path = "/\xff" })
-	send(t, func(_ http.ResponseWriter, r *http.Request) {
-		if got := r.URL.EscapedPath(); got != "/%FF" {
-			t.Errorf("a byte that is no text arrives as %q", got)
-		}
-	}, noText)
+	got := ""
+	send(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Host + r.URL.EscapedPath() }, noText)
+	if got != "/%FF" {
+		t.Errorf("a byte that is no text arrives as %q", got)
+	}
 }
 
 func TestPrincipalOfARequest(t *testing.T) {
@@ -213,7 +214,7 @@ func FuzzGateway(f *testing.F) {
 			}
 			w.WriteHeader(204)
 		}))(t.Context(), ev)
-		if err != nil || got.StatusCode != 204 && got.StatusCode != 500 {
+		if err != nil || got.StatusCode != 204 {
 			t.Errorf("got %d, %v", got.StatusCode, err)
 		}
 	})
