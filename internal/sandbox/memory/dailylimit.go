@@ -25,7 +25,6 @@ type tally struct {
 	count  uint64
 }
 
-// Charge implements store.DailyLimits.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
 		if !s.counts(c) {
@@ -66,7 +65,6 @@ func (s *Payments) counts(c store.Charge) bool {
 	return !fresh || keys < store.MaxDayKeys
 }
 
-// Refund implements store.DailyLimits.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
 		for _, l := range c.Limits {

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// AddDelivery implements webhook.DeliveryStore.
 func (s *Webhooks) AddDelivery(_ context.Context, d webhook.Delivery) error {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return err
@@ -53,7 +52,6 @@ func (s *Webhooks) delivery(r webhook.Ref) *webhook.Delivery {
 	return nil
 }
 
-// Load implements webhook.DeliveryStore.
 func (s *Webhooks) Load(_ context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +66,6 @@ func (s *Webhooks) Load(_ context.Context, r webhook.Ref) (webhook.Endpoint, web
 	return e, *d, nil
 }
 
-// Record implements webhook.DeliveryStore.
 func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return webhook.Delivery{}, err
@@ -96,7 +93,6 @@ func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (
 	return *stored, nil
 }
 
-// Deliveries implements webhook.DeliveryStore.
 func (s *Webhooks) Deliveries(_ context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery,
 	error) {
 	s.mu.Lock()
@@ -135,7 +131,6 @@ func (s *Webhooks) Due(_ context.Context, now time.Time, limit int) ([]webhook.D
 	return webhook.Ends(due, limit), nil
 }
 
-// Unpark implements webhook.DueStore.
 func (s *Webhooks) Unpark(_ context.Context, due webhook.Due) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

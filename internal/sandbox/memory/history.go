@@ -13,7 +13,6 @@ import (
 // An account is a merchant's mode: each has a list of its own.
 type account struct{ merchant, mode string }
 
-// List implements store.History.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
 	err = s.locked(ctx, func() error {
 		page, more = s.page(f)
@@ -22,7 +21,6 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	return page, more, err
 }
 
-// Entries implements store.Books.
 func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	image := s.Image()
 	return func(yield func(store.Entry, error) bool) {

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Create implements store.Payments.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
 	err = s.locked(ctx, func() error {
 		if there := s.payments[p.ID]; there != nil {
@@ -24,7 +23,6 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored paymen
 	return stored, created, err
 }
 
-// Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(id) })
 }
@@ -37,12 +35,10 @@ func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
 	return there.read()
 }
 
-// PaymentByHash implements store.Payments.
 func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(s.hashes[hash]) })
 }
 
-// Reassign implements store.Payments.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -54,7 +50,6 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	}, store.FitsPayment(p))
 }
 
-// Discard implements store.Payments.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		if !s.prepared(p) {
@@ -71,7 +66,6 @@ func (s *Payments) prepared(p payment.Payment) bool {
 	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
 }
 
-// Adopt implements store.Payments.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -86,7 +80,6 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// Redact implements store.Payments.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -98,7 +91,6 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// SetMined implements store.Payments.
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) {
 		there := s.payments[id]
@@ -112,7 +104,6 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 	})
 }
 
-// Finish implements store.Payments.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -126,7 +117,6 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// Append implements store.AuditLog.
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	return s.locked(ctx, func() error {
 		if !slices.Contains(s.audit, e) {
@@ -136,7 +126,6 @@ func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	})
 }
 
-// Acts implements store.AuditLog.
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {
 	return answer(ctx, s, func() ([]store.Act, error) {
 		return slices.DeleteFunc(slices.Clone(s.audit), func(e store.Act) bool { return e.At.Before(since) }), nil

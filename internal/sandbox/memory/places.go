@@ -8,7 +8,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Take implements store.Places.
 func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
 	return s.locked(ctx, func() error {
 		maps.DeleteFunc(s.places, func(held store.Place, _ bool) bool { return held.Merchant == p.Merchant && held.Until.Before(now) })
@@ -26,7 +25,6 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	}, store.Within("places", most, store.MaxPlaces))
 }
 
-// Leave implements store.Places.
 func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 	return s.locked(ctx, func() error {
 		delete(s.places, p)

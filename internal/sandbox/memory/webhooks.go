@@ -33,7 +33,6 @@ type endpointKey struct {
 	id string
 }
 
-// AddEndpoint implements webhook.EndpointStore.
 func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
 	if err := e.Fits(); err != nil {
 		return err
@@ -50,7 +49,6 @@ func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int)
 	return nil
 }
 
-// Endpoints implements webhook.EndpointStore.
 func (s *Webhooks) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +67,6 @@ func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
 	return list
 }
 
-// Endpoint implements webhook.EndpointStore.
 func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +77,6 @@ func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webh
 	return e, nil
 }
 
-// SaveEndpoint implements webhook.EndpointStore.
 func (s *Webhooks) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	if err := e.Fits(); err != nil {
 		return webhook.Endpoint{}, err
