@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/consensus/misc/eip1559"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth"
 	"github.com/ethereum/go-ethereum/ethclient"
@@ -38,7 +40,6 @@ type Chain struct {
 	cfg     Config
 	wallets []Wallet
 	owner   Wallet // owns the token
-	burner  Wallet // fills blocks; see RaiseBaseFee
 	token   token.Token
 	abi     abi.ABI // of the token
 
@@ -68,27 +69,16 @@ type Chain struct {
 // JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
 // error of an address in use matches syscall.EADDRINUSE.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
-	c, err := start(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("starting the chain: %w", err)
-	}
-	return c, nil
-}
-
-func start(ctx context.Context, cfg Config) (*Chain, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, err
-	}
+	cfg = cfg.complete()
 	// First of all, since a taken port is the likeliest reason to fail.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("starting the chain: %w", err)
 	}
 	c := &Chain{cfg: cfg, reorged: make(map[common.Hash]bool), url: "http://" + listener.Addr().String()}
 	for _, step := range []func() error{c.makeKeys, c.startNode, c.deploy} {
 		if err := step(); err != nil {
-			return nil, errors.Join(err, c.closeNode(), listener.Close())
+			return nil, fmt.Errorf("starting the chain: %w", errors.Join(err, c.closeNode(), listener.Close()))
 		}
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -136,6 +126,16 @@ func (c *Chain) Token() token.Token { return c.token }
 
 // Wallets returns the funded wallets.
 func (c *Chain) Wallets() []Wallet { return append([]Wallet(nil), c.wallets...) }
+
+// BaseFee returns the base fee of the next block, in wei per gas.
+func (c *Chain) BaseFee() (token.Amount, error) {
+	return token.AmountFromBytes(c.nextBaseFee().Bytes())
+}
+
+func (c *Chain) nextBaseFee() *big.Int {
+	blocks := c.eth.BlockChain()
+	return eip1559.CalcBaseFee(blocks.Config(), blocks.CurrentBlock())
+}
 
 // Head returns the latest block.
 func (c *Chain) Head() chain.Block {

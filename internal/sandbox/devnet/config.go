@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -35,8 +34,6 @@ type Config struct {
 
 	// TokenGas makes the token the gas, as on Arc (see oneBalance), and every block final at once.
 	TokenGas bool
-	// WholeFees takes fees in whole units of the token, rounded up, and shows no other balance, as on Tempo.
-	WholeFees bool
 
 	Amsterdam bool                     // the rules are those of the fork Amsterdam, not of Osaka
 	Contracts map[token.Address][]byte // code of contracts that are there from the start
@@ -45,21 +42,12 @@ type Config struct {
 	Log *slog.Logger // of errors in the background; nil discards them
 }
 
-// complete returns cfg with its defaults, or an error that names its fault.
-func (cfg Config) complete() (Config, error) {
-	if cfg.Now == nil {
-		return cfg, errors.New("no clock")
-	}
-	if cfg.BlockTime != 0 && cfg.BlockTime < 10*time.Millisecond {
-		return cfg, errors.New("a block time under 10ms")
-	}
-	if cfg.Wallets < 0 {
-		return cfg, errors.New("a negative number of wallets")
-	}
+// complete returns cfg with its defaults.
+func (cfg Config) complete() Config {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8545") // where development nodes are expected
 	cfg.ChainID = cmp.Or(cfg.ChainID, 1337)           // the local chain of many wallet programs
 	cfg.Wallets = cmp.Or(cfg.Wallets, 4)
 	cfg.Seed = cmp.Or(cfg.Seed, "remit devnet")
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return cfg, nil
+	return cfg
 }

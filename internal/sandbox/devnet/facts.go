@@ -2,9 +2,6 @@ package devnet
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
@@ -54,19 +51,11 @@ func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 		Recipients:       Recipients(),
 	}
 	for _, w := range c.wallets {
-		tokens, err := c.TokenBalance(ctx, w.Address)
+		has, err := c.Account(ctx, w.Address)
 		if err != nil {
 			return Facts{}, err
 		}
-		wei, err := c.client.BalanceAt(ctx, common.Address(w.Address), nil)
-		if err != nil {
-			return Facts{}, fmt.Errorf("reading the balance of %s: %w", w.Address, err)
-		}
-		gas, err := token.AmountFromBytes(wei.Bytes())
-		if err != nil {
-			return Facts{}, err
-		}
-		f.Wallets = append(f.Wallets, WalletFacts{w.Address, tokens, gas})
+		f.Wallets = append(f.Wallets, WalletFacts{w.Address, has.Balance, has.Gas})
 	}
 	return f, nil
 }

@@ -65,8 +65,7 @@ func (c *Chain) startNode() (err error) {
 	apis := append(service.APIs(), rpc.API{
 		Namespace: "eth",
 		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
-	}, rpc.API{Namespace: "web3", Service: web3{}},
-		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
+	}, rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
 	if c.cfg.TokenGas {
 		c.balances = &oneBalance{chain: c, paid: map[common.Hash]map[common.Address]*big.Int{}, took: map[common.Hash]bool{}}
 		apis = append(apis, rpc.API{Namespace: "eth", Service: c.balances})
@@ -75,8 +74,7 @@ func (c *Chain) startNode() (err error) {
 		if own, ok := api.Service.(blockReceipts); ok {
 			c.receipts.node = own
 		}
-		switch api.Namespace {
-		case "eth", "net", "txpool", "web3":
+		if api.Namespace == "eth" || api.Namespace == "net" {
 			if err := c.rpc.RegisterName(api.Namespace, api.Service); err != nil {
 				return fmt.Errorf("offering %s: %w", api.Namespace, err)
 			}
@@ -86,12 +84,6 @@ func (c *Chain) startNode() (err error) {
 	c.front = &front{node: c.rpc}
 	return nil
 }
-
-// web3 answers the first question of many clients: the name of the node.
-type web3 struct{}
-
-// ClientVersion answers web3_clientVersion.
-func (web3) ClientVersion() string { return "remit-devnet/1" }
 
 func (c *Chain) closeNode() error {
 	if c.client != nil {
@@ -117,8 +109,6 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
 		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
-		common.Address(c.burner.Address):     {Balance: ether(burnerGas)},
-		burnTarget:                           {Balance: new(big.Int), Code: burnCode},
 		common.Address(disburser.Deployer()): {Balance: new(big.Int), Code: disburser.DeployerCode()},
 	})
 	for a, code := range c.cfg.Contracts {

@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -47,7 +46,7 @@ func (c *Chain) meetMagic(block *types.Block) {
 			if !ok {
 				continue
 			}
-			hash := common.Hash(transfer.Tx)
+			hash := log.TxHash
 			switch {
 			case transfer.To == StuckRecipient:
 				c.receipts.pretend(hash)

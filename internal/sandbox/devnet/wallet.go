@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -16,7 +15,6 @@ const (
 	walletTokens = 1_000_000_000_000 // 1,000,000 USDC
 	walletGas    = 1_000             // ether
 	ownerGas     = 1_000_000         // ether
-	burnerGas    = 1_000_000_000_000 // ether
 )
 
 // A Wallet is an account whose key is public: the key of wallet n is
@@ -30,14 +28,6 @@ type Wallet struct {
 // PrivateKey returns the key as "0x" and 64 hex digits, the form that other
 // tools import.
 func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
-
-func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
-	key, err := crypto.ToECDSA(w.Key[:])
-	if err != nil {
-		return nil, err
-	}
-	return types.SignNewTx(key, types.LatestSignerForChainID(bigInt(chainID)), tx)
-}
 
 // derive returns the account of the key keccak256("<seed>/<role>").
 func derive(seed, role string) (Wallet, error) {
@@ -54,9 +44,6 @@ func derive(seed, role string) (Wallet, error) {
 func (c *Chain) makeKeys() error {
 	var err error
 	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {
-		return err
-	}
-	if c.burner, err = derive(c.cfg.Seed, "burner"); err != nil {
 		return err
 	}
 	for n := range c.cfg.Wallets {

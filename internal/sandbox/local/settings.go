@@ -89,7 +89,7 @@ func (s *Settings) profile(id uint64, coin token.Token) chains.Profile {
 	}
 	own.ConfirmationRule, own.BlockTime, own.Window = chain.ConfirmationRule{Depth: 2}, time.Second, 1024
 	if s.Chain == arc {
-		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
+		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract), chain.ConfirmationRule{Tag: "finalized"}
 	}
 	return own
 }
