@@ -2,25 +2,31 @@ package sandbox
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Handler returns api with the page before it: at / and at its paths below /page/.
 func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	Routes(mux, s, s.ctx.Done())
+	Files(mux)
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, s.facts()) })
+	mux.HandleFunc("GET /page/events", s.events)
+	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
+		timeline, err := s.timeline(r.Context(), r.URL.Query().Get("find"))
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		write(w, timeline)
+	})
 	mux.HandleFunc("POST /page/do", s.do)
 	own := guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.open(r.Context()); err != nil {
@@ -43,13 +49,14 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	})
 }
 
-// Facts implements Source.
-func (s *Sandbox) Facts() any {
-	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol,
-		"decimals": s.Token.Decimals, "token": s.Token.Contract,
-		"gas":       gasSymbol(s.GasUnit, s.Token),
-		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
+// facts returns the page's constants.
+func (s *Sandbox) facts() any {
+	gas := "ETH"
+	if s.GasUnit > 0 {
+		gas = s.Token.Symbol
+	}
+	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals,
+		"gas": gas, "breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
@@ -85,42 +92,4 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, map[string]any{"id": id})
-}
-
-// errUnknown reports a search without a result.
-var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
-
-// Timeline implements Source.
-func (s *Sandbox) Timeline(ctx context.Context, find string) (Timeline, error) {
-	s.mu.Lock()
-	id := cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))
-	if s.rows[id] == nil {
-		if i := slices.IndexFunc(s.order, func(r *Row) bool { return r.Key == find }); i >= 0 {
-			id = s.order[i].ID
-		}
-	}
-	known := s.rows[id]
-	var shown Row
-	if known != nil {
-		shown = *known
-	}
-	s.mu.Unlock()
-	if known == nil {
-		return Timeline{}, errUnknown
-	}
-	p, err := s.Store.Payment(ctx, id)
-	if err != nil { // not stored yet, or discarded
-		p = payment.Payment{}
-	}
-	timeline, err := timelineOf(ctx, shown, p, s.Store, s.Nodes())
-	if err == nil && p.Event != nil {
-		timeline.Deliveries = s.deliveries(ctx, p.Event.ID)
-	}
-	return timeline, err
-}
-
-// deliveries returns the deliveries of an event to the page's endpoint.
-func (s *Sandbox) deliveries(ctx context.Context, event string) []remit.Delivery {
-	all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
-	return append([]remit.Delivery{}, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != event })...)
 }

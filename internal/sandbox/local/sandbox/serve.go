@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -17,41 +16,17 @@ import (
 // Listed is how many payments the page lists at most. All are counted.
 const Listed = 100
 
-// A Source has the data of a page. Its methods are called from several goroutines.
-type Source interface {
-	// Facts returns the constants.
-	Facts() any
-
-	// Update returns an object of all that changes. Each item of its lists payments,
-	// lines and arrivals has a number n of its own.
-	Update() any
-
-	// Timeline returns everything about the payment with an id, a hash or an
-	// Idempotency-Key. The page shows the text of an error.
-	Timeline(ctx context.Context, find string) (Timeline, error)
-}
-
 //go:embed files
 var files embed.FS
 
-// Routes adds the page to mux: at / and below /page/. Streams of changes end with done.
-func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
+// Files adds the page's files to mux: at / and below /page/.
+func Files(mux *http.ServeMux) {
 	below, err := fs.Sub(files, "files")
 	if err != nil {
 		panic(err) // it is in the program
 	}
 	mux.Handle("GET /{$}", http.FileServerFS(below))
 	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(below)))
-	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, source.Facts()) })
-	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, _ *http.Request) { events(w, source, done) })
-	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
-		timeline, err := source.Timeline(r.Context(), r.URL.Query().Get("find"))
-		if err != nil {
-			refuse(w, http.StatusNotFound, err.Error())
-			return
-		}
-		write(w, timeline)
-	})
 }
 
 // guard returns next for requests of the page at the URL own only: it refuses requests of
@@ -129,9 +104,9 @@ func write(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
 }
 
-// events sends every update that differs from the one before until the client goes or done:
+// events sends every update that differs from the one before until the client goes or the stack stops:
 // ten times a second at most, as server-sent events.
-func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
+func (s *Sandbox) events(w http.ResponseWriter, _ *http.Request) {
 	out := http.NewResponseController(w)
 	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
 		refuse(w, http.StatusInternalServerError, err.Error())
@@ -142,7 +117,7 @@ func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
 	defer tick.Stop()
 	var sent []byte
 	for quiet := 0; ; quiet++ {
-		text, err := json.Marshal(source.Update())
+		text, err := json.Marshal(s.update())
 		switch {
 		case err == nil && !bytes.Equal(text, sent):
 			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
@@ -157,7 +132,7 @@ func events(w http.ResponseWriter, source Source, done <-chan struct{}) {
 			return
 		}
 		select {
-		case <-done:
+		case <-s.ctx.Done():
 			return
 		case <-tick.C:
 		}

@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // Bounds of the page's lists. All payments are counted.
 const (
-	logged  = 200 // lines of the log
-	shown   = 30  // blocks and webhooks
-	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
+	logged = 200 // lines of the log
+	shown  = 30  // blocks and webhooks
 )
 
 // A block is a block of the chain, or a replaced block.
@@ -178,7 +177,7 @@ func (s *Sandbox) follow(ctx context.Context) {
 			err = errors.Join(err, s.readWallets(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug("the page looks again", "err", err) // a block was replaced meanwhile, or the tables are away
+			s.log.Debug("the page looks again", "err", err) // the tables are away
 		}
 	}
 }
@@ -243,12 +242,10 @@ func (s *Sandbox) learn(p payment.Payment) {
 	}
 }
 
-// readChain reads the blocks since the last ones that are known and still there, and the Transfer
-// logs in them. The call data of each transfer names its payment: nothing is taken from the tables.
-// It alone changes the known state of the chain.
+// readChain reads the blocks since the last ones that are known and still there, with the transfers in
+// them. The call data of each transfer names its payment: nothing is taken from the tables.
 func (s *Sandbox) readChain(ctx context.Context) error {
-	latest, known := s.Chain.Head(), s.chain.Number
-	if known == latest.Number && s.hashes[known] == latest.Hash {
+	if latest := s.Chain.Head(); s.hashes[latest.Number] == latest.Hash {
 		return nil
 	}
 	head, err := s.watch.Head(ctx, s.Rule)
@@ -256,28 +253,14 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 	if err = errors.Join(err, feeErr); err != nil {
 		return err
 	}
-	var numbers []uint64
-	for n := min(known, head.Number) - min(known, head.Number, rewound); n <= head.Number; n++ {
-		numbers = append(numbers, n)
-	}
-	hashes, err := s.watch.BlockHashes(ctx, numbers)
-	if err != nil {
-		return err
-	}
-	for len(numbers) > 0 && s.hashes[numbers[0]] == hashes[0] {
-		numbers, hashes = numbers[1:], hashes[1:]
-	}
-	if len(numbers) == 0 {
-		return nil // the head has just gone back to a known block
-	}
-	found, err := s.readTransfers(ctx, numbers, hashes)
-	if err != nil {
-		return err
+	fresh := s.Chain.Since(func(b chain.Block) bool { return s.hashes[b.Number] == b.Hash })
+	if len(fresh) == 0 {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, replaced := numbers[0], 0
-	for n := first; n <= known && s.hashes[n] != (chain.Hash{}); n++ {
+	first, replaced := fresh[0].Number, 0
+	for n := first; s.hashes[n] != (chain.Hash{}); n++ {
 		for _, id := range s.transfers[n] {
 			s.count(id, n, -1)
 		}
@@ -291,54 +274,34 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 		}
 		s.logf("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
 	}
-	for i, n := range numbers {
-		s.hashes[n], s.transfers[n] = hashes[i], found[n]
-		s.blocks = append(s.blocks, block{n, len(found[n]), false})
-		for _, id := range found[n] {
-			s.count(id, n, 1)
+	for _, b := range fresh {
+		ids := s.paidIn(b)
+		s.hashes[b.Number], s.transfers[b.Number] = b.Hash, ids
+		s.blocks = append(s.blocks, block{b.Number, len(ids), false})
+		for _, id := range ids {
+			s.count(id, b.Number, 1)
 		}
 	}
 	s.blocks = s.blocks[max(0, len(s.blocks)-shown):]
-	s.chain.Number, s.chain.Final, s.chain.BaseFee = head.Number, head.Final, fee.String()
+	s.chain.Number, s.chain.Final, s.chain.BaseFee = fresh[len(fresh)-1].Number, head.Final, fee.String()
 	return nil
 }
 
-// errReplaced reports a block that was replaced while its logs were read.
-var errReplaced = errors.New("a block was replaced meanwhile")
-
-// readTransfers returns the payments of the transfers in consecutive blocks.
-func (s *Sandbox) readTransfers(ctx context.Context, numbers []uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
-	var ours []token.Address
-	for _, w := range s.Chain.Wallets() {
-		ours = append(ours, w.Address)
+// paidIn returns the payments of the transfers in a block, "" for a transfer without an id. The
+// transfers of a batch are one payment.
+func (s *Sandbox) paidIn(b devnet.Block) (ids []payment.ID) {
+	last := chain.Hash{}
+	for _, t := range b.Transfers {
+		if t.Tx.Hash == last {
+			continue
+		}
+		p, ok := payment.Recovered(t.Tx, s.Chain.ID(), s.Token, "")
+		if !ok {
+			p.ID = ""
+		}
+		ids, last = append(ids, p.ID), t.Tx.Hash
 	}
-	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, numbers[0], numbers[len(numbers)-1])
-	found, last := map[uint64][]payment.ID{}, chain.Hash{}
-	for part := range slices.Chunk(logs, 100) {
-		var wanted []chain.Hash
-		for _, l := range part {
-			if l.BlockHash != hashes[l.Block-numbers[0]] {
-				return nil, errReplaced
-			}
-			wanted = append(wanted, l.Tx)
-		}
-		txs, err := s.watch.Transactions(ctx, wanted)
-		if err != nil {
-			return nil, err
-		}
-		ids := map[chain.Hash]payment.ID{}
-		for _, tx := range txs {
-			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
-				ids[tx.Hash] = p.ID
-			}
-		}
-		for _, l := range part {
-			if l.Tx != last { // the others are of the same batch
-				found[l.Block], last = append(found[l.Block], ids[l.Tx]), l.Tx
-			}
-		}
-	}
-	return found, err
+	return ids
 }
 
 // count adds a transfer of a payment in a block, or takes it away. The caller holds
@@ -399,8 +362,8 @@ type update struct {
 	Broken   map[string]int64 `json:"broken"`
 }
 
-// Update implements Source. Its result is read without the lock.
-func (s *Sandbox) Update() any {
+// update returns the page's present contents. They are read without the lock.
+func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{}, nil, s.arrivals,
