@@ -26,6 +26,9 @@ type Command struct {
 	Operate func(address string, stack deployed.Local) (io.Closer, error) `kong:"-"`
 }
 
+// shutdownWait is how long requests under way may take when the server is stopped.
+const shutdownWait = 10 * time.Second
+
 // Run serves the stack until ctx ends, then lets requests under way finish. It
 // writes the welcome and a line for each request to out, from several goroutines
 // at once, and logs to standard error.
@@ -66,7 +69,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	case <-ctx.Done():
 	case err = <-served:
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
 }
