@@ -154,7 +154,7 @@ func TestConformance(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { _ = chain.Close() })
 	wallets := filepath.Join(t.TempDir(), "wallets")
-	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(chain.WithPrivateKeys(devnet.Facts{})))(t), 0o600))
+	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(must.Get(chain.Facts(t.Context()))(t)))(t), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	flags := []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
 		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}

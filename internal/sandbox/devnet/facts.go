@@ -21,8 +21,8 @@ type Facts struct {
 
 	Recipients []Recipient `json:"recipients"`
 
-	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex
-	// digits each; present only when asked for.
+	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox
+	// leaves them out.
 	PrivateKeys []string `json:"private_keys,omitempty"`
 }
 
@@ -40,8 +40,7 @@ type WalletFacts struct {
 	GasBalance   token.Amount  `json:"gas_balance"`   // wei
 }
 
-// Facts returns the facts as they are now, without the keys; see
-// WithPrivateKeys.
+// Facts returns the facts as they are now.
 func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		RPCURL:           c.url,
@@ -56,15 +55,7 @@ func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 			return Facts{}, err
 		}
 		f.Wallets = append(f.Wallets, WalletFacts{w.Address, has.Balance, has.Gas})
-	}
-	return f, nil
-}
-
-// WithPrivateKeys returns the facts with the keys of the chain's wallets.
-func (c *Chain) WithPrivateKeys(f Facts) Facts {
-	f.PrivateKeys = nil
-	for _, w := range c.wallets {
 		f.PrivateKeys = append(f.PrivateKeys, w.PrivateKey())
 	}
-	return f
+	return f, nil
 }

@@ -93,11 +93,14 @@ func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
 	return &types.DynamicFeeTx{Gas: callGas, To: &contract, Data: data}, nil
 }
 
-// sign signs a transaction as the token's owner, with nonce and fees filled in.
+// sign signs a transaction as the token's owner, at a price that is never the reason to miss a block.
 func (c *Chain) sign(nonce uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
-	feeCap := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000)) // never the reason to miss a block
-	tx.ChainID, tx.Nonce, tx.Value = bigInt(c.cfg.ChainID), nonce, new(big.Int)
-	tx.GasTipCap, tx.GasFeeCap = bigInt(ownerTip), feeCap.Add(feeCap, bigInt(ownerTip))
+	price := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000))
+	return c.signAt(price.Add(price, bigInt(ownerTip)), nonce, tx)
+}
+
+func (c *Chain) signAt(price *big.Int, nonce uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
+	tx.ChainID, tx.Nonce, tx.GasTipCap, tx.GasFeeCap = bigInt(c.cfg.ChainID), nonce, bigInt(ownerTip), price
 	key, err := crypto.ToECDSA(c.owner.Key[:])
 	if err != nil {
 		return nil, err

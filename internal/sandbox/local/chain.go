@@ -15,7 +15,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
 // start starts the embedded chain, which runs until it is closed.
@@ -67,7 +66,7 @@ func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
 	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(chain.WithPrivateKeys(facts)); err != nil {
+	if err := enc.Encode(facts); err != nil {
 		return errors.Join(err, chain.Close())
 	}
 	<-ctx.Done()
@@ -91,7 +90,7 @@ func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	if err := errors.Join(etherErr, weiErr, tokenErr); err != nil {
 		return fmt.Errorf("--ether, --token: %w", err)
 	}
-	if err := faucet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
+	if err := devnet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)

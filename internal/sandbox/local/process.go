@@ -206,7 +206,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 // facts describes the chain, its token and the wallets, for GET /sandbox.
 func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	facts, err := s.chain.facts(ctx, s.Settings)
-	facts.ConfirmationRule = s.ConfirmationRule
+	facts.ConfirmationRule, facts.PrivateKeys = s.ConfirmationRule, nil
 	return facts, err
 }
 

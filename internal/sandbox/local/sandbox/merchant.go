@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -140,27 +141,20 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 // pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
-		sleep(ctx, pause)
+		settlement.Sleep(ctx, pause)
 		s.mu.Lock()
 		s.rows[id].Asked++
 		s.mu.Unlock()
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // heal ends every breakage, retries every unanswered request of the page, and starts
 // check-receipts, which finishes the other payments.
-func (s *Sandbox) heal() (err error) {
+func (s *Sandbox) heal() error {
 	s.acting.Lock()
-	for i := range breakages {
-		if b := &breakages[i]; s.isBroken(b.ID) {
-			err = errors.Join(err, s.mend(b))
+	for _, b := range breakages {
+		if s.isBroken(b.ID) {
+			s.mend(b)
 		}
 	}
 	s.acting.Unlock()
@@ -174,7 +168,7 @@ func (s *Sandbox) heal() (err error) {
 			s.running.Go(func() { s.pursue(s.ctx, id, o) })
 		}
 	}
-	return errors.Join(err, s.Hint(s.ctx))
+	return s.Hint(s.ctx)
 }
 
 // serve lets the API answer a request for a payment, in a process that may die on the way. If
@@ -190,14 +184,15 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 	}
 	process := fault.NewProcess(cut)
 	r = r.WithContext(process.With(r.Context()))
-	api.ServeHTTP(mortal{w, r.Context()}, r)
+	api.ServeHTTP(w, r)
 	if fault.HasEnded(r.Context()) {
 		for _, b := range breakages {
 			if b.thing == "process" && s.isBroken(b.ID) {
 				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
 			}
 		}
-		panic(http.ErrAbortHandler) // the client sees a connection that ends
+		// A short answer is still in the buffer: the client sees a connection that ends.
+		panic(http.ErrAbortHandler)
 	}
 	s.mu.Lock()
 	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages,
@@ -205,23 +200,4 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 		s.cut = cut
 	}
 	s.mu.Unlock()
-}
-
-// mortal drops writes of a process after its end.
-type mortal struct {
-	http.ResponseWriter
-	ctx context.Context
-}
-
-func (m mortal) WriteHeader(status int) {
-	if !fault.HasEnded(m.ctx) {
-		m.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (m mortal) Write(b []byte) (int, error) {
-	if fault.HasEnded(m.ctx) {
-		return 0, fault.ErrEnded
-	}
-	return m.ResponseWriter.Write(b)
 }
