@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
+	"net/http"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -150,3 +154,33 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
 func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }
+
+// A front stands before the node's JSON-RPC service and holds requests back while the head changes. A
+// client that stalls in the middle of a request holds up the chain.
+type front struct {
+	node http.Handler
+	gate sync.RWMutex // locked while the head changes
+}
+
+// ServeHTTP answers one JSON-RPC request or batch.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !plainHost(r.Host) {
+		http.Error(w, "invalid host specified", http.StatusForbidden)
+		return
+	}
+	f.gate.RLock()
+	defer f.gate.RUnlock()
+	f.node.ServeHTTP(w, r)
+}
+
+// plainHost reports whether a Host header is an IP address, localhost or the
+// name that containers have for this machine, with or without a port. Other
+// names are refused as nodes do: a web page that resolves its own name to
+// loopback could otherwise use the chain.
+func plainHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return host == "" || host == "localhost" || host == "host.docker.internal" || net.ParseIP(host) != nil
+}

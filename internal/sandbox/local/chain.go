@@ -84,12 +84,8 @@ type chainFund struct {
 func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	gwei, etherErr := token.Units(c.Ether).Times(1_000_000_000)
-	wei, weiErr := gwei.Times(1_000_000_000)
-	tokens, tokenErr := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
-	if err := errors.Join(etherErr, weiErr, tokenErr); err != nil {
-		return fmt.Errorf("--ether, --token: %w", err)
-	}
+	wei, _ := token.Units(c.Ether).Times(1_000_000_000_000_000_000) // below 2^124
+	tokens, _ := token.Units(c.Token).Times(1_000_000)              // the test token has 6 decimals
 	if err := devnet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
 		return err
 	}

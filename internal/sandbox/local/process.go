@@ -110,8 +110,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	page := s.chain.page
 	if page != nil {
 		interposed := page.Interposed(s.tables.payments)
-		settling.Store, settling.Events = interposed, sandbox.Events{Publisher: events, Page: page}
-		paying.Store, paying.Hints = interposed, sandbox.Hints(s.hinted.Hint)
+		settling.Store, paying.Store = interposed, interposed
 	}
 	payer := dispatch.New(s.rules, paying)
 	settling.Refiller = payer

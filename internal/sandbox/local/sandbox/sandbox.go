@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -208,30 +207,6 @@ func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(conte
 	if lost {
 		s.over("lose", "The store has carried out "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
 		return errors.Join(err, errLost)
-	}
-	return err
-}
-
-// Hint implements dispatch.Hinter for the page's stack.
-func (h Hints) Hint(ctx context.Context) (err error) {
-	ended := fault.Around(ctx, interpose.Call{Op: "Hint"}, func(ctx context.Context) { err = h(ctx) })
-	return errors.Join(ended, err)
-}
-
-// Hints start a run of check-receipts, unless the process that drops one has ended.
-type Hints func(context.Context) error
-
-// Events publishes settlement's events, and shows them on the page.
-type Events struct {
-	*webhook.Publisher
-	Page *Sandbox
-}
-
-// Publish and the publisher's Named implement settlement.Events.
-func (e Events) Publish(ctx context.Context, event webhook.Event) error {
-	err := e.Publisher.Publish(ctx, event)
-	if err == nil && e.Page.opened.Load() {
-		e.Page.published(event)
 	}
 	return err
 }

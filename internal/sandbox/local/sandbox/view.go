@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -147,21 +145,6 @@ func name(r *Row) string {
 	return string(r.ID[:min(len(r.ID), 10)]) + "…"
 }
 
-// published notes that a payment's event is stored for every endpoint.
-func (s *Sandbox) published(e webhook.Event) {
-	var about struct {
-		Data struct {
-			Hash string `json:"tx_hash"`
-		}
-	}
-	_ = json.Unmarshal(e.Body, &about) // other events are about no payment
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[about.Data.Hash]]; r != nil && r.At[Published] == 0 {
-		r.At[Published] = s.now().UnixMilli()
-	}
-}
-
 // follow keeps the view up to date until ctx ends.
 func (s *Sandbox) follow(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -190,10 +173,15 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	s.mu.Unlock()
 	for i, id := range ids {
 		p, err := s.Store.Payment(ctx, id)
+		published := false // the pending transaction goes once its event is stored for every endpoint
+		if err == nil && p.State.Final() {
+			_, pending := s.Store.PendingTx(ctx, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
+			published = errors.Is(pending, wallet.ErrUnknown)
+		}
 		s.mu.Lock()
 		switch {
 		case err == nil:
-			s.learn(p)
+			s.learn(p, published)
 		case errors.Is(err, store.ErrNotFound):
 			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
 				r.At, r.State = [Steps]int64{}, ""
@@ -210,8 +198,9 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	return nil
 }
 
-// learn takes over a stored payment. The caller holds the lock.
-func (s *Sandbox) learn(p payment.Payment) {
+// learn takes over a stored payment, and has a final one read again until it is published. The caller
+// holds the lock.
+func (s *Sandbox) learn(p payment.Payment, published bool) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
 	r.Learn(p)
@@ -238,6 +227,11 @@ func (s *Sandbox) learn(p payment.Payment) {
 				end = "failed (" + r.Failure + ")"
 			}
 			s.logf("end", "%s "+stepWords[Final], name(r), end)
+		}
+		if published {
+			reach(Published)
+		} else {
+			s.changed[p.ID] = true
 		}
 	}
 }
