@@ -1,11 +1,9 @@
 // Package devnet is an EVM chain inside this process: go-ethereum's own block
 // builder, transaction pool, EVM and JSON-RPC service on a database in memory,
-// a USDC-like test token, and funded wallets whose keys are public. It is for
-// tests, the sandbox and `remit chain`, never for money.
-//
-// It is assembled from the same parts as go-ethereum's ethclient/simulated, which
-// hides four of them: the transaction pool (to fork while payments are pending),
-// the HTTP service, the chain id, and the exact content of blocks.
+// a USDC-like test token, and funded wallets whose keys are public. Its parts are
+// those of go-ethereum's ethclient/simulated, which hides four: the transaction pool
+// (to fork while payments are pending), the HTTP service, the chain id, and the exact
+// content of blocks. It is for tests, the sandbox and `remit chain`, never for money.
 //
 // Payments to a magic recipient behave in a special way; see Recipients. The only
 // false answers of the JSON-RPC service are the receipts of payments to
@@ -97,15 +95,12 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	return c, nil
 }
 
-// closeGrace is the time that Close gives to requests under way.
-const closeGrace = time.Second
-
 // Close stops the service and the chain, and forgets everything on it. No
 // goroutine of the chain is left when it returns, except one of the node's
 // that sleeps for another second. Call it once.
 func (c *Chain) Close() error {
 	c.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for requests under way
 	defer cancel()
 	if err := c.server.Shutdown(ctx); err != nil {
 		_ = c.server.Close() // cut the connections that are still open
@@ -152,17 +147,12 @@ const gasLimit = 300_000_000
 // Config describes the chain to start. Now is required; the other fields may be
 // zero.
 type Config struct {
-	// Listen is the address of the JSON-RPC service, host:port; empty means
-	// 127.0.0.1:8545. Port 0 takes any free one. The service asks for no
+	// Listen is the address of the JSON-RPC service; empty means 127.0.0.1:8545. It asks for no
 	// credentials: keep it on loopback.
 	Listen string
 
-	// BlockTime is the time between blocks, at least 10 ms. Zero leaves mining
-	// to Chain.Mine.
-	//
-	// Block timestamps are whole seconds and each is later than the one
-	// before, so a chain with more than one block a second has timestamps
-	// that run ahead of the clock.
+	// BlockTime is the time between blocks; zero leaves mining to Chain.Mine. Block timestamps are whole
+	// seconds, so those of a chain with more than one block a second run ahead of the clock.
 	BlockTime time.Duration
 
 	ChainID uint64 // zero means 1337
@@ -179,7 +169,6 @@ type Config struct {
 	Log *slog.Logger // of errors in the background; nil discards them
 }
 
-// complete returns cfg with its defaults.
 func (cfg Config) complete() Config {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8545") // where development nodes are expected
 	cfg.ChainID = cmp.Or(cfg.ChainID, 1337)           // the local chain of many wallet programs

@@ -60,7 +60,7 @@ func (c *Chain) startNode() (err error) {
 	service.BlockChain().SetSafe(genesis)
 	service.BlockChain().SetFinalized(genesis)
 
-	c.receipts = &receipts{blocks: service.BlockChain(), mined: make(map[common.Hash]mined), stuck: make(map[common.Hash]bool)}
+	c.receipts = &receipts{blocks: service.BlockChain(), mined: map[common.Hash]mined{}, stuck: map[common.Hash]bool{}}
 	// The node's own HTTP service would offer the same, but behind another
 	// connection; and its in-process one offers admin and debug as well.
 	c.rpc = rpc.NewServer()
@@ -141,7 +141,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.TxPool.GlobalSlots = poolTotal
 	conf.TxPool.GlobalQueue = poolTotal
 	conf.TxPool.Lifetime = 24 * time.Hour
-	conf.NoPrefetch = true // the database is in memory: executing a block's transactions beforehand costs as much as it saves
+	conf.NoPrefetch = true // with a database in memory it costs as much as it saves
 
 	// Megabytes. The database is in memory already: caches before it only double it.
 	conf.DatabaseCache = 16
@@ -162,7 +162,6 @@ type front struct {
 	gate sync.RWMutex // locked while the head changes
 }
 
-// ServeHTTP answers one JSON-RPC request or batch.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !plainHost(r.Host) {
 		http.Error(w, "invalid host specified", http.StatusForbidden)

@@ -38,7 +38,6 @@ func GasRule(contract token.Address) chain.GasRule {
 	return chain.GasRule{InToken: true, Token: contract, Account: gasAccount}
 }
 
-// unit is the wei of the token's smallest unit.
 func (o *oneBalance) unit() *big.Int {
 	return bigInt(uint64(GasRule(o.chain.token.Contract).Unit(o.chain.token)))
 }
@@ -49,7 +48,6 @@ func (o *oneBalance) units(wei *big.Int) *big.Int {
 	return up.Div(up, o.unit())
 }
 
-// upTo returns each sender's payments up to a block.
 func (o *oneBalance) upTo(block common.Hash) map[common.Address]*big.Int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -40,7 +40,6 @@ type mined struct {
 	receipt map[string]any
 }
 
-// learn keeps the receipts of a new block.
 func (r *receipts) learn(block *types.Block) error {
 	read, err := r.node.GetBlockReceipts(context.Background(), rpc.BlockNumberOrHashWithHash(block.Hash(), false))
 	if err != nil {

@@ -41,7 +41,6 @@ func derive(seed, role string) (Wallet, error) {
 	return w, nil
 }
 
-// makeKeys derives every account of the chain and the token's address.
 func (c *Chain) makeKeys() error {
 	var err error
 	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {

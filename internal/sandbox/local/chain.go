@@ -61,16 +61,12 @@ func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	facts, err := chain.Facts(ctx)
-	if err != nil {
-		return errors.Join(err, chain.Close())
-	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(facts); err != nil {
-		return errors.Join(err, chain.Close())
+	if err = errors.Join(err, enc.Encode(facts)); err == nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return chain.Close()
+	return errors.Join(err, chain.Close())
 }
 
 type chainFund struct {

@@ -95,7 +95,6 @@ func newLogger(out *os.File, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
-// isTerminal reports whether out is a terminal, at which a person reads.
 func isTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -113,7 +112,7 @@ func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Hand
 		next.ServeHTTP(seen, r)
 		path, took := r.URL.EscapedPath(), float64(now().Sub(began).Microseconds())/1000
 		if terminal {
-			columns.Printf("%s  %d  %-4s %-40s %7.1f ms", began.Format(time.TimeOnly), seen.status, r.Method, path, took)
+			columns.Printf("%s %d %-4s %-40s %7.1f ms", began.Format(time.TimeOnly), seen.status, r.Method, path, took)
 			return
 		}
 		objects.LogAttrs(r.Context(), slog.LevelInfo, "request",

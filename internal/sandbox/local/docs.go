@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -22,58 +23,42 @@ import (
 // is kept, for people who read it in the explorer, and so are its numbers:
 // 2^256-1 is not a float.
 func description(url string) ([]byte, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(httpapi.Description, &document); err != nil {
+	var document, servers yaml.Node
+	err := servers.Encode([]map[string]string{{"url": url, "description": "this server"}})
+	if err = errors.Join(err, yaml.Unmarshal(httpapi.Description, &document)); err != nil {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
-	}
-	var servers yaml.Node
-	if err := servers.Encode([]map[string]string{{"url": url, "description": "this server"}}); err != nil {
-		return nil, fmt.Errorf("writing the servers: %w", err)
 	}
 	root := document.Content[0]
 	if i := slices.IndexFunc(root.Content, func(n *yaml.Node) bool { return n.Value == "servers" }); i >= 0 {
 		root.Content[i+1] = &servers
 	}
-	text, err := toJSON(root)
-	if err != nil {
-		return nil, fmt.Errorf("writing openapi.json: %w", err)
+	text := []byte(toJSON(root))
+	if !json.Valid(text) {
+		return nil, errors.New("openapi.yaml has a number that is not written as JSON has it, or an alias")
 	}
-	return []byte(text), nil
+	return text, nil
 }
 
-// toJSON returns a YAML node without aliases as JSON.
-func toJSON(n *yaml.Node) (string, error) {
-	if n.Kind == yaml.ScalarNode {
-		if !slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, n.Tag) {
-			text, err := json.Marshal(n.Value)
-			return string(text), err
+// toJSON returns a YAML node as JSON, if it is written as JSON has it.
+func toJSON(n *yaml.Node) string {
+	var parts []string
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		for _, part := range n.Content {
+			parts = append(parts, toJSON(part))
 		}
-		if !json.Valid([]byte(n.Value)) {
-			return "", fmt.Errorf("line %d: %s is not written as JSON has it", n.Line, n.Value)
+		return "[" + strings.Join(parts, ",") + "]"
+	case n.Kind == yaml.MappingNode:
+		for field := range slices.Chunk(n.Content, 2) {
+			field[0].Tag = "!!str" // a key, such as 200, is text
+			parts = append(parts, toJSON(field[0])+":"+toJSON(field[1]))
 		}
-		return n.Value, nil
+		return "{" + strings.Join(parts, ",") + "}"
+	case slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, n.Tag):
+		return n.Value
 	}
-	parts := make([]string, len(n.Content))
-	for i, part := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 0 { // a key, such as 200, is text
-			part.Tag = "!!str"
-		}
-		var err error
-		if parts[i], err = toJSON(part); err != nil {
-			return "", err
-		}
-	}
-	switch n.Kind {
-	case yaml.SequenceNode:
-		return "[" + strings.Join(parts, ",") + "]", nil
-	case yaml.MappingNode:
-		var fields []string
-		for field := range slices.Chunk(parts, 2) {
-			fields = append(fields, strings.Join(field, ":"))
-		}
-		return "{" + strings.Join(fields, ",") + "}", nil
-	}
-	return "", fmt.Errorf("line %d is neither a mapping, a list nor a scalar", n.Line)
+	text, _ := json.Marshal(n.Value) // a string
+	return string(text)
 }
 
 //go:embed explorer.html
@@ -83,15 +68,9 @@ var explorerHTML string
 // styles and scripts are inside, so that it works off line.
 func explorer(recipients []devnet.Recipient) ([]byte, error) {
 	style, err := asset("swagger-ui.css.gz")
-	if err != nil {
-		return nil, err
-	}
-	script, err := asset("swagger-ui-bundle.js.gz")
-	if err != nil {
-		return nil, err
-	}
-	page, err := template.New("explorer").Parse(explorerHTML)
-	if err != nil {
+	script, scriptErr := asset("swagger-ui-bundle.js.gz")
+	page, pageErr := template.New("explorer").Parse(explorerHTML)
+	if err := errors.Join(err, scriptErr, pageErr); err != nil {
 		return nil, err
 	}
 	var html bytes.Buffer

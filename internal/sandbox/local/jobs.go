@@ -145,8 +145,6 @@ func (h hints) Hint(context.Context) error {
 	return nil
 }
 
-// settleLoop runs check-receipts and refill-wallets once a minute, and soon after every
-// hint, until ctx ends.
 func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, log *slog.Logger) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()

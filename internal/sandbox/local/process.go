@@ -91,7 +91,6 @@ func (s *process) openTables(ctx context.Context) (err error) {
 	return s.storeReadyKey(ctx)
 }
 
-// assemble puts the engines and the handlers together.
 func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
@@ -131,7 +130,6 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	return deliveries.recall(ctx, time.Now())
 }
 
-// routes serves every endpoint.
 func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, current func(context.Context) (settings.Keys, error),
 	book *recipient.AddressBook, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
@@ -176,7 +174,7 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, current fun
 		httpapi.Sandbox(func(ctx context.Context) (any, error) { return s.facts(ctx) }),
 	)
 	return s.ownHost(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
+		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens
 			http.Redirect(w, r, "/docs", http.StatusSeeOther)
 			return
 		}
@@ -195,7 +193,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) {
 			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
-			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
+			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url)
 			return
 		}
 		next(w, r)
@@ -209,7 +207,6 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	return facts, err
 }
 
-// parts are the parts that an operator's commands reach.
 func (s *process) parts() deployed.Local {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	return deployed.Local{

@@ -23,7 +23,7 @@ import (
 // Settings are the flags of a stack on one machine.
 type Settings struct {
 	Listen string `default:"127.0.0.1:8080" help:"Where the API is served."`
-	Page   bool   `default:"true" negatable:"" help:"Serve a page at / that shows payments and breaks things, on loopback."`
+	Page   bool   `default:"true" negatable:"" help:"On loopback, serve a page that shows payments and breaks things."`
 
 	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 
@@ -31,7 +31,7 @@ type Settings struct {
 
 	RPC           []string      `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
 	Token         token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile    string        `placeholder:"FILE" help:"Wallets' keys, with --rpc: one per line, or remit chain's output."`
+	WalletFile    string        `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
 	BatchContract token.Address `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
 
 	DynamoDB string `name:"dynamodb" placeholder:"URL" help:"Keep everything in DynamoDB at this URL, not in memory."`
@@ -54,7 +54,6 @@ type ChainSettings struct {
 	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }
 
-// arc is the embedded chain whose gas is the token.
 const arc = "arc"
 
 const (
@@ -147,19 +146,19 @@ func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error
 }
 
 // replace stores the flags' settings unless they are stored, or were changed by a command.
-func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *slog.Logger, store func(T) error) error {
+func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *slog.Logger, set func(T) error) error {
 	changes, was := t.Diff(there, flags), *t.Stamp(&there)
 	if unusable != nil && !errors.Is(unusable, settings.ErrMissing) {
 		return fmt.Errorf("%w; add --fresh to delete them", unusable)
 	}
 	if unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
 		for _, c := range changes {
-			log.Warn("setting kept; change it with remit settings set", "setting", c.Name, "stored", c.From, "flag", c.To)
+			log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
 		}
 		return nil
 	}
 	*t.Stamp(&flags) = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
-	return store(flags)
+	return set(flags)
 }
 
 // config returns the flags as the engines read them, without the chain and the

@@ -15,7 +15,6 @@ import (
 // is known.
 const sample = "0x2222222222222222222222222222222222222222"
 
-// welcome prints where the parts of the stack are, and lines to try first.
 func welcome(ctx context.Context, w io.Writer, s *process) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -74,7 +73,6 @@ func (s *process) hasReadyKey() bool {
 	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
 }
 
-// storeReadyKey stores ReadyKey if hasReadyKey.
 func (s *process) storeReadyKey(ctx context.Context) error {
 	if !s.hasReadyKey() {
 		return nil

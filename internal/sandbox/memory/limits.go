@@ -20,7 +20,6 @@ func dayOf(c store.Charge, key string) day {
 	return day{c.Merchant, c.Mode, key, c.At.Unix() / int64(24*time.Hour/time.Second)}
 }
 
-// A tally is a day's spending.
 type tally struct {
 	amount token.Amount
 	count  uint64
@@ -51,7 +50,6 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }
 
-// counts reports whether the day of c counts its key, or has room for it.
 func (s *Payments) counts(c store.Charge) bool {
 	keys, fresh := 0, false
 	for _, l := range c.Limits {

@@ -134,8 +134,6 @@ func (s *Payments) bump(tx wallet.PendingTx) error {
 	return nil
 }
 
-// find returns the index of a nonce's pending transaction in s.txs[id], or the
-// index where it would be, and whether there is one.
 func (s *Payments) find(id wallet.ID, nonce uint64) (int, bool) {
 	return slices.BinarySearchFunc(s.txs[id], nonce, func(tx *pendingTx, nonce uint64) int {
 		return cmp.Compare(tx.Nonce, nonce)

@@ -12,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// versions are the versions of settings, oldest first.
 type versions[T any] struct {
-	all      []T
+	all      []T // oldest first
 	last     uint64
 	unusable error // of the newest
 }
@@ -33,7 +32,6 @@ func (h *versions[T]) set(t settings.Table[T], v T) error {
 	return nil
 }
 
-// newest returns the newest version, or why it cannot be obeyed.
 func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
 	switch {
 	case h.unusable != nil:
@@ -51,7 +49,6 @@ func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
 	return none, err
 }
 
-// newestFirst returns a copy.
 func (h *versions[T]) newestFirst() []T {
 	all := slices.Clone(h.all)
 	slices.Reverse(all)

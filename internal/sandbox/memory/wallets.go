@@ -28,7 +28,6 @@ func (p *purse) read() wallet.Wallet {
 	return w
 }
 
-// keep stores a round's progress, unless it is nil.
 func (p *purse) keep(seen *wallet.Progress) {
 	if seen != nil {
 		p.w.Progress = *seen

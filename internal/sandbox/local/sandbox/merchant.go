@@ -40,7 +40,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 			return err
 		}
 	}
-	hook, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.hookURL, Description: "the page of remit local"})
+	hook, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.hookURL, Description: "The page"})
 	if err != nil {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
@@ -133,7 +133,7 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and retries with the same key", o.Key)
+		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and sends it again", o.Key)
 	}
 	return false
 }

@@ -24,7 +24,7 @@ import (
 func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	Files(mux)
-	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, s.facts()) })
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, s.facts()) })
 	mux.HandleFunc("GET /page/events", s.events)
 	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
 		timeline, err := s.timeline(r.Context(), r.URL.Query().Get("find"))
@@ -32,7 +32,7 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 			refuse(w, http.StatusNotFound, err.Error())
 			return
 		}
-		write(w, timeline)
+		write(w, http.StatusOK, timeline)
 	})
 	mux.HandleFunc("POST /page/do", s.do)
 	own := guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,6 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	})
 }
 
-// facts returns the page's constants.
 func (s *Sandbox) facts() any {
 	gas := "ETH"
 	if s.GasUnit > 0 {
@@ -98,7 +97,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	write(w, map[string]any{"id": id})
+	write(w, http.StatusOK, map[string]any{"id": id})
 }
 
 // Listed is how many payments the page lists at most. All are counted.
@@ -181,14 +180,12 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 
 // Problem answers with a problem in the API's form.
 func Problem(w http.ResponseWriter, status int, code, detail string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail, "code": code}) // fails if the client has gone
+	write(w, status, map[string]string{"detail": detail, "code": code})
 }
 
-// write answers with v.
-func write(w http.ResponseWriter, v any) {
+func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
 }
 

@@ -52,8 +52,8 @@ type Row struct {
 	At      [Steps]int64  `json:"at"`    // when it reached each step; 0: not yet
 }
 
-// Learn copies a stored payment, except its steps.
-func (r *Row) Learn(p payment.Payment) {
+// learn copies a stored payment, except its steps.
+func (r *Row) learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
 	if len(p.Entries) > 1 {
 		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
@@ -164,7 +164,6 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 // errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
-// find returns a copy of a payment's row.
 func (s *Sandbox) find(find string) (Row, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

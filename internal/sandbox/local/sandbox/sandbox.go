@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -202,10 +203,11 @@ func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(conte
 	lost, applied := write && s.lose.CompareAndSwap(true, false), false
 	err := fault.Around(ctx, c, func(ctx context.Context) { apply(ctx); applied = true })
 	if write && applied && s.opened.Load() {
-		s.reached(paymentOf(c), at)
+		id, _, _ := strings.Cut(c.Args, " ") // of all of these, the payment's
+		s.reached(payment.ID(id), at)
 	}
 	if lost {
-		s.over("lose", "The store has carried out "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
+		s.over("lose", "The store did "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
 		return errors.Join(err, errLost)
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -14,7 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // Bounds of the page's lists. All payments are counted.
@@ -81,15 +79,6 @@ func newView() view {
 		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
-// paymentOf returns the payment of a call of the store, "" if it names none.
-func paymentOf(c interpose.Call) payment.ID {
-	id, _, _ := strings.Cut(c.Args, " ")
-	if !strings.HasPrefix(id, "pay_") {
-		return ""
-	}
-	return payment.ID(id)
-}
-
 // logf adds a line to the log. The caller holds the lock.
 func (s *Sandbox) logf(kind, format string, args ...any) {
 	s.lineCount++
@@ -137,7 +126,6 @@ func (s *Sandbox) reached(id payment.ID, at Step) {
 	}
 }
 
-// name names the payment in the log.
 func name(r *Row) string {
 	if r.Key != "" {
 		return r.Key
@@ -165,7 +153,6 @@ func (s *Sandbox) follow(ctx context.Context) {
 	}
 }
 
-// readPayments reads the payments that have changed from the tables.
 func (s *Sandbox) readPayments(ctx context.Context) error {
 	s.mu.Lock()
 	ids := slices.Collect(maps.Keys(s.changed))
@@ -203,7 +190,7 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 func (s *Sandbox) learn(p payment.Payment, published bool) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
-	r.Learn(p)
+	r.learn(p)
 	reach := func(at Step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
@@ -266,7 +253,7 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 		for i := range s.blocks {
 			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
 		}
-		s.logf("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+		s.logf("fault", "%d blocks from %d on were replaced. Their transactions are pending again.", replaced, first)
 	}
 	for _, b := range fresh {
 		ids := s.paidIn(b)
@@ -317,7 +304,6 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	}
 }
 
-// readWallets reads the wallets from the tables and from the chain.
 func (s *Sandbox) readWallets(ctx context.Context) error {
 	var all []Wallet
 	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
@@ -325,8 +311,8 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: onChain.Mined,
-			Next: onChain.Mined}
+		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Next: onChain.Mined,
+			Mined: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
@@ -343,7 +329,6 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 	return nil
 }
 
-// An update is all that changes on the page.
 type update struct {
 	Chain    any              `json:"chain"`
 	Blocks   []block          `json:"blocks"`
