@@ -49,8 +49,8 @@ func (c *Chain) Since(known func(chain.Block) bool) (blocks []Block) {
 				for _, log := range receipt.Logs {
 					if t, ok := c.readTransfer(log); ok && ours[t.From] && t.To != gasAccount {
 						tx := txs[log.TxIndex]
-						t.Tx = chain.MinedTx{Hash: chain.Hash(tx.Hash()), From: t.From, To: token.Address(*tx.To()), Nonce: tx.Nonce(),
-							Data: string(tx.Data()), Block: block.Number}
+						t.Tx = chain.MinedTx{Hash: chain.Hash(tx.Hash()), From: t.From, To: token.Address(*tx.To()),
+							Nonce: tx.Nonce(), Data: string(tx.Data()), Block: block.Number}
 						block.Transfers = append(block.Transfers, t)
 					}
 				}

@@ -76,10 +76,12 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 		return nil, fmt.Errorf("starting the chain: %w", err)
 	}
 	c := &Chain{cfg: cfg, reorged: make(map[common.Hash]bool), url: "http://" + listener.Addr().String()}
-	for _, step := range []func() error{c.makeKeys, c.startNode, c.deploy} {
-		if err := step(); err != nil {
-			return nil, fmt.Errorf("starting the chain: %w", errors.Join(err, c.closeNode(), listener.Close()))
-		}
+	c.makeKeys()
+	if err = c.startNode(); err == nil {
+		err = c.deploy()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting the chain: %w", errors.Join(err, c.closeNode(), listener.Close()))
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop

@@ -31,31 +31,23 @@ type Wallet struct {
 func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
 
 // derive returns the account of the key keccak256("<seed>/<role>").
-func derive(seed, role string) (Wallet, error) {
+func derive(seed, role string) Wallet {
 	w := Wallet{Key: crypto.Keccak256Hash([]byte(seed + "/" + role))}
 	key, err := crypto.ToECDSA(w.Key[:])
 	if err != nil {
-		return Wallet{}, fmt.Errorf("seed %q gives no key for %s: %w", seed, role, err)
+		panic(err) // one seed in 2^128 gives no key
 	}
 	w.Address = token.Address(crypto.PubkeyToAddress(key.PublicKey))
-	return w, nil
+	return w
 }
 
-func (c *Chain) makeKeys() error {
-	var err error
-	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {
-		return err
-	}
+func (c *Chain) makeKeys() {
+	c.owner = derive(c.cfg.Seed, "owner")
 	for n := range c.cfg.Wallets {
-		w, err := derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n))
-		if err != nil {
-			return err
-		}
-		c.wallets = append(c.wallets, w)
+		c.wallets = append(c.wallets, derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n)))
 	}
 	contract := crypto.CreateAddress(common.Address(c.owner.Address), 0)
 	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
-	return nil
 }
 
 // Facts are the addresses and settings of a chain. As JSON they are the answer of

@@ -179,8 +179,8 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 	return facts, nil
 }
 
-// keysIn reads private keys from a file: the JSON of remit chain, a wallet's secret as
-// it is in Secrets Manager, or one key per line. Errors repeat nothing from the file.
+// keysIn reads private keys from a file: the JSON of remit chain, or one key per line. Errors repeat
+// nothing from the file.
 func keysIn(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -188,14 +188,10 @@ func keysIn(file string) ([]string, error) {
 	}
 	var form struct {
 		PrivateKeys []string `json:"private_keys"`
-		PrivateKey  string   `json:"private_key"`
 	}
 	texts := strings.Fields(string(b))
 	if err := json.Unmarshal(b, &form); err == nil {
 		texts = form.PrivateKeys
-		if form.PrivateKey != "" {
-			texts = []string{form.PrivateKey}
-		}
 	}
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("--wallet-file %s has no key; write one private key per line", file)

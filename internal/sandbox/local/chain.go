@@ -61,9 +61,12 @@ func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	facts, err := chain.Facts(ctx)
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	if err = errors.Join(err, enc.Encode(facts)); err == nil {
+	if err == nil {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(facts)
+	}
+	if err == nil {
 		<-ctx.Done()
 	}
 	return errors.Join(err, chain.Close())

@@ -80,8 +80,8 @@ func (s *process) openTables(ctx context.Context) (err error) {
 	}
 	for _, a := range s.chain.keyed() {
 		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
-		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}); err != nil {
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active,
+			Key: wallet.InSecret, Since: time.Now()}); err != nil {
 			return fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
@@ -210,8 +210,8 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 func (s *process) parts() deployed.Local {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	return deployed.Local{
-		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries, Keys: s.tables.keys,
-			Jobs: deliveries},
+		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries,
+			Keys: s.tables.keys, Jobs: deliveries},
 		Keyed: s.chain.keyed, Key: s.chain.key, PutKey: s.chain.put, Nodes: s.chain.urls, Hint: s.hinted.Hint, Config: s.rules,
 	}
 }

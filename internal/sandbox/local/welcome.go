@@ -27,8 +27,8 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
 	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
 	if facts, err := s.facts(ctx); err == nil {
-		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL, facts.ChainID, s.BlockTime,
-			s.ConfirmationRule)
+		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL,
+			facts.ChainID, s.BlockTime, s.ConfirmationRule)
 		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
 		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
 	}

@@ -158,8 +158,8 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied),
-		maps.Clone(s.compared), maps.Clone(s.registry)
+	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent),
+		maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
 	to.settings, to.coin = s.settings, s.coin
 	return to
 }

@@ -41,8 +41,8 @@ func (s *APIKeys) Entry(_ context.Context, merchant, mode string, a token.Addres
 	return e, nil
 }
 
-func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
-	more bool, err error) {
+func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position,
+	limit int) (page []recipient.Entry, more bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	order := func(a, b recipient.Entry) int { // newest first

@@ -150,8 +150,8 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 	return held, err
 }
 
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount,
+	perMerchant map[string]uint64, seen *wallet.Progress) error {
 	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
 		return err
 	}

@@ -179,8 +179,8 @@ func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (
 	return *stored, nil
 }
 
-func (s *Webhooks) Deliveries(_ context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery,
-	error) {
+func (s *Webhooks) Deliveries(_ context.Context, o webhook.Owner, endpoint string, from, to time.Time,
+	limit int) ([]webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := s.logs[endpointKey{o, endpoint}]

@@ -50,8 +50,8 @@ func receiver(id, label, text string, mode fault.Mode) breakage {
 
 // breakages are in the page's order.
 var breakages = []breakage{
-	cutAt("create", "after create", "a PREPARED payment, for which no money can move", "The next request with the key continues it.",
-		fault.Cut{Op: "Create"}),
+	cutAt("create", "after create", "a PREPARED payment, for which no money can move",
+		"The next request with the key continues it.", fault.Cut{Op: "Create"}),
 	cutAt("reserve", "after reserve", "a reservation",
 		"A request with the key takes over the nonce, or check-receipts commits the payment.",
 		fault.Cut{Op: "Reserve"}),

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -171,33 +170,23 @@ func (s *Sandbox) heal() error {
 	return s.Hint(s.ctx)
 }
 
-// serve lets the API answer a request for a payment, in a process that may die on the way. If
-// the request does not reach the cut, the next one does.
+// serve lets the API answer a request for a payment, in a process that ends at the cut if it
+// reaches it.
 func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	cut := s.cut
-	s.cut = fault.Cut{}
 	s.mu.Unlock()
-	if cut == (fault.Cut{}) {
-		api.ServeHTTP(w, r)
+	r = r.WithContext(fault.NewProcess(cut).With(r.Context()))
+	api.ServeHTTP(w, r)
+	if !fault.HasEnded(r.Context()) {
 		return
 	}
-	process := fault.NewProcess(cut)
-	r = r.WithContext(process.With(r.Context()))
-	api.ServeHTTP(w, r)
-	if fault.HasEnded(r.Context()) {
-		for _, b := range breakages {
-			if b.thing == "process" && s.isBroken(b.ID) {
-				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
-			}
+	s.arm(fault.Cut{})
+	for _, b := range breakages {
+		if b.thing == "process" && s.isBroken(b.ID) {
+			s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
 		}
-		// A short answer is still in the buffer: the client sees a connection that ends.
-		panic(http.ErrAbortHandler)
 	}
-	s.mu.Lock()
-	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages,
-		func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
-		s.cut = cut
-	}
-	s.mu.Unlock()
+	// A short answer is still in the buffer: the client sees a connection that ends.
+	panic(http.ErrAbortHandler)
 }

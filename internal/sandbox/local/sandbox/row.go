@@ -133,8 +133,8 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 		return t, nil
 	}
 	for _, a := range p.Attempts {
-		t.Attempts = append(t.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(), cmp.Or(a.Gas, p.Tx.Gas),
-			a.Noop})
+		t.Attempts = append(t.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(),
+			cmp.Or(a.Gas, p.Tx.Gas), a.Noop})
 	}
 	for i, node := range s.Nodes() {
 		t.Receipts = append(t.Receipts, receiptsOf(ctx, i, node, p.Hashes()))

@@ -311,8 +311,8 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Next: onChain.Mined,
-			Mined: onChain.Mined}
+		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(),
+			Next: onChain.Mined, Mined: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
@@ -345,8 +345,8 @@ type update struct {
 func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{}, nil, s.arrivals,
-		s.lines, map[string]int64{}}
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{},
+		nil, s.arrivals, s.lines, map[string]int64{}}
 	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}
