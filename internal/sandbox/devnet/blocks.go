@@ -175,8 +175,8 @@ func (c *Chain) adopt(block *types.Block) error {
 	if err := c.receipts.learn(block); err != nil {
 		return err
 	}
-	c.front.gate.Lock()
-	defer c.front.gate.Unlock()
+	c.gate.Lock()
+	defer c.gate.Unlock()
 	if err := c.settlePool(); err != nil {
 		return err
 	}

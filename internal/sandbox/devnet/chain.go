@@ -48,8 +48,8 @@ type Chain struct {
 	receipts *receipts
 	balances *oneBalance // nil: gas is paid in ether
 	rpc      *rpc.Server
-	client   *ethclient.Client // in process, past the front
-	front    *front
+	client   *ethclient.Client // in process
+	gate     sync.RWMutex      // locked while the head changes
 	url      string
 	server   *http.Server
 
@@ -88,7 +88,7 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	if cfg.BlockTime > 0 {
 		c.running.Go(func() { c.produce(running) })
 	}
-	c.server = &http.Server{Handler: c.front, ReadHeaderTimeout: 10 * time.Second}
+	c.server = &http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: 10 * time.Second}
 	c.running.Go(func() {
 		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			c.cfg.Log.Error("serving the chain's JSON-RPC", "err", err)

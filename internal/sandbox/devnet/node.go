@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -85,7 +84,6 @@ func (c *Chain) startNode() (err error) {
 		}
 	}
 	c.client = ethclient.NewClient(rpc.DialInProc(c.rpc))
-	c.front = &front{node: c.rpc}
 	return nil
 }
 
@@ -155,21 +153,16 @@ func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
 func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }
 
-// A front stands before the node's JSON-RPC service and holds requests back while the head changes. A
-// client that stalls in the middle of a request holds up the chain.
-type front struct {
-	node http.Handler
-	gate sync.RWMutex // locked while the head changes
-}
-
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve answers one JSON-RPC request or batch, and waits while the head changes. A client that stalls
+// in the middle of a request holds up the chain.
+func (c *Chain) serve(w http.ResponseWriter, r *http.Request) {
 	if !plainHost(r.Host) {
 		http.Error(w, "invalid host specified", http.StatusForbidden)
 		return
 	}
-	f.gate.RLock()
-	defer f.gate.RUnlock()
-	f.node.ServeHTTP(w, r)
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	c.rpc.ServeHTTP(w, r)
 }
 
 // plainHost reports whether a Host header is an IP address, localhost or the

@@ -124,14 +124,12 @@ func (a *chainAccess) discover(ctx context.Context, urls []string, contract toke
 	return nil
 }
 
-// put stores a key until the process ends.
 func (a *chainAccess) put(key keyring.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held[key.Address()] = key
 }
 
-// key returns the key of a wallet, or wallet.ErrNoKey.
 func (a *chainAccess) key(address token.Address) (keyring.Key, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// start starts the embedded chain, which runs until it is closed.
 func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
 	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
 	if s.BlockTime < 10*time.Millisecond {
@@ -35,7 +34,6 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	return chain, err
 }
 
-// listenError is the error of listening at the address of a flag.
 func listenError(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)

@@ -86,7 +86,6 @@ func toTheEnd(next http.Handler) http.Handler {
 	})
 }
 
-// newLogger writes words to a terminal, and JSON to anything else.
 func newLogger(out *os.File, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if isTerminal(out) {

@@ -222,7 +222,6 @@ func (s *process) start() {
 	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
 }
 
-// stop ends settlement, then the webhook jobs, then the chain.
 func (s *process) stop() error {
 	s.quit()
 	s.wg.Wait()

@@ -125,7 +125,6 @@ func (s *Settings) initial() settings.Settings {
 	return initial
 }
 
-// byFlags is the author of settings from flags.
 const byFlags = "remit local"
 
 // write stores the settings from the flags as the first version, or in place of earlier ones

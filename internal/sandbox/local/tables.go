@@ -21,7 +21,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// tables are the stores of a stack, in place of AWS's three tables.
 type tables struct {
 	keys interface {
 		apikey.Store

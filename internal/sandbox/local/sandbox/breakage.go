@@ -25,7 +25,6 @@ type breakage struct {
 	end   func(s *Sandbox)
 }
 
-// cutAt returns a breakage that ends the process of the next request.
 func cutAt(id, label, left, does string, cut fault.Cut) breakage {
 	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
@@ -33,14 +32,12 @@ func cutAt(id, label, left, does string, cut fault.Cut) breakage {
 		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}
 }
 
-// habit returns a breakage that gives a node, counted from 0, a habit.
 func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Habit) breakage {
 	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
 		begin: func(s *Sandbox, _ int) error { s.doors[node].gateway.Habit.Store(of(s)); return nil },
 		end:   func(s *Sandbox) { s.doors[node].gateway.Habit.Store(nil) }}
 }
 
-// receiver returns a breakage of the built-in receiver of webhooks.
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
 		Does:  "Remit stores the delivery and retries after five seconds, then less and less often. Other endpoints do not wait.",
@@ -153,14 +150,12 @@ func (s *Sandbox) mend(b breakage) {
 	s.over(b.ID, "Mended: "+b.Label+".")
 }
 
-// arm sets the place at which the process of the next request ends.
 func (s *Sandbox) arm(cut fault.Cut) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut = cut
 }
 
-// over notes that a breakage has happened and ended.
 func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -173,7 +173,6 @@ func stranger(own string, r *http.Request) string {
 	return ""
 }
 
-// refuse answers with a problem in the API's form, whose code is page_refused.
 func refuse(w http.ResponseWriter, status int, detail string) {
 	Problem(w, status, "page_refused", detail)
 }

@@ -161,7 +161,6 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 	return t, err
 }
 
-// errUnknown reports a search without a result.
 var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
 
 func (s *Sandbox) find(find string) (Row, error) {

@@ -102,7 +102,6 @@ func New(chainURL string, chainID uint64, gas chain.GasRule, now func() time.Tim
 	return s, nil
 }
 
-// listen serves on a free port and returns its URL.
 func (s *Sandbox) listen(h http.Handler) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(s.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -98,7 +98,6 @@ func (s *Sandbox) rowOf(id payment.ID) *Row {
 	return r
 }
 
-// stepWords describe each step.
 var stepWords = [Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
 	"is committed: its signed bytes are stored at a nonce. Only these bytes, or a fee bump of them, can pay it",
@@ -133,7 +132,6 @@ func name(r *Row) string {
 	return string(r.ID[:min(len(r.ID), 10)]) + "…"
 }
 
-// follow keeps the view up to date until ctx ends.
 func (s *Sandbox) follow(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
