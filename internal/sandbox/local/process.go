@@ -115,7 +115,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	settling.Refiller = payer
 	s.settler = settlement.New(s.rules, settling)
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-	if s.handler, err = s.routes(payer, keys, current, book, events, deliveries, sender); err != nil {
+	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
 		return err
 	}
 	if page != nil {
@@ -130,8 +130,9 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	return deliveries.recall(ctx, time.Now())
 }
 
-func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, current func(context.Context) (settings.Keys, error),
-	book *recipient.AddressBook, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
+func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recipient.AddressBook,
+	current func(context.Context) (settings.Keys, error), events *webhook.Publisher, deliveries webhook.Store,
+	sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)

@@ -137,14 +137,14 @@ func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, erro
 	return keys, nil
 }
 
-func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, next apikey.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keys[hash]
 	if k == nil || k.MerchantID != merchantID {
 		return apikey.ErrNotFound
 	}
-	if err := s.put(successor); err != nil {
+	if err := s.put(next); err != nil {
 		return err
 	}
 	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {

@@ -26,9 +26,9 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 			return err
 		}
 		there := s.payments[p.ID]
-		committed := &there.p
-		committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
-		committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
+		own := &there.p
+		own.State, own.Nonce, own.Attempts, own.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
+		own.Version, own.UpdatedAt = p.Version, p.UpdatedAt
 		if p.Merchant != "" {
 			s.enlist(there)
 		}

@@ -40,14 +40,14 @@ func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Ha
 
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
-		Does:  "Remit stores the delivery and retries after five seconds, then less and less often. Other endpoints do not wait.",
+		Does:  "Remit stores the delivery and retries after five seconds, then less and less often.",
 		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
 		end:   func(s *Sandbox) { s.hooks.Set(fault.Pass) }}
 }
 
 // breakages are in the page's order.
 var breakages = []breakage{
-	cutAt("create", "after create", "a PREPARED payment, for which no money can move",
+	cutAt("create", "after create", "a prepared payment: no money moves",
 		"The next request with the key continues it.", fault.Cut{Op: "Create"}),
 	cutAt("reserve", "after reserve", "a reservation",
 		"A request with the key takes over the nonce, or check-receipts commits the payment.",
@@ -76,7 +76,7 @@ var breakages = []breakage{
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
 		"Remit splits the batch until the node takes it.",
 		0, func(*Sandbox) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
-	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
+	habit("node-fork", "second node on a fork", "From now on, the second node is on a branch without our transactions.",
 		"No payment ends on a block that a node contradicts.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",

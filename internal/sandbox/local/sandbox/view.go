@@ -82,7 +82,7 @@ func newView() view {
 // logf adds a line to the log. The caller holds the lock.
 func (s *Sandbox) logf(kind, format string, args ...any) {
 	s.lineCount++
-	s.lines = append(s.lines, Line{N: s.lineCount, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
+	s.lines = append(s.lines, Line{s.lineCount, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
