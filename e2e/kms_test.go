@@ -27,7 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the
@@ -104,7 +104,7 @@ func TestKMSWallet(t *testing.T) {
 	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: stranger.GrantId}))(t)
 
 	to := must.Get(token.ParseAddress(made.Address))(t)
-	must.OK(t, faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
+	must.OK(t, devnet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
 	s.restartSendPayment(t)
 	defer s.restartSendPayment(t) // which has the retired wallet in its registry
 	m := newMerchant(t, s)

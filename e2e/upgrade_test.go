@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
@@ -293,11 +294,12 @@ func (r *trade) audit(t *testing.T, s *stack) {
 		defer r.mu.Unlock()
 		return len(r.events) >= len(r.hashes)
 	})
-	logs := must.Get(s.Chain.TransferLogs(t.Context()))(t)
 	paid := map[string]int{}
-	for _, l := range logs {
-		if l.To.String() == recipient {
-			paid[l.Amount.String()]++
+	for _, b := range s.Chain.Since(func(chain.Block) bool { return false }) {
+		for _, l := range b.Transfers {
+			if l.To.String() == recipient {
+				paid[l.Amount.String()]++
+			}
 		}
 	}
 	for _, w := range r.wrong {

@@ -343,7 +343,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 				n.flags = []string{"--chain", k.name}
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			n.facts = c.WithPrivateKeys(must.Get(c.Facts(t.Context()))(t))
+			n.facts = must.Get(c.Facts(t.Context()))(t)
 			n.Client = must.Get(ethclient.Dial(c.URL()))(t)
 			n.mine, n.reorg = c.Mine, func() error { return errors.Join(n.show(), c.Reorg(1)) }
 		default:

@@ -274,7 +274,7 @@ func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx contex
 func mined(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet) (n int) {
 	b.Helper()
 	for _, w := range wallets {
-		n += int(must.Get(c.NonceOf(b.Context(), w.Address))(b))
+		n += int(must.Get(c.Account(b.Context(), w.Address))(b).Mined)
 	}
 	return n
 }

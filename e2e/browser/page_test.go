@@ -4,14 +4,12 @@ package browser_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,34 +235,36 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 	}
 }
 
-// many is a page of which the newest hundred of ever more payments are listed.
-type many struct{ seen atomic.Int64 }
-
-func (*many) Facts() any {
-	return map[string]any{"name": "test", "breakages": []any{}, "recipients": []any{}, "symbol": "USDC", "decimals": 6, "listed": pages.Listed}
-}
-
-func (m *many) Update() any {
-	to := min(m.seen.Add(pages.Listed), 10_000)
-	var rows []pages.Row
-	var lines []pages.Line
-	for n := to - pages.Listed + 1; n <= to; n++ {
-		rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: n, Amount: "1"})
-		lines = append(lines, pages.Line{N: int(n), Text: fmt.Sprint("payment ", n)})
-	}
-	return map[string]any{"payments": rows, "lines": lines}
-}
-
-func (*many) Timeline(context.Context, string) (pages.Timeline, error) {
-	return pages.Timeline{}, errors.ErrUnsupported
+// many serves a page of which the newest hundred of ever more payments are listed.
+func many() http.Handler {
+	mux := http.NewServeMux()
+	pages.Files(mux)
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": "test", "breakages": []any{}, "recipients": []any{}, "symbol": "USDC", "decimals": 6,
+			"listed": pages.Listed})
+	})
+	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for to := pages.Listed; r.Context().Err() == nil; to = min(to+pages.Listed, 10_000) {
+			var rows []pages.Row
+			var lines []pages.Line
+			for n := to - pages.Listed + 1; n <= to; n++ {
+				rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: int64(n), Amount: "1"})
+				lines = append(lines, pages.Line{N: n, Text: fmt.Sprint("payment ", n)})
+			}
+			text, _ := json.Marshal(map[string]any{"payments": rows, "lines": lines})
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", text)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return mux
 }
 
 // TestTenThousandPaymentsOnThePage: the page keeps no more than it lists.
 func TestTenThousandPaymentsOnThePage(t *testing.T) {
 	t.Parallel()
-	mux := http.NewServeMux()
-	pages.Routes(mux, &many{}, t.Context().Done())
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(many())
 	t.Cleanup(server.CloseClientConnections)
 	s := openAt(t, server.URL, 1280, "")
 	s.await("the last payment", `document.querySelector("#rows .name")?.textContent === "pay_10000" && document.querySelector("#log li")?.textContent.endsWith("payment 10000")`)

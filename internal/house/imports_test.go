@@ -21,7 +21,7 @@ var floors = []string{
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
-	"boot devnet devnet/faucet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
+	"boot devnet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
 	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
 		"simulation/scheduler",
 	"dispatchenv operator/change operator/dossier simulation",
@@ -44,7 +44,7 @@ func floor(floors []string, name string) int {
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
 		"operator/rollback queue schema secrets",
-	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring",
+	"github.com/ethereum/": "devnet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",
 	"os/exec":                "tools/mutate tools/verdict tools/words",

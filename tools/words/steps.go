@@ -16,7 +16,7 @@ var advised = []string{"cmd/remit/", "internal/cli/", "internal/deployment/setti
 // exempt has the directories and the messages that need no next step of their own, and why.
 var exempt = map[string]string{
 	"internal/cli/client/":                  "the command adds the step",
-	"internal/sandbox/local/description.go": "only a change to openapi.yaml fails there",
+	"internal/sandbox/local/docs.go": "only a change to openapi.yaml fails there",
 	"internal/sandbox/local/localtest/":     "for tests",
 	"internal/sandbox/local/sandbox/":       "shown on a page, beside the buttons",
 	"internal/cli/operator/advice.go":       "it adds the steps",

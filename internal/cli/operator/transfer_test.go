@@ -187,7 +187,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 			Own:              stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
 			ConfirmationRule: chain.ConfirmationRule{Depth: 2}, ReservationAge: time.Second}
 		if config.TokenGas {
-			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract, false), chain.ConfirmationRule{Tag: "finalized"}
+			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract), chain.ConfirmationRule{Tag: "finalized"}
 			own.GasUnit = own.Gas.Unit(c.Token())
 		}
 		node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: own.Gas, Transport: e}))(t)

@@ -192,7 +192,7 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	if reply := r.node.Send(t.Context(), []byte{2, 1, 2, 3}); reply.Class != chain.Ambiguous {
 		t.Errorf("no transaction at all: %+v", reply)
 	}
-	must.OK(t, r.chain.Blacklist(token.Address{1}))
+	must.OK(t, r.chain.Own("blacklist", token.Address{1}))
 	for why, data := range map[string][]byte{"more than the wallet has": chain.TransferData(token.Address{2}, token.MaxAmount()),
 		"a blacklisted recipient": chain.TransferData(token.Address{1}, token.Units(5))} {
 		if _, err := r.node.Estimate(t.Context(), chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: data}); !errors.Is(err,
@@ -243,7 +243,7 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 				}
 			}
 			key := must.Get(keyring.ParseKey(holder.PrivateKey()))(t)
-			all := must.Get(r.chain.TokenBalance(t.Context(), holder.Address))(t)
+			all := must.Get(r.chain.Account(t.Context(), holder.Address))(t).Balance
 			tx := chain.Tx{ChainID: r.chain.ID(), To: call.To, Data: chain.TransferData(token.Address{9}, all), Gas: 300_000, Fees: r.fees}
 			spent := must.Get(key.Sign(context.Background(), tx, 0))(t)
 			tx.Data, tx.Gas = call.Data, chain.GasLimit(gas)
@@ -268,7 +268,7 @@ func gasOf(r *rig, call chain.Call) uint64 {
 // TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
 func TestSeesWhatATokenReturns(t *testing.T) {
 	r := startRig(t)
-	must.OK(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
+	must.OK(t, r.chain.Own("setBehaviour", token.Address{1}, devnet.ReturnFalse))
 	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
 	must.Get(r.node.Estimate(t.Context(), call))(t)
 	for _, call.Within = range []uint64{0, 100_000} {

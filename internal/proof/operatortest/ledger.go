@@ -57,7 +57,7 @@ func NewLedger(t *testing.T) *Ledger {
 		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
 		l.Keys = append(l.Keys, key)
 	}
-	must.OK(l, c.Blacklist(token.Address{0xbb}))
+	must.OK(l, c.Own("blacklist", token.Address{0xbb}))
 	l.Pay(0, Payee, 5, true)
 	l.Pay(1, Payee, 6, true)
 	l.Pay(0, token.Address{0xbb}, 7, true) // reverts

@@ -166,10 +166,14 @@ func fakeNetwork(*testing.T) network {
 
 func realNetwork(t *testing.T) network {
 	t.Helper()
-	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now}))(t)
+	burner := token.Address{0: 0x7e, 1: 0x57, 19: 0xff} // a call uses up all of its gas
+	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now,
+		Contracts: map[token.Address][]byte{burner: {0xfe}}}))(t) // INVALID
 	t.Cleanup(func() { must.OK(t, c.Close()) })
 	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(t)
-	key := must.Get(keyring.ParseKey(c.Wallets()[0].PrivateKey()))(t)
+	key, rich := must.Get(keyring.ParseKey(c.Wallets()[0].PrivateKey()))(t), must.Get(keyring.ParseKey(c.Wallets()[1].PrivateKey()))(t)
+	burn := chain.Tx{ChainID: c.ID(), To: burner, Gas: 1 << 24, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1e12)}}
+	burnt := uint64(0)
 	before := must.Get(c.BaseFee())(t)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
@@ -182,9 +186,14 @@ func realNetwork(t *testing.T) network {
 		reorg:       func(depth int) { must.OK(t, c.Reorg(depth)) },
 		forget:      c.DropPending,
 		feesUp: func() {
-			now := must.Get(c.BaseFee())(t)
-			high := must.Get(now.Times(8))(t)
-			must.OK(t, c.RaiseBaseFee(high))
+			for high := must.Get(must.Get(c.BaseFee())(t).Times(8))(t); must.Get(c.BaseFee())(t).Less(high); {
+				var raw [][]byte // fills a block of 300 million gas nearly; EIP-1559 then allows 12.5 % more
+				for range 17 {
+					raw = append(raw, must.Get(rich.Sign(t.Context(), burn, burnt))(t).Raw)
+					burnt++
+				}
+				must.OK(t, c.MineExactly(raw...))
+			}
 		},
 		feesDown: func() {
 			for now := token.MaxAmount(); before.Less(now); {
@@ -192,7 +201,7 @@ func realNetwork(t *testing.T) network {
 				now = must.Get(c.BaseFee())(t)
 			}
 		},
-		blacklist:   func(a token.Address) { must.OK(t, c.Blacklist(a)) },
-		returnFalse: func(a token.Address) { must.OK(t, c.Behave(a, devnet.ReturnFalse)) },
+		blacklist:   func(a token.Address) { must.OK(t, c.Own("blacklist", a)) },
+		returnFalse: func(a token.Address) { must.OK(t, c.Own("setBehaviour", a, devnet.ReturnFalse)) },
 	}
 }

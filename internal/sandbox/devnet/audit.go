@@ -2,8 +2,11 @@ package devnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
@@ -11,18 +14,22 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
+// A Block is a block with the transfers of the test token out of the chain's wallets, in order.
+type Block struct {
+	chain.Block
+	Transfers []Transfer
+}
+
 // A Transfer is one Transfer log of the test token.
 type Transfer struct {
-	Tx       chain.Hash
-	Block    uint64
+	Tx       chain.MinedTx // which made it; without its value and time
 	From, To token.Address
 	Amount   token.Amount
 }
 
-// TransferLogs returns every transfer out of the chain's wallets that is mined on
-// the present chain, oldest first. It reads the blocks themselves, so it lists
-// payments to StuckRecipient in their true block.
-func (c *Chain) TransferLogs(ctx context.Context) ([]Transfer, error) {
+// Since returns the blocks of the present chain above the newest that is known, oldest first. It reads
+// the blocks themselves, so it lists payments to StuckRecipient in their true block.
+func (c *Chain) Since(known func(chain.Block) bool) (blocks []Block) {
 	ours := make(map[token.Address]bool, len(c.wallets))
 	for _, w := range c.wallets {
 		ours[w.Address] = true
@@ -30,25 +37,29 @@ func (c *Chain) TransferLogs(ctx context.Context) ([]Transfer, error) {
 	// Blocks must not be replaced while they are read.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	blocks := c.eth.BlockChain()
-	var transfers []Transfer
-	for number := c.deployed; number <= blocks.CurrentBlock().Number.Uint64(); number++ {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("reading block %d: %w", number, err)
+	stored := c.eth.BlockChain()
+	for header := stored.CurrentBlock(); header != nil; header = stored.GetHeaderByHash(header.ParentHash) {
+		block := Block{Block: chain.Block{Number: header.Number.Uint64(), Hash: chain.Hash(header.Hash())}}
+		if known(block.Block) {
+			break
 		}
-		header := blocks.GetHeaderByNumber(number)
-		if header.TxHash == types.EmptyTxsHash {
-			continue
-		}
-		for _, receipt := range blocks.GetReceiptsByHash(header.Hash()) {
-			for _, log := range receipt.Logs {
-				if transfer, ok := c.readTransfer(log); ok && ours[transfer.From] && transfer.To != gasAccount {
-					transfers = append(transfers, transfer)
+		if header.TxHash != types.EmptyTxsHash {
+			txs := stored.GetBlockByHash(header.Hash()).Transactions()
+			for _, receipt := range stored.GetReceiptsByHash(header.Hash()) {
+				for _, log := range receipt.Logs {
+					if t, ok := c.readTransfer(log); ok && ours[t.From] && t.To != gasAccount {
+						tx := txs[log.TxIndex]
+						t.Tx = chain.MinedTx{Hash: chain.Hash(tx.Hash()), From: t.From, To: token.Address(*tx.To()),
+							Nonce: tx.Nonce(), Data: string(tx.Data()), Block: block.Number}
+						block.Transfers = append(block.Transfers, t)
+					}
 				}
 			}
 		}
+		blocks = append(blocks, block)
 	}
-	return transfers, nil
+	slices.Reverse(blocks)
+	return blocks
 }
 
 // readTransfer reads a Transfer log of the token; false for any other log.
@@ -57,24 +68,20 @@ func (c *Chain) readTransfer(log *types.Log) (Transfer, bool) {
 		return Transfer{}, false
 	}
 	amount, err := token.AmountFromBytes(log.Data)
-	if err != nil {
-		return Transfer{}, false
-	}
-	return Transfer{
-		Tx:     chain.Hash(log.TxHash),
-		Block:  log.BlockNumber,
-		From:   token.Address(log.Topics[1][12:]),
-		To:     token.Address(log.Topics[2][12:]),
-		Amount: amount,
-	}, true
+	return Transfer{From: token.Address(log.Topics[1][12:]), To: token.Address(log.Topics[2][12:]), Amount: amount}, err == nil
 }
 
-// NonceOf returns how many transactions of a are mined in the latest block's
-// state.
-func (c *Chain) NonceOf(ctx context.Context, a token.Address) (uint64, error) {
-	nonce, err := c.client.NonceAt(ctx, common.Address(a), nil)
-	if err != nil {
-		return 0, fmt.Errorf("reading the nonce of %s: %w", a, err)
+// Account returns an account's balances and its count of mined transactions at the latest block.
+func (c *Chain) Account(ctx context.Context, a token.Address) (chain.Account, error) {
+	account, contract := common.Address(a), common.Address(c.token.Contract)
+	data, err := c.abi.Pack("balanceOf", account)
+	word, tokensErr := c.client.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: data}, nil)
+	wei, weiErr := c.client.BalanceAt(ctx, account, nil)
+	nonce, nonceErr := c.client.NonceAt(ctx, account, nil)
+	if err := errors.Join(err, tokensErr, weiErr, nonceErr); err != nil {
+		return chain.Account{}, fmt.Errorf("reading the account %s: %w", a, err)
 	}
-	return nonce, nil
+	tokens, tokensErr := token.AmountFromBytes(word)
+	gas, weiErr := token.AmountFromBytes(wei.Bytes())
+	return chain.Account{Mined: nonce, Balance: tokens, Gas: gas}, errors.Join(tokensErr, weiErr)
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/miner"
 )
 
-// Distances of the tags "safe" and "finalized" from "latest", in blocks. On live
-// chains they are minutes behind; here it suffices that both lie below the one
-// block that a magic reorg replaces.
+// Distances of the tags "safe" and "finalized" from "latest", in blocks: both lie below the one block
+// that a magic reorg replaces.
 const (
 	safeDepth      = 2
 	finalizedDepth = 4
@@ -35,7 +34,6 @@ func (c *Chain) Mine() error {
 	return c.mine()
 }
 
-// mine is Mine for callers that hold mu.
 func (c *Chain) mine() error {
 	if c.due != 0 {
 		return c.replace(c.due - 1)
@@ -64,8 +62,7 @@ func (c *Chain) DropPending() {
 	c.eth.TxPool().Clear()
 }
 
-// Freeze ends, or with false resumes, the production of blocks every BlockTime. Mine
-// and the token's owner's methods always make theirs.
+// Freeze ends, or with false resumes, the production of blocks every BlockTime.
 func (c *Chain) Freeze(frozen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +112,6 @@ func (c *Chain) extend(txs []*types.Transaction) error {
 		return err
 	}
 	parent := c.eth.BlockChain().CurrentBlock()
-	// The time is now, unless that is not later than the parent's.
 	block, err := c.build(parent, max(parent.Time+1, uint64(c.cfg.Now().Unix())), txs)
 	if err == nil && c.balances != nil {
 		block, err = c.balances.charge(parent, block)
@@ -179,8 +175,8 @@ func (c *Chain) adopt(block *types.Block) error {
 	if err := c.receipts.learn(block); err != nil {
 		return err
 	}
-	c.front.gate.Lock()
-	defer c.front.gate.Unlock()
+	c.gate.Lock()
+	defer c.gate.Unlock()
 	if err := c.settlePool(); err != nil {
 		return err
 	}
@@ -201,14 +197,9 @@ func (c *Chain) adopt(block *types.Block) error {
 	return nil
 }
 
-// settlePool waits until every accepted transaction that is next in line is
-// ready to be mined.
-//
-// The pool does that in the background. A new head that arrives before it has
-// finished makes it forget a transaction, which would then miss a block. The only
-// call that waits for it is adding a transaction. The old one of the owner is
-// refused (nonce too low) and leaves no trace, but the pool first finishes all
-// work before it.
+// settlePool waits until every accepted transaction that is next in line is ready to be mined. A new head
+// before that makes the pool forget a transaction. The only call that waits is adding one: an old one of
+// the owner's is refused (nonce too low) once the pool has finished all work before it.
 func (c *Chain) settlePool() error {
 	if c.old == nil {
 		return nil // no transaction was ever sent

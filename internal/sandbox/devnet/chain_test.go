@@ -107,8 +107,7 @@ func (p *payer) status(tx chain.Hash) string {
 
 func (p *payer) tokens(a token.Address) uint64 {
 	p.t.Helper()
-	amount := must.Get(p.TokenBalance(p.t.Context(), a))(p.t)
-	units, _ := amount.Uint64()
+	units, _ := must.Get(p.Account(p.t.Context(), a))(p.t).Balance.Uint64()
 	return units
 }
 
@@ -248,9 +247,8 @@ func TestStuckPaymentIsAlwaysInTheLatestBlock(t *testing.T) {
 	if r := p.receipt(after); r == nil || r.BlockNumber.Uint64() != mined {
 		t.Errorf("the wallet's next payment was not mined beside it: %+v", r)
 	}
-	nonce, err := p.NonceOf(t.Context(), p.Wallets()[0].Address)
-	if err != nil || nonce != 2 {
-		t.Errorf("the wallet's mined count is %d, %v; want 2", nonce, err)
+	if mined := must.Get(p.Account(t.Context(), p.Wallets()[0].Address))(t).Mined; mined != 2 {
+		t.Errorf("the wallet's mined count is %d; want 2", mined)
 	}
 }
 
@@ -296,7 +294,7 @@ func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 func TestOneBalance(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, TokenGas: true, Now: time.Now}))(t)
 	defer func() { must.OK(t, c.Close()) }()
-	rule := devnet.GasRule(c.Token().Contract, false)
+	rule := devnet.GasRule(c.Token().Contract)
 	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: rule}))(t)
 	w := c.Wallets()[0]
 	key := must.Get(keyring.ParseKey(w.PrivateKey()))(t)

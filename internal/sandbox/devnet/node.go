@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
+	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -56,7 +59,7 @@ func (c *Chain) startNode() (err error) {
 	service.BlockChain().SetSafe(genesis)
 	service.BlockChain().SetFinalized(genesis)
 
-	c.receipts = &receipts{blocks: service.BlockChain(), mined: make(map[common.Hash]mined), stuck: make(map[common.Hash]bool)}
+	c.receipts = &receipts{blocks: service.BlockChain(), mined: map[common.Hash]mined{}, stuck: map[common.Hash]bool{}}
 	// The node's own HTTP service would offer the same, but behind another
 	// connection; and its in-process one offers admin and debug as well.
 	c.rpc = rpc.NewServer()
@@ -65,8 +68,7 @@ func (c *Chain) startNode() (err error) {
 	apis := append(service.APIs(), rpc.API{
 		Namespace: "eth",
 		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
-	}, rpc.API{Namespace: "web3", Service: web3{}},
-		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
+	}, rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
 	if c.cfg.TokenGas {
 		c.balances = &oneBalance{chain: c, paid: map[common.Hash]map[common.Address]*big.Int{}, took: map[common.Hash]bool{}}
 		apis = append(apis, rpc.API{Namespace: "eth", Service: c.balances})
@@ -75,23 +77,15 @@ func (c *Chain) startNode() (err error) {
 		if own, ok := api.Service.(blockReceipts); ok {
 			c.receipts.node = own
 		}
-		switch api.Namespace {
-		case "eth", "net", "txpool", "web3":
+		if api.Namespace == "eth" || api.Namespace == "net" {
 			if err := c.rpc.RegisterName(api.Namespace, api.Service); err != nil {
 				return fmt.Errorf("offering %s: %w", api.Namespace, err)
 			}
 		}
 	}
 	c.client = ethclient.NewClient(rpc.DialInProc(c.rpc))
-	c.front = &front{node: c.rpc}
 	return nil
 }
-
-// web3 answers the first question of many clients: the name of the node.
-type web3 struct{}
-
-// ClientVersion answers web3_clientVersion.
-func (web3) ClientVersion() string { return "remit-devnet/1" }
 
 func (c *Chain) closeNode() error {
 	if c.client != nil {
@@ -117,8 +111,6 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
 		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
-		common.Address(c.burner.Address):     {Balance: ether(burnerGas)},
-		burnTarget:                           {Balance: new(big.Int), Code: burnCode},
 		common.Address(disburser.Deployer()): {Balance: new(big.Int), Code: disburser.DeployerCode()},
 	})
 	for a, code := range c.cfg.Contracts {
@@ -147,7 +139,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.TxPool.GlobalSlots = poolTotal
 	conf.TxPool.GlobalQueue = poolTotal
 	conf.TxPool.Lifetime = 24 * time.Hour
-	conf.NoPrefetch = true // the database is in memory: executing a block's transactions beforehand costs as much as it saves
+	conf.NoPrefetch = true // with a database in memory it costs as much as it saves
 
 	// Megabytes. The database is in memory already: caches before it only double it.
 	conf.DatabaseCache = 16
@@ -160,3 +152,27 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
 func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }
+
+// serve answers one JSON-RPC request or batch, and waits while the head changes. A client that stalls
+// in the middle of a request holds up the chain.
+func (c *Chain) serve(w http.ResponseWriter, r *http.Request) {
+	if !plainHost(r.Host) {
+		http.Error(w, "invalid host specified", http.StatusForbidden)
+		return
+	}
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	c.rpc.ServeHTTP(w, r)
+}
+
+// plainHost reports whether a Host header is an IP address, localhost or the
+// name that containers have for this machine, with or without a port. Other
+// names are refused as nodes do: a web page that resolves its own name to
+// loopback could otherwise use the chain.
+func plainHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return host == "" || host == "localhost" || host == "host.docker.internal" || net.ParseIP(host) != nil
+}

@@ -33,18 +33,13 @@ type oneBalance struct {
 	took map[common.Hash]bool                        // the transactions that take fees
 }
 
-// GasRule returns how gas is paid on a chain with TokenGas, and perhaps with WholeFees, whose token is at an address.
-func GasRule(contract token.Address, whole bool) chain.GasRule {
-	return chain.GasRule{InToken: true, Token: contract, Account: gasAccount, NoEther: whole}
+// GasRule returns how gas is paid on a chain with TokenGas, whose token is at an address.
+func GasRule(contract token.Address) chain.GasRule {
+	return chain.GasRule{InToken: true, Token: contract, Account: gasAccount}
 }
 
-// placeholder is every account's balance of ether on a chain without a coin (docs.tempo.xyz, "EVM
-// Differences").
-var placeholder = hexutil.MustDecodeBig("0x9612084f0316e0ebd5182f398e5195a51b5ca47667d4c9b26c9b26c9b26c9b2")
-
-// unit is the wei of the token's smallest unit.
 func (o *oneBalance) unit() *big.Int {
-	return bigInt(uint64(GasRule(o.chain.token.Contract, false).Unit(o.chain.token)))
+	return bigInt(uint64(GasRule(o.chain.token.Contract).Unit(o.chain.token)))
 }
 
 // units returns wei in units of the token, rounded up.
@@ -53,7 +48,6 @@ func (o *oneBalance) units(wei *big.Int) *big.Int {
 	return up.Div(up, o.unit())
 }
 
-// upTo returns each sender's payments up to a block.
 func (o *oneBalance) upTo(block common.Hash) map[common.Address]*big.Int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,17 +82,12 @@ func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Bl
 		case from == owner:
 			own++
 			continue
-		case from == common.Address(c.burner.Address):
-			continue
 		}
 		before := paid[from]
 		if before == nil {
 			before = new(big.Int)
 		}
 		fee := new(big.Int).Mul(receipts[i].EffectiveGasPrice, bigInt(receipts[i].GasUsed))
-		if c.cfg.WholeFees {
-			fee.Mul(o.units(fee), o.unit())
-		}
 		paid[from] = fee.Add(fee, before)
 		if more := new(big.Int).Sub(o.units(paid[from]), o.units(before)); more.Sign() > 0 {
 			if due[from] != nil {
@@ -124,7 +113,7 @@ func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Bl
 				return nil, err
 			}
 			for _, tx := range []*types.DynamicFeeTx{approve, take} {
-				signed, err := c.signFor(c.owner, nonce, tx)
+				signed, err := c.sign(nonce, tx)
 				if err != nil {
 					return nil, err
 				}
@@ -144,9 +133,6 @@ func (o *oneBalance) charge(parent *types.Header, block *types.Block) (*types.Bl
 // GetBalance answers eth_getBalance.
 func (o *oneBalance) GetBalance(ctx context.Context, a common.Address, at rpc.BlockNumberOrHash) (*hexutil.Big, error) {
 	c := o.chain
-	if c.cfg.WholeFees {
-		return (*hexutil.Big)(placeholder), nil
-	}
 	header, err := c.eth.APIBackend.HeaderByNumberOrHash(ctx, at)
 	if err != nil || header == nil {
 		return nil, fmt.Errorf("no such block: %w", err)

@@ -1,11 +1,11 @@
 package devnet
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -16,7 +16,6 @@ const (
 	walletTokens = 1_000_000_000_000 // 1,000,000 USDC
 	walletGas    = 1_000             // ether
 	ownerGas     = 1_000_000         // ether
-	burnerGas    = 1_000_000_000_000 // ether
 )
 
 // A Wallet is an account whose key is public: the key of wallet n is
@@ -31,42 +30,76 @@ type Wallet struct {
 // tools import.
 func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
 
-func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction, error) {
-	key, err := crypto.ToECDSA(w.Key[:])
-	if err != nil {
-		return nil, err
-	}
-	return types.SignNewTx(key, types.LatestSignerForChainID(bigInt(chainID)), tx)
-}
-
 // derive returns the account of the key keccak256("<seed>/<role>").
-func derive(seed, role string) (Wallet, error) {
+func derive(seed, role string) Wallet {
 	w := Wallet{Key: crypto.Keccak256Hash([]byte(seed + "/" + role))}
 	key, err := crypto.ToECDSA(w.Key[:])
 	if err != nil {
-		return Wallet{}, fmt.Errorf("seed %q gives no key for %s: %w", seed, role, err)
+		panic(err) // one seed in 2^128 gives no key
 	}
 	w.Address = token.Address(crypto.PubkeyToAddress(key.PublicKey))
-	return w, nil
+	return w
 }
 
-// makeKeys derives every account of the chain and the token's address.
-func (c *Chain) makeKeys() error {
-	var err error
-	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {
-		return err
-	}
-	if c.burner, err = derive(c.cfg.Seed, "burner"); err != nil {
-		return err
-	}
+func (c *Chain) makeKeys() {
+	c.owner = derive(c.cfg.Seed, "owner")
 	for n := range c.cfg.Wallets {
-		w, err := derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n))
-		if err != nil {
-			return err
-		}
-		c.wallets = append(c.wallets, w)
+		c.wallets = append(c.wallets, derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n)))
 	}
 	contract := crypto.CreateAddress(common.Address(c.owner.Address), 0)
 	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
-	return nil
+}
+
+// Facts are the addresses and settings of a chain. As JSON they are the answer of
+// GET /sandbox.
+type Facts struct {
+	RPCURL           string        `json:"rpc_url"`
+	ChainID          uint64        `json:"chain_id"`
+	Token            TokenFacts    `json:"token"`
+	Wallets          []WalletFacts `json:"wallets"`
+	BlockTimeSeconds float64       `json:"block_time_seconds"` // 0 when blocks are made on demand
+
+	// ConfirmationRule is the rule of the engines that read the chain. The chain
+	// does not know it: the caller fills it in.
+	ConfirmationRule string `json:"finality,omitempty"`
+
+	Recipients []Recipient `json:"recipients"`
+
+	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox
+	// leaves them out.
+	PrivateKeys []string `json:"private_keys,omitempty"`
+}
+
+// TokenFacts describe the test token.
+type TokenFacts struct {
+	Address  token.Address `json:"address"`
+	Symbol   string        `json:"symbol"`
+	Decimals int           `json:"decimals"`
+}
+
+// WalletFacts are a wallet's balances at the latest block.
+type WalletFacts struct {
+	Address      token.Address `json:"address"`
+	TokenBalance token.Amount  `json:"token_balance"` // smallest units
+	GasBalance   token.Amount  `json:"gas_balance"`   // wei
+}
+
+// Facts returns the facts as they are now.
+func (c *Chain) Facts(ctx context.Context) (Facts, error) {
+	f := Facts{
+		RPCURL:           c.url,
+		ChainID:          c.cfg.ChainID,
+		Token:            TokenFacts{c.token.Contract, c.token.Symbol, c.token.Decimals},
+		BlockTimeSeconds: c.cfg.BlockTime.Seconds(),
+		Recipients:       Recipients(),
+	}
+	for _, w := range c.wallets {
+		has, err := c.Account(ctx, w.Address)
+		if err != nil {
+			return Facts{}, err
+		}
+		f.Wallets = append(f.Wallets, WalletFacts{w.Address, has.Balance, has.Gas})
+		f.PrivateKeys = append(f.PrivateKeys, w.PrivateKey())
+	}
+	return f, nil
 }

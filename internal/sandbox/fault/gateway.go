@@ -163,10 +163,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// nodeClient carries calls to nodes, with connections for many at once.
 var nodeClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// ask forwards one call to the node.
 func (g *Gateway) ask(c Call) Answer {
 	body, _ := json.Marshal(c)
 	response, err := nodeClient.Post(g.Node, "application/json", bytes.NewReader(body))

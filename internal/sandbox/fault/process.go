@@ -7,7 +7,7 @@ package fault
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
@@ -19,9 +19,8 @@ var ErrEnded = errors.New("the process has ended")
 // A Process is the process that serves one request. It ends at its Cut: from then
 // on no call of its ports reaches a table, a node or a queue, as after SIGKILL.
 type Process struct {
-	Cut   Cut
-	Ended chan struct{} // closed at the end
-	once  sync.Once
+	cut   Cut
+	ended atomic.Bool
 }
 
 // A Cut is the place at which a process ends: just before or just after it makes a
@@ -32,7 +31,7 @@ type Cut struct {
 }
 
 // NewProcess returns a process that ends at cut.
-func NewProcess(cut Cut) *Process { return &Process{Cut: cut, Ended: make(chan struct{})} }
+func NewProcess(cut Cut) *Process { return &Process{cut: cut} }
 
 type key struct{}
 
@@ -44,15 +43,7 @@ func (p *Process) With(ctx context.Context) context.Context {
 // HasEnded reports whether the process of ctx has ended. A context without a process never ends so.
 func HasEnded(ctx context.Context) bool {
 	p, ok := ctx.Value(key{}).(*Process)
-	if !ok {
-		return false
-	}
-	select {
-	case <-p.Ended:
-		return true
-	default:
-		return false
-	}
+	return ok && p.ended.Load()
 }
 
 // Around makes a call of a port for the process of ctx, or ends the process there. It implements
@@ -63,20 +54,18 @@ func Around(ctx context.Context, c interpose.Call, apply func(context.Context)) 
 		apply(ctx)
 		return nil
 	}
-	here := p.Cut.Op == c.Op
-	if here && p.Cut.Before {
-		p.end()
+	here := p.cut.Op == c.Op
+	if here && p.cut.Before {
+		p.ended.Store(true)
 	}
-	if HasEnded(ctx) {
+	if p.ended.Load() {
 		return ErrEnded
 	}
 	if apply(ctx); here {
-		p.end()
+		p.ended.Store(true)
 	}
-	if HasEnded(ctx) {
+	if p.ended.Load() {
 		return ErrEnded
 	}
 	return nil
 }
-
-func (p *Process) end() { p.once.Do(func() { close(p.Ended) }) }

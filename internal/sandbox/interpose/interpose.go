@@ -46,7 +46,6 @@ type Around func(ctx context.Context, c Call, apply func(context.Context)) error
 // errNotApplied reports an Around that returned no error and did not call apply.
 var errNotApplied = errors.New("interpose: call was answered and not applied")
 
-// two is an answer that consists of two values.
 type two[A, B any] struct {
 	a A
 	b B

@@ -124,14 +124,12 @@ func (a *chainAccess) discover(ctx context.Context, urls []string, contract toke
 	return nil
 }
 
-// put stores a key until the process ends.
 func (a *chainAccess) put(key keyring.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held[key.Address()] = key
 }
 
-// key returns the key of a wallet, or wallet.ErrNoKey.
 func (a *chainAccess) key(address token.Address) (keyring.Key, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,8 +177,8 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 	return facts, nil
 }
 
-// keysIn reads private keys from a file: the JSON of remit chain, a wallet's secret as
-// it is in Secrets Manager, or one key per line. Errors repeat nothing from the file.
+// keysIn reads private keys from a file: the JSON of remit chain, or one key per line. Errors repeat
+// nothing from the file.
 func keysIn(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -188,14 +186,10 @@ func keysIn(file string) ([]string, error) {
 	}
 	var form struct {
 		PrivateKeys []string `json:"private_keys"`
-		PrivateKey  string   `json:"private_key"`
 	}
 	texts := strings.Fields(string(b))
 	if err := json.Unmarshal(b, &form); err == nil {
 		texts = form.PrivateKeys
-		if form.PrivateKey != "" {
-			texts = []string{form.PrivateKey}
-		}
 	}
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("--wallet-file %s has no key; write one private key per line", file)

@@ -15,10 +15,8 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
-// start starts the embedded chain, which runs until it is closed.
 func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
 	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
 	if s.BlockTime < 10*time.Millisecond {
@@ -36,7 +34,6 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	return chain, err
 }
 
-// listenError is the error of listening at the address of a flag.
 func listenError(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)
@@ -62,16 +59,15 @@ func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	facts, err := chain.Facts(ctx)
-	if err != nil {
-		return errors.Join(err, chain.Close())
+	if err == nil {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(facts)
 	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(chain.WithPrivateKeys(facts)); err != nil {
-		return errors.Join(err, chain.Close())
+	if err == nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return chain.Close()
+	return errors.Join(err, chain.Close())
 }
 
 type chainFund struct {
@@ -85,13 +81,9 @@ type chainFund struct {
 func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	gwei, etherErr := token.Units(c.Ether).Times(1_000_000_000)
-	wei, weiErr := gwei.Times(1_000_000_000)
-	tokens, tokenErr := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
-	if err := errors.Join(etherErr, weiErr, tokenErr); err != nil {
-		return fmt.Errorf("--ether, --token: %w", err)
-	}
-	if err := faucet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
+	wei, _ := token.Units(c.Ether).Times(1_000_000_000_000_000_000) // below 2^124
+	tokens, _ := token.Units(c.Token).Times(1_000_000)              // the test token has 6 decimals
+	if err := devnet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)

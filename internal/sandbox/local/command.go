@@ -8,11 +8,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
@@ -25,6 +28,9 @@ type Command struct {
 	// until its result is closed. Nil means no commands.
 	Operate func(address string, stack deployed.Local) (io.Closer, error) `kong:"-"`
 }
+
+// shutdownWait is how long requests under way may take when the server is stopped.
+const shutdownWait = 10 * time.Second
 
 // Run serves the stack until ctx ends, then lets requests under way finish. It
 // writes the welcome and a line for each request to out, from several goroutines
@@ -66,7 +72,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	case <-ctx.Done():
 	case err = <-served:
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
 }
@@ -80,11 +86,49 @@ func toTheEnd(next http.Handler) http.Handler {
 	})
 }
 
-// newLogger writes words to a terminal, and JSON to anything else.
 func newLogger(out *os.File, level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if isTerminal(out) {
 		return slog.New(slog.NewTextHandler(out, options))
 	}
 	return slog.New(slog.NewJSONHandler(out, options))
+}
+
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// accessLog writes a line for every request that next has answered: columns to a
+// terminal, JSON to anything else. The value of a request's header is never
+// written, and a path is escaped, since it must not control a terminal.
+func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Handler {
+	columns, objects := log.New(out, "", 0), slog.New(slog.NewJSONHandler(out, nil))
+	terminal := isTerminal(out)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := now()
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(seen, r)
+		path, took := r.URL.EscapedPath(), float64(now().Sub(began).Microseconds())/1000
+		if terminal {
+			columns.Printf("%s %d %-4s %-40s %7.1f ms", began.Format(time.TimeOnly), seen.status, r.Method, path, took)
+			return
+		}
+		objects.LogAttrs(r.Context(), slog.LevelInfo, "request",
+			slog.String("method", r.Method), slog.String("path", path), slog.Int("status", seen.status),
+			slog.Float64("duration_ms", took), slog.String("request_id", seen.Header().Get("X-Request-Id")))
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
 }

@@ -191,7 +191,7 @@ func TestServesEveryRoute(t *testing.T) {
 			t.Errorf("%s %s is answered %d %s %v", route.Method, route.Path, answer.Status, answer.Body, err)
 		}
 	}
-	for _, flag := range []string{"--no-page", "--memo=off", "--listen=0.0.0.0:0"} {
+	for _, flag := range []string{"--no-page", "--listen=0.0.0.0:0"} {
 		api, _ := localtest.Stack(t, flag)
 		api.URL = strings.Replace(api.URL, "[::]", "127.0.0.1", 1)
 		answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -57,74 +56,83 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if s.chain, err = openChain(ctx, flags, log); err != nil {
 		return nil, err
 	}
-	if err := s.closed(s.chain.chainID); err != nil {
+	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
+	s.rules = s.complete(config)
+	if err = s.openTables(ctx); err == nil {
+		err = s.assemble(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.chain.close())
+	}
+	return s, nil
+}
+
+// openTables opens the tables and stores the wallets, the settings and ReadyKey in them.
+func (s *process) openTables(ctx context.Context) (err error) {
+	if err := s.closed(s.chain.chainID); err != nil {
+		return err
 	}
 	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
-		return nil, errors.Join(err, s.chain.close())
+		return err
 	}
 	if err := s.tables.fit(ctx, s.chain); err != nil {
-		return nil, errors.Join(err, s.chain.close())
+		return err
 	}
 	for _, a := range s.chain.keyed() {
 		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
-		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}); err != nil {
-			return nil, fmt.Errorf("registering wallet %s: %w", a, err)
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active,
+			Key: wallet.InSecret, Since: time.Now()}); err != nil {
+			return fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
+	if err := s.write(ctx, s.tables, s.log); err != nil {
+		return fmt.Errorf("writing the settings: %w", err)
+	}
+	return s.storeReadyKey(ctx)
+}
+
+func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
-	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
-	config = s.complete(config)
-	s.rules = config
-	if err := s.write(ctx, s.tables, log); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing the settings: %w", err), s.chain.close())
-	}
-	if err := s.storeReadyKey(ctx); err != nil {
-		return nil, errors.Join(err, s.chain.close())
-	}
-	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)
+	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
 	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
 	settling := settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
-		Events: events, Log: log, Now: time.Now,
+		Events: events, Log: s.log, Now: time.Now,
 	}
 	paying := dispatch.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
-		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+		Log: s.log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	}
-	played := s.chain.page
-	if played != nil {
-		interposed := played.Interposed(s.tables.payments)
-		settling.Store, settling.Events = interposed, sandbox.Events{Publisher: events, Page: played}
-		paying.Store, paying.Hints = interposed, sandbox.Hints(s.hinted.Hint)
+	page := s.chain.page
+	if page != nil {
+		interposed := page.Interposed(s.tables.payments)
+		settling.Store, paying.Store = interposed, interposed
 	}
-	payer := dispatch.New(config, paying)
+	payer := dispatch.New(s.rules, paying)
 	settling.Refiller = payer
-	s.settler = settlement.New(config, settling)
-	if s.handler, err = s.routes(payer, current, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
-		return nil, err
+	s.settler = settlement.New(s.rules, settling)
+	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
+		return err
 	}
-	if played != nil {
-		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
-			Rule: config.ConfirmationRule, GasUnit: config.GasUnit, Hint: s.hinted.Hint,
+	if page != nil {
+		page.Parts = sandbox.Parts{URL: s.url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
+			Rule: s.rules.ConfirmationRule, GasUnit: s.rules.GasUnit, Hint: s.hinted.Hint,
 			Join: func(ctx context.Context) (string, string, error) {
 				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err
 			}}
-		s.handler = played.Handler(s.handler)
+		s.handler = page.Handler(s.handler)
 	}
-	return s, deliveries.recall(ctx, time.Now())
+	return deliveries.recall(ctx, time.Now())
 }
 
-// routes serves every endpoint.
-func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.AddressBook,
-	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
-	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recipient.AddressBook,
+	current func(context.Context) (settings.Keys, error), events *webhook.Publisher, deliveries webhook.Store,
+	sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
@@ -150,7 +158,7 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 		httpapi.SendPayments(payer, s.tables.payments, s.chain.asset),
 		httpapi.GetTransaction(s.tables.payments),
 		httpapi.ListTransactions(s.tables.payments),
-		httpapi.GetBalance(s.chain.nodes, s.chain.asset, s.Network, rule),
+		httpapi.GetBalance(s.chain.nodes, s.chain.asset, network, s.rules.ConfirmationRule),
 		httpapi.CreateRecipient(book, s.tables.payments, events, s.chain.asset, time.Now),
 		httpapi.ListRecipients(book, time.Now),
 		httpapi.DeleteRecipient(book),
@@ -167,7 +175,7 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 		httpapi.Sandbox(func(ctx context.Context) (any, error) { return s.facts(ctx) }),
 	)
 	return s.ownHost(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
+		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens
 			http.Redirect(w, r, "/docs", http.StatusSeeOther)
 			return
 		}
@@ -186,7 +194,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) {
 			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
-			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
+			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url)
 			return
 		}
 		next(w, r)
@@ -196,16 +204,15 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 // facts describes the chain, its token and the wallets, for GET /sandbox.
 func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	facts, err := s.chain.facts(ctx, s.Settings)
-	facts.ConfirmationRule = s.ConfirmationRule
+	facts.ConfirmationRule, facts.PrivateKeys = s.ConfirmationRule, nil
 	return facts, err
 }
 
-// parts are the parts that an operator's commands reach.
 func (s *process) parts() deployed.Local {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	return deployed.Local{
-		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries, Keys: s.tables.keys,
-			Jobs: deliveries},
+		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries,
+			Keys: s.tables.keys, Jobs: deliveries},
 		Keyed: s.chain.keyed, Key: s.chain.key, PutKey: s.chain.put, Nodes: s.chain.urls, Hint: s.hinted.Hint, Config: s.rules,
 	}
 }
@@ -216,7 +223,6 @@ func (s *process) start() {
 	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
 }
 
-// stop ends settlement, then the webhook jobs, then the chain.
 func (s *process) stop() error {
 	s.quit()
 	s.wg.Wait()

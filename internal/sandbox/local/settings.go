@@ -22,62 +22,53 @@ import (
 
 // Settings are the flags of a stack on one machine.
 type Settings struct {
-	Listen           string `default:"127.0.0.1:8080" env:"REMIT_LISTEN" help:"Where the API is served."`
-	ConfirmationRule string `env:"REMIT_CONFIRMATION_RULE" help:"When a payment is final: a number of blocks, safe or finalized. Empty: 2, or what docs/chains.md has for the outside chain."`
+	Listen string `default:"127.0.0.1:8080" help:"Where the API is served."`
+	Page   bool   `default:"true" negatable:"" help:"On loopback, serve a page that shows payments and breaks things."`
+
+	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 
 	ChainSettings
 
-	RPC        []string      `name:"rpc" env:"REMIT_RPC" placeholder:"URL" help:"Use this outside node instead of the embedded chain; may be repeated."`
-	Token      token.Address `env:"REMIT_TOKEN" placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: the output of remit chain, a wallet's secret, or one key per line."`
-	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
-	Fresh      bool          `env:"REMIT_FRESH" help:"With --dynamodb: empty the tables first."`
+	RPC           []string      `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
+	Token         token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
+	WalletFile    string        `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
+	BatchContract token.Address `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
 
-	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / that shows payments and breaks things: on loopback, with the embedded chain, and with payments' ids on the chain."`
-	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
-	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
-	MerchantCap   uint64        `env:"REMIT_MERCHANT_CAP" default:"100" help:"Percent of the windows that the payments of one merchant may use; 100 is no limit."`
-	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether confirmations need a node that gave no valid answer for five minutes: strict or answering (no). Empty: answering, but strict on a main network."`
-	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
-	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether call data ends with the payment's id: on, or off for a token that refuses it."`
-	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"0" help:"Smallest amount of a payment, in the token's smallest unit; 0 for none."`
-	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
-	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
-	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address); Remit refuses the recipients it lists."`
-	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
-	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"Highest fee per gas, in gwei; payments wait while fees are above it. 0: 200, or what docs/chains.md has for the outside chain."`
-	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
-	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Creators of API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
-	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
-	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info it logs when each payment is committed and settled."`
-	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is stopped."`
+	DynamoDB string `name:"dynamodb" placeholder:"URL" help:"Keep everything in DynamoDB at this URL, not in memory."`
+	Fresh    bool   `help:"With --dynamodb: empty the tables first."`
+
+	Window      uint64        `help:"Payments in flight per wallet. 0: 1024, with --rpc as in docs/chains.md."`
+	Minimum     token.Amount  `default:"0" help:"Smallest payment, in the token's smallest unit; 0 for none."`
+	Maximum     token.Amount  `default:"0" help:"Largest payment; 0 for none."`
+	DailyLimit  token.Amount  `default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
+	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes API keys. Empty: public, with --rpc operator."`
+	SilentAfter time.Duration `hidden:""` // of tests, in place of five minutes
+	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment."`
 }
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
-	Chain       string        `env:"REMIT_EMBEDDED_CHAIN" enum:"ethereum,arc" default:"ethereum" help:"How the embedded chain works, with --rpc in another process: ethereum, or arc, where gas is paid in the token and every block is final."`
-	ChainListen string        `default:"127.0.0.1:8545" env:"REMIT_CHAIN_LISTEN" help:"Where the embedded chain serves JSON-RPC."`
-	BlockTime   time.Duration `env:"REMIT_BLOCK_TIME" help:"Time between blocks. 0: 1s, or what docs/chains.md has for the outside chain."`
-	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
+	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"ethereum, or arc: the token pays gas, and blocks are final at once."`
+	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC."`
+	BlockTime   time.Duration `help:"Time between blocks. 0: 1s, with --rpc as in docs/chains.md."`
+	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }
 
-// arc is the embedded chain whose gas is the token.
 const arc = "arc"
 
-// reservationAge is how long a reservation is left to its handler. There is one
-// process here: after a crash every reservation is an orphan.
-const reservationAge = 5 * time.Second
-
-// registryAge is how soon a change of the wallets is seen: reading them costs nothing
-// here.
-const registryAge = 5 * time.Second
+const (
+	network = "local" // its name in answers
+	// reservationAge is how long a reservation is left to its handler. There is one process here: after
+	// a crash every reservation is an orphan.
+	reservationAge = 5 * time.Second
+	registryAge    = 5 * time.Second // reading the wallets costs nothing here
+)
 
 // servesPage reports whether the page is served: to this machine only, since its
-// buttons break the stack, and only with the embedded chain, and with the payment's id in
-// each transfer.
+// buttons break the stack, and only with the embedded chain.
 func (s *Settings) servesPage() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
-	return s.Page && err == nil && sandbox.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
+	return s.Page && err == nil && sandbox.Loopback(host) && len(s.RPC) == 0
 }
 
 // profile returns the values of a chain that pays a token. The embedded chain, in this process or another, has fast
@@ -89,7 +80,7 @@ func (s *Settings) profile(id uint64, coin token.Token) chains.Profile {
 	}
 	own.ConfirmationRule, own.BlockTime, own.Window = chain.ConfirmationRule{Depth: 2}, time.Second, 1024
 	if s.Chain == arc {
-		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract, false), chain.ConfirmationRule{Tag: "finalized"}
+		own.Gas, own.ConfirmationRule = devnet.GasRule(coin.Contract), chain.ConfirmationRule{Tag: "finalized"}
 	}
 	return own
 }
@@ -102,7 +93,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 	config = own.Complete(config)
 	config.Live = chains.IsMain(config.ChainID)
 	mode := map[bool]string{true: "live", false: "test"}[config.Live]
-	if after, _ := stack.ParseQuorum(s.Quorum, mode); after > 0 { // kong takes no other
+	if after, _ := stack.ParseQuorum("", mode); after > 0 {
 		config.SilentAfter = cmp.Or(s.SilentAfter, after)
 	}
 	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
@@ -126,54 +117,47 @@ func (s *Settings) closed(chainID uint64) error {
 
 func (s *Settings) initial() settings.Settings {
 	initial := settings.Default()
-	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey
-	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
-	initial.FeeCapGwei, initial.MerchantCap = s.MaxFeeCap, max(1, s.MerchantCap)
+	initial.Minimum, initial.Maximum, initial.Daily = s.Minimum, s.Maximum, s.DailyLimit
+	initial.BatchContract, initial.MerchantCap = s.BatchContract, 100
 	if len(s.RPC) == 0 {
 		initial.BatchContract = disburser.Address()
 	}
 	return initial
 }
 
-// byFlags is the author of settings from flags.
 const byFlags = "remit local"
 
 // write stores the settings from the flags as the first version, or in place of earlier ones
 // from flags. Settings that a command has changed since are kept, with a warning.
 func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
+	if err == nil {
+		err = replace(settings.Payments, rules.Settings, rules.Unusable, s.initial(), log,
+			func(v settings.Settings) error { return t.payments.SetSettings(ctx, v) })
+	}
 	if err != nil {
 		return err
 	}
-	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
-	initial.Stamp, initial.Version = by, rules.Settings.Version
-	if err := replace(settings.Payments, rules.Settings, initial, rules.Unusable, log,
-		func() error { return t.payments.SetSettings(ctx, initial) }); err != nil {
-		return err
-	}
+	keys := settings.DefaultKeys(false)
+	keys.Public = s.KeyCreation == "public"
 	there, unusable := t.keys.KeySettings(ctx)
-	keys := settings.Keys{Stamp: by, Public: s.KeyCreation == "public", Hold: s.RecipientHold}
-	keys.Version = there.Version
-	return replace(settings.APIKeys, there, keys, unusable, log, func() error { return t.keys.SetKeySettings(ctx, keys) })
+	return replace(settings.APIKeys, there, unusable, keys, log, func(v settings.Keys) error { return t.keys.SetKeySettings(ctx, v) })
 }
 
 // replace stores the flags' settings unless they are stored, or were changed by a command.
-func replace[T any](table settings.Table[T], there, flags T, unusable error, log *slog.Logger, store func() error) error {
-	changes := table.Diff(there, flags)
-	switch {
-	case errors.Is(unusable, settings.ErrMissing):
-		return store()
-	case unusable != nil:
+func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *slog.Logger, set func(T) error) error {
+	changes, was := t.Diff(there, flags), *t.Stamp(&there)
+	if unusable != nil && !errors.Is(unusable, settings.ErrMissing) {
 		return fmt.Errorf("%w; add --fresh to delete them", unusable)
-	case len(changes) > 0 && table.Stamp(&there).Who != byFlags:
+	}
+	if unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
 		for _, c := range changes {
-			log.Warn("setting kept, not taken from the flags; change it with remit settings set", "setting", c.Name, "stored", c.From, "flag", c.To)
+			log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
 		}
 		return nil
-	case len(changes) > 0:
-		return store()
 	}
-	return nil
+	*t.Stamp(&flags) = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
+	return set(flags)
 }
 
 // config returns the flags as the engines read them, without the chain and the
@@ -203,7 +187,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		Network: s.Network, Mode: "test", Ephemeral: s.DynamoDB == "",
+		Network: network, Mode: "test", Ephemeral: s.DynamoDB == "",
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
 	}, nil
 }

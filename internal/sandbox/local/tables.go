@@ -21,7 +21,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// tables are the stores of a stack, in place of AWS's three tables.
 type tables struct {
 	keys interface {
 		apikey.Store
@@ -39,7 +38,6 @@ type tables struct {
 // tableTimeout bounds one request to DynamoDB: the SDK sets no bound.
 const tableTimeout = 5 * time.Second
 
-// localTables are the names that a stack on one machine gives its tables.
 var localTables = schema.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
 // openTables returns stores in memory, or in DynamoDB at url, whose tables it
@@ -55,12 +53,14 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 		}),
 		HTTPClient: awshttp.NewBuildableClient().WithTimeout(tableTimeout),
 	})
+	var err error
 	if fresh {
-		if err := schema.Delete(ctx, db, localTables); err != nil {
-			return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
-		}
+		err = schema.Delete(ctx, db, localTables)
 	}
-	if err := schema.Create(ctx, db, localTables); err != nil {
+	if err == nil {
+		err = schema.Create(ctx, db, localTables)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
 	}
 	return &tables{

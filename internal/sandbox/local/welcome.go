@@ -7,13 +7,14 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
 // sample is a recipient for the curl lines: an ordinary address to which no key
 // is known.
 const sample = "0x2222222222222222222222222222222222222222"
 
-// welcome prints where the parts of the stack are, and lines to try first.
 func welcome(ctx context.Context, w io.Writer, s *process) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -26,8 +27,8 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
 	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
 	if facts, err := s.facts(ctx); err == nil {
-		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL, facts.ChainID, s.BlockTime,
-			s.ConfirmationRule)
+		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL,
+			facts.ChainID, s.BlockTime, s.ConfirmationRule)
 		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
 		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
 	}
@@ -60,4 +61,29 @@ func (s *process) curls() string {
     -d '{"to":"%[2]s","amount":1000000}'
   sleep 4; curl -s "%[1]s/transactions?idempotency_key=inv-2041" -H "x-api-key: $KEY"
 `, s.url, sample, key)
+}
+
+// ReadyKey is the key of the merchant "Sandbox", which README and the welcome print. It
+// may do everything that a merchant's first key may, with test money of one process, and
+// everybody knows it. So only a stack with public key creation takes it, on the embedded
+// chain, with tables in memory.
+const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
+
+func (s *process) hasReadyKey() bool {
+	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
+}
+
+func (s *process) storeReadyKey(ctx context.Context) error {
+	if !s.hasReadyKey() {
+		return nil
+	}
+	secret, err := apikey.Parse(ReadyKey)
+	if err != nil {
+		return fmt.Errorf("reading the ready-made key: %w", err)
+	}
+	return s.tables.keys.Create(ctx, apikey.Key{
+		Hash: secret.Hash(), ID: secret.ID(), MerchantID: "mer_SandboxMerchant0", MerchantName: "Sandbox",
+		Mode: secret.Mode(), Prefix: secret.Prefix(), Last4: secret.Last4(),
+		CreatedAt: time.Now().UTC().Truncate(time.Microsecond), Grant: apikey.Full(),
+	})
 }

@@ -27,14 +27,12 @@ var (
 	_ settings.KeyStore = (*APIKeys)(nil)
 )
 
-// Create implements apikey.Store.
 func (s *APIKeys) Create(_ context.Context, k apikey.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.put(k)
 }
 
-// Issue implements apikey.Store.
 func (s *APIKeys) Issue(_ context.Context, k apikey.Key, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +62,6 @@ func (s *APIKeys) put(k apikey.Key) error {
 	return nil
 }
 
-// Find implements apikey.Finder.
 func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -75,7 +72,6 @@ func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) 
 	return *k, nil
 }
 
-// Named implements apikey.Store.
 func (s *APIKeys) Named(_ context.Context, merchantID, id string) (apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -87,14 +83,12 @@ func (s *APIKeys) Named(_ context.Context, merchantID, id string) (apikey.Key, e
 	return apikey.Key{}, apikey.ErrNotFound
 }
 
-// Terms implements apikey.Finder.
 func (s *APIKeys) Terms(_ context.Context, merchantID string) (apikey.Terms, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.terms[merchantID], nil
 }
 
-// SetTerms implements apikey.Store.
 func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey.Terms) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +102,6 @@ func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey
 	return nil
 }
 
-// All implements apikey.Store.
 func (s *APIKeys) All(context.Context) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -119,7 +112,6 @@ func (s *APIKeys) All(context.Context) ([]apikey.Key, error) {
 	return all, nil
 }
 
-// Touch implements apikey.Finder.
 func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +125,6 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 	return nil
 }
 
-// List implements apikey.Store.
 func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -146,15 +137,14 @@ func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, erro
 	return keys, nil
 }
 
-// Replace implements apikey.Store.
-func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, next apikey.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.keys[hash]
-	if !ok || k.MerchantID != merchantID {
+	k := s.keys[hash]
+	if k == nil || k.MerchantID != merchantID {
 		return apikey.ErrNotFound
 	}
-	if err := s.put(successor); err != nil {
+	if err := s.put(next); err != nil {
 		return err
 	}
 	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {
@@ -163,12 +153,11 @@ func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash
 	return nil
 }
 
-// Revoke implements apikey.Store.
 func (s *APIKeys) Revoke(_ context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.keys[hash]
-	if !ok || k.MerchantID != merchantID {
+	k := s.keys[hash]
+	if k == nil || k.MerchantID != merchantID {
 		return apikey.Key{}, apikey.ErrNotFound
 	}
 	if k.RevokedAt.IsZero() {

@@ -158,8 +158,8 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied),
-		maps.Clone(s.compared), maps.Clone(s.registry)
+	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent),
+		maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
 	to.settings, to.coin = s.settings, s.coin
 	return to
 }
@@ -169,8 +169,8 @@ func (s *Payments) Image() *Payments {
 func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
-	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
+	s.payments, s.hashes, s.lists, s.spent = image.payments, image.hashes, image.lists, image.spent
+	s.denied, s.wallets, s.registry, s.txs = image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]store.Comparison{} // image's is of another table
 	s.settings, s.coin = image.settings, image.coin
 	s.settings.all = slices.Clone(s.settings.all)

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Reserve implements store.Nonces.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error) {
 	err = s.change(ctx, n.Wallet, func(p *purse) error {
 		_, held := p.w.Holds(n.Payment, n.For)
@@ -32,7 +31,6 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet,
 	return w, err
 }
 
-// Return implements store.Nonces.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
 	return s.change(ctx, n.Wallet, func(p *purse) error {
 		held, ok := p.w.Reservations[n.Payment]
@@ -54,7 +52,6 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 	})
 }
 
-// Orphan implements store.Nonces.
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
 		held, ok := p.w.Reservations[holder]
@@ -67,7 +64,6 @@ func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, 
 	})
 }
 
-// Release implements store.Nonces.
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	return s.locked(ctx, func() error {
 		if p := s.wallets[tx.ID]; p != nil {
@@ -79,7 +75,6 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.Pending
 	})
 }
 
-// RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
 		p.w.Ceiling = max(p.w.Ceiling, ceiling)
@@ -87,7 +82,6 @@ func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint6
 	})
 }
 
-// LowerCeiling implements store.Nonces.
 func (s *Payments) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
 		p.w.Ceiling = min(p.w.Ceiling, max(ceiling, p.w.NextNonce))

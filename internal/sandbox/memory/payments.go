@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -10,7 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Create implements store.Payments.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
 	err = s.locked(ctx, func() error {
 		if there := s.payments[p.ID]; there != nil {
@@ -24,7 +25,6 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored paymen
 	return stored, created, err
 }
 
-// Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(id) })
 }
@@ -37,16 +37,14 @@ func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
 	return there.read()
 }
 
-// PaymentByHash implements store.Payments.
 func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) { return s.payment(s.hashes[hash]) })
 }
 
-// Reassign implements store.Payments.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
-		if there == nil || there.p.State != payment.Prepared || (there.p.Revision != old && there.p.Revision != p.Revision) {
+		if there == nil || there.p.State != payment.Prepared || there.p.Revision != old && there.p.Revision != p.Revision {
 			return store.ErrChanged
 		}
 		there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
@@ -54,7 +52,6 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	}, store.FitsPayment(p))
 }
 
-// Discard implements store.Payments.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		if !s.prepared(p) {
@@ -65,13 +62,11 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	})
 }
 
-// prepared reports whether the stored payment is Prepared with p's revision.
 func (s *Payments) prepared(p payment.Payment) bool {
 	there := s.payments[p.ID]
 	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
 }
 
-// Adopt implements store.Payments.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -86,7 +81,6 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// Redact implements store.Payments.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -98,7 +92,6 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// SetMined implements store.Payments.
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
 	return answer(ctx, s, func() (payment.Payment, error) {
 		there := s.payments[id]
@@ -112,7 +105,6 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 	})
 }
 
-// Finish implements store.Payments.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
@@ -126,7 +118,6 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// Append implements store.AuditLog.
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	return s.locked(ctx, func() error {
 		if !slices.Contains(s.audit, e) {
@@ -136,9 +127,82 @@ func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	})
 }
 
-// Acts implements store.AuditLog.
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {
 	return answer(ctx, s, func() ([]store.Act, error) {
 		return slices.DeleteFunc(slices.Clone(s.audit), func(e store.Act) bool { return e.At.Before(since) }), nil
 	})
+}
+
+// An account is a merchant's mode: each has a list of its own.
+type account struct{ merchant, mode string }
+
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
+	err = s.locked(ctx, func() error {
+		page, more = s.page(f)
+		return nil
+	})
+	return page, more, err
+}
+
+func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
+	image := s.Image()
+	return func(yield func(store.Entry, error) bool) {
+		for _, r := range image.payments {
+			if p, err := r.read(); !yield(store.Entry{Payment: p}, cmp.Or(ctx.Err(), err)) || ctx.Err() != nil {
+				return
+			}
+		}
+		for hash, id := range image.hashes {
+			if id == "" && !yield(store.Entry{Noop: hash}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Payments) page(f store.Filter) (page []payment.Payment, more bool) {
+	limit := f.Limit
+	if limit < 1 || limit > maxPage {
+		limit = maxPage
+	}
+	list := s.lists[account{f.Merchant, f.Mode}]
+	end := len(list)
+	if !f.From.CreatedAt.IsZero() {
+		end, _ = slices.BinarySearchFunc(list, f.From, atPosition)
+	}
+	page = []payment.Payment{}
+	for _, r := range slices.Backward(list[:end]) {
+		if !f.After.IsZero() && !r.p.CreatedAt.After(f.After) {
+			break
+		}
+		if r.spoiled || !matches(&r.p, f) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, r.p)
+	}
+	return page, false
+}
+
+const maxPage = 100
+
+func matches(p *payment.Payment, f store.Filter) bool {
+	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) &&
+		(f.Status == "" || p.State.Status() == f.Status)
+}
+
+// enlist puts a payment that has just been committed into its merchant's list.
+// Payments are committed nearly in the order of their creation, so an insertion
+// moves little more than the end of the list.
+func (s *Payments) enlist(r *record) {
+	by := account{r.p.Merchant, r.p.Mode}
+	list := s.lists[by]
+	i, _ := slices.BinarySearchFunc(list, store.Position{CreatedAt: r.p.CreatedAt, ID: r.p.ID}, atPosition)
+	s.lists[by] = slices.Insert(list, i, r)
+}
+
+func atPosition(r *record, at store.Position) int {
+	return cmp.Or(r.p.CreatedAt.Compare(at.CreatedAt), cmp.Compare(r.p.ID, at.ID))
 }

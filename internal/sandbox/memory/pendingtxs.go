@@ -17,19 +17,18 @@ type pendingTx struct {
 	spoiled bool
 }
 
-// Commit implements store.PendingTxs.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		if !s.prepared(p) {
 			return store.ErrChanged
 		}
-		if !s.put(store.PendingTxOf(p)) {
-			return store.ErrNonceTaken
+		if err := s.put(store.PendingTxOf(p)); err != nil {
+			return err
 		}
 		there := s.payments[p.ID]
-		committed := &there.p
-		committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
-		committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
+		own := &there.p
+		own.State, own.Nonce, own.Attempts, own.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
+		own.Version, own.UpdatedAt = p.Version, p.UpdatedAt
 		if p.Merchant != "" {
 			s.enlist(there)
 		}
@@ -37,13 +36,15 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	}, store.FitsPayment(p))
 }
 
-// AddAttempt implements store.PendingTxs.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there, newer := s.payments[p.ID], store.PendingTxOf(p)
 		earlier := newer.Hashes[:len(newer.Hashes)-1]
-		if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
+		if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) {
 			return store.ErrChanged
+		}
+		if err := s.bump(newer); err != nil {
+			return err
 		}
 		there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
 		return nil
@@ -59,27 +60,14 @@ func bare(attempts []payment.Attempt) []payment.Attempt {
 	return attempts
 }
 
-// PutNoop implements store.PendingTxs.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
-	return s.locked(ctx, func() error {
-		if !s.put(tx) {
-			return store.ErrNonceTaken
-		}
-		return nil
-	}, store.FitsTx(tx))
+	return s.locked(ctx, func() error { return s.put(tx) }, store.FitsTx(tx))
 }
 
-// BumpNoop implements store.PendingTxs.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	return s.locked(ctx, func() error {
-		if !s.bump(tx) {
-			return store.ErrChanged
-		}
-		return nil
-	}, store.FitsTx(tx))
+	return s.locked(ctx, func() error { return s.bump(tx) }, store.FitsTx(tx))
 }
 
-// PendingTxs implements store.PendingTxs.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	err = s.locked(ctx, func() error {
 		i, _ := s.find(id, from)
@@ -96,7 +84,6 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 	return txs, unreadable, err
 }
 
-// PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	return answer(ctx, s, func() (none wallet.PendingTx, err error) {
 		switch i, found := s.find(id, nonce); {
@@ -110,7 +97,6 @@ func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (w
 	})
 }
 
-// DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	return s.locked(ctx, func() error {
 		if i, found := s.find(id, nonce); found {
@@ -120,38 +106,34 @@ func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint
 	})
 }
 
-// put stores a pending transaction and its hash, and reports whether it did: a
-// nonce takes one only.
-func (s *Payments) put(tx wallet.PendingTx) bool {
+// put stores a pending transaction and its hash if the nonce has none.
+func (s *Payments) put(tx wallet.PendingTx) error {
 	i, found := s.find(tx.ID, tx.Nonce)
 	if found {
-		return false
+		return store.ErrNonceTaken
 	}
 	s.txs[tx.ID] = slices.Insert(s.txs[tx.ID], i, &pendingTx{PendingTx: tx})
 	s.hashes[tx.Hash()] = tx.Payment
-	return true
+	return nil
 }
 
-// bump stores the newest attempt of tx and its hash, and reports whether it
-// did: the stored attempts must be exactly those before it.
-func (s *Payments) bump(tx wallet.PendingTx) bool {
+// bump stores the newest attempt of tx and its hash if the stored attempts are exactly those before it.
+func (s *Payments) bump(tx wallet.PendingTx) error {
 	i, found := s.find(tx.ID, tx.Nonce)
 	if !found {
-		return false
+		return store.ErrChanged
 	}
 	there := &s.txs[tx.ID][i].PendingTx
 	if there.Payment != tx.Payment || !slices.Equal(there.Hashes, tx.Hashes[:len(tx.Hashes)-1]) {
-		return false
+		return store.ErrChanged
 	}
 	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
 	there.Raw, there.Fees, there.At, there.Amount, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Amount, tx.Gas
 	there.HasNoop = tx.HasNoop
 	s.hashes[tx.Hash()] = tx.Payment
-	return true
+	return nil
 }
 
-// find returns the index of a nonce's pending transaction in s.txs[id], or the
-// index where it would be, and whether there is one.
 func (s *Payments) find(id wallet.ID, nonce uint64) (int, bool) {
 	return slices.BinarySearchFunc(s.txs[id], nonce, func(tx *pendingTx, nonce uint64) int {
 		return cmp.Compare(tx.Nonce, nonce)

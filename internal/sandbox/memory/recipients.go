@@ -17,7 +17,6 @@ type bookKey struct {
 	address        token.Address
 }
 
-// AddEntry implements recipient.Store.
 func (s *APIKeys) AddEntry(_ context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +31,6 @@ func (s *APIKeys) AddEntry(_ context.Context, e recipient.Entry) (recipient.Entr
 	return e, true, nil
 }
 
-// Entry implements recipient.Store.
 func (s *APIKeys) Entry(_ context.Context, merchant, mode string, a token.Address) (recipient.Entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -43,9 +41,8 @@ func (s *APIKeys) Entry(_ context.Context, merchant, mode string, a token.Addres
 	return e, nil
 }
 
-// Entries implements recipient.Store.
-func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
-	more bool, err error) {
+func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position,
+	limit int) (page []recipient.Entry, more bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	order := func(a, b recipient.Entry) int { // newest first
@@ -65,7 +62,6 @@ func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipie
 	return page, false, nil
 }
 
-// DeleteEntry implements recipient.Store.
 func (s *APIKeys) DeleteEntry(_ context.Context, merchant, mode string, a token.Address) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

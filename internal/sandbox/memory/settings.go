@@ -12,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// versions are the versions of settings, oldest first.
 type versions[T any] struct {
-	all      []T
+	all      []T // oldest first
 	last     uint64
 	unusable error // of the newest
 }
@@ -33,7 +32,6 @@ func (h *versions[T]) set(t settings.Table[T], v T) error {
 	return nil
 }
 
-// newest returns the newest version, or why it cannot be obeyed.
 func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
 	switch {
 	case h.unusable != nil:
@@ -51,14 +49,12 @@ func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
 	return none, err
 }
 
-// newestFirst returns a copy.
 func (h *versions[T]) newestFirst() []T {
 	all := slices.Clone(h.all)
 	slices.Reverse(all)
 	return all
 }
 
-// Rules implements store.Settings.
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	err = s.locked(ctx, func() error {
 		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
@@ -69,7 +65,6 @@ func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	return r, err
 }
 
-// Bind implements store.Settings.
 func (s *Payments) Bind(ctx context.Context, c store.Coin, _ time.Time) error {
 	return s.locked(ctx, func() error {
 		if s.coin != (store.Coin{}) && s.coin != c {
@@ -80,12 +75,10 @@ func (s *Payments) Bind(ctx context.Context, c store.Coin, _ time.Time) error {
 	})
 }
 
-// SetSettings implements store.Settings.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	return s.locked(ctx, func() error { return s.settings.set(settings.Payments, v) })
 }
 
-// SettingsHistory implements store.Settings.
 func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
 	return answer(ctx, s, func() ([]settings.Settings, error) { return s.settings.newestFirst(), nil })
 }
@@ -97,28 +90,24 @@ func (s *Payments) SpoilSettings(unusable error) {
 	s.settings.unusable = unusable
 }
 
-// KeySettings implements settings.KeyStore.
 func (s *APIKeys) KeySettings(context.Context) (settings.Keys, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.settings.newest(settings.APIKeys)
 }
 
-// SetKeySettings implements settings.KeyStore.
 func (s *APIKeys) SetKeySettings(_ context.Context, k settings.Keys) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settings.set(settings.APIKeys, k)
 }
 
-// KeySettingsHistory implements settings.KeyStore.
 func (s *APIKeys) KeySettingsHistory(context.Context) ([]settings.Keys, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.settings.newestFirst(), nil
 }
 
-// Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return s.locked(ctx, func() error {
 		others := len(s.denied)
@@ -134,7 +123,6 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	})
 }
 
-// Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return s.locked(ctx, func() error {
 		delete(s.denied, to)

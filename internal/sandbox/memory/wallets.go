@@ -28,7 +28,6 @@ func (p *purse) read() wallet.Wallet {
 	return w
 }
 
-// keep stores a round's progress, unless it is nil.
 func (p *purse) keep(seen *wallet.Progress) {
 	if seen != nil {
 		p.w.Progress = *seen
@@ -36,7 +35,6 @@ func (p *purse) keep(seen *wallet.Progress) {
 	}
 }
 
-// Register implements store.Wallets.
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	return s.locked(ctx, func() error {
 		if _, registered := s.registry[r.ID]; !registered {
@@ -47,7 +45,6 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	})
 }
 
-// SetState implements store.Wallets.
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
 	return s.locked(ctx, func() error { return s.setState(id, from, to, at) })
 }
@@ -67,7 +64,6 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) e
 	return nil
 }
 
-// Retire implements store.Wallets.
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
 	return s.change(ctx, w.ID, func(p *purse) error {
 		if s.registry[w.ID].State == wallet.Retired {
@@ -84,7 +80,6 @@ func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) er
 	})
 }
 
-// Open implements store.Wallets.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	return s.locked(ctx, func() error {
 		if s.wallets[w.ID] != nil {
@@ -105,7 +100,6 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	}, store.Within("reservations", len(w.Reservations), wallet.MaxInFlight))
 }
 
-// Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, err error) {
 	err = s.change(ctx, id, func(p *purse) error {
 		w = p.read()
@@ -114,7 +108,6 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, e
 	return w, err
 }
 
-// Wallets implements store.Wallets.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	return answer(ctx, s, func() (wallet.Registry, error) {
 		registry := slices.SortedFunc(maps.Values(s.registry), func(a, b wallet.Registration) int {
@@ -124,7 +117,6 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	})
 }
 
-// SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
 	return s.locked(ctx, func() error {
 		if s.compared[chainID].Revision != c.Revision {
@@ -136,7 +128,6 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 	}, store.Within("silent nodes", len(c.Silent), store.MaxNodes))
 }
 
-// Compared implements store.Wallets.
 func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
 	return answer(ctx, s, func() (store.Comparison, error) {
 		c := s.compared[chainID]
@@ -145,7 +136,6 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 	})
 }
 
-// Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error) {
 	if err := store.FitsProgress(seen); err != nil {
 		return false, err
@@ -160,9 +150,8 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 	return held, err
 }
 
-// Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount,
+	perMerchant map[string]uint64, seen *wallet.Progress) error {
 	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
 		return err
 	}
@@ -179,7 +168,6 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	})
 }
 
-// Advance implements store.Wallets.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
 		if p.w.NextNonce <= next {
@@ -189,7 +177,6 @@ func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow u
 	})
 }
 
-// Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return s.change(ctx, id, func(p *purse) error {
 		p.w.Paused = cmp.Or(reason, wallet.Unexplained)
@@ -197,7 +184,6 @@ func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error
 	})
 }
 
-// Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	return s.change(ctx, id, func(p *purse) error {
 		if p.w.Paused != from && p.w.Paused != to {

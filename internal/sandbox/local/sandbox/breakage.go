@@ -22,36 +22,33 @@ type breakage struct {
 	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage
 	// ends at once.
 	begin func(s *Sandbox, depth int) error
-	end   func(s *Sandbox) error
+	end   func(s *Sandbox)
 }
 
-// cutAt returns a breakage that ends the process of the next request.
 func cutAt(id, label, left, does string, cut fault.Cut) breakage {
 	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
-		thing: "process", begin: func(s *Sandbox, _ int) error { return s.armed(cut) },
-		end: func(s *Sandbox) error { return s.armed(fault.Cut{}) }}
+		thing: "process", begin: func(s *Sandbox, _ int) error { s.arm(cut); return nil },
+		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}
 }
 
-// habit returns a breakage that gives a node, counted from 0, a habit.
 func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Habit) breakage {
 	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
 		begin: func(s *Sandbox, _ int) error { s.doors[node].gateway.Habit.Store(of(s)); return nil },
-		end:   func(s *Sandbox) error { s.doors[node].gateway.Habit.Store(nil); return nil }}
+		end:   func(s *Sandbox) { s.doors[node].gateway.Habit.Store(nil) }}
 }
 
-// receiver returns a breakage of the built-in receiver of webhooks.
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
-		Does:  "Remit stores the delivery and retries after five seconds, then less and less often. Other endpoints do not wait.",
+		Does:  "Remit stores the delivery and retries after five seconds, then less and less often.",
 		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
-		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
+		end:   func(s *Sandbox) { s.hooks.Set(fault.Pass) }}
 }
 
 // breakages are in the page's order.
 var breakages = []breakage{
-	cutAt("create", "after create", "a PREPARED payment, for which no money can move", "The next request with the key continues it.",
-		fault.Cut{Op: "Create"}),
+	cutAt("create", "after create", "a prepared payment: no money moves",
+		"The next request with the key continues it.", fault.Cut{Op: "Create"}),
 	cutAt("reserve", "after reserve", "a reservation",
 		"A request with the key takes over the nonce, or check-receipts commits the payment.",
 		fault.Cut{Op: "Reserve"}),
@@ -66,7 +63,7 @@ var breakages = []breakage{
 	{ID: "lose", Group: "Store", Label: "lose the next answer of the store",
 		Text:  "The next write takes effect, and its answer gets lost.",
 		Does:  "Remit never takes unknown for not done: it reads the payment again.",
-		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
+		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) { s.lose.Store(false) }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
@@ -79,7 +76,7 @@ var breakages = []breakage{
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
 		"Remit splits the batch until the node takes it.",
 		0, func(*Sandbox) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
-	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
+	habit("node-fork", "second node on a fork", "From now on, the second node is on a branch without our transactions.",
 		"No payment ends on a block that a node contradicts.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
@@ -94,7 +91,7 @@ var breakages = []breakage{
 	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },
-		end:   func(s *Sandbox) error { s.Chain.Freeze(false); return nil }},
+		end:   func(s *Sandbox) { s.Chain.Freeze(false) }},
 
 	receiver("hook-500", "receiver answers 500", "The receiver of webhooks answers 500.", fault.Fail),
 	receiver("hook-hangs", "receiver hangs", "The receiver of webhooks takes requests and never answers.", fault.Stall),
@@ -110,20 +107,19 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	case id == "reorg" && (depth < 1 || depth > 5):
 		return fmt.Errorf("depth %d: replace 1 to 5 blocks", depth)
 	}
-	b := &breakages[i]
+	b := breakages[i]
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	if ctx.Err() != nil { // all was mended while this waited
 		return nil
 	}
 	if s.isBroken(id) {
-		return s.mend(b)
+		s.mend(b)
+		return nil
 	}
-	for i := range breakages {
-		if o := &breakages[i]; o.thing != "" && o.thing == b.thing && s.isBroken(o.ID) {
-			if err := s.mend(o); err != nil {
-				return err
-			}
+	for _, other := range breakages {
+		if b.thing != "" && other.thing == b.thing && s.isBroken(other.ID) {
+			s.mend(other)
 		}
 	}
 	s.mu.Lock()
@@ -149,23 +145,17 @@ func (s *Sandbox) isBroken(id string) bool {
 	return broken
 }
 
-func (s *Sandbox) mend(b *breakage) error {
-	if err := b.end(s); err != nil {
-		return err
-	}
+func (s *Sandbox) mend(b breakage) {
+	b.end(s)
 	s.over(b.ID, "Mended: "+b.Label+".")
-	return nil
 }
 
-// armed sets the place at which the process of the next request ends.
-func (s *Sandbox) armed(cut fault.Cut) error {
+func (s *Sandbox) arm(cut fault.Cut) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut = cut
-	return nil
 }
 
-// over notes that a breakage has happened and ended.
 func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

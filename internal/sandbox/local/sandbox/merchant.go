@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -39,7 +39,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 			return err
 		}
 	}
-	hook, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.hookURL, Description: "the page of remit local"})
+	hook, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.hookURL, Description: "The page"})
 	if err != nil {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
@@ -132,7 +132,7 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and retries with the same key", o.Key)
+		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and sends it again", o.Key)
 	}
 	return false
 }
@@ -140,27 +140,20 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 // pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
-		sleep(ctx, pause)
+		settlement.Sleep(ctx, pause)
 		s.mu.Lock()
 		s.rows[id].Asked++
 		s.mu.Unlock()
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // heal ends every breakage, retries every unanswered request of the page, and starts
 // check-receipts, which finishes the other payments.
-func (s *Sandbox) heal() (err error) {
+func (s *Sandbox) heal() error {
 	s.acting.Lock()
-	for i := range breakages {
-		if b := &breakages[i]; s.isBroken(b.ID) {
-			err = errors.Join(err, s.mend(b))
+	for _, b := range breakages {
+		if s.isBroken(b.ID) {
+			s.mend(b)
 		}
 	}
 	s.acting.Unlock()
@@ -174,54 +167,26 @@ func (s *Sandbox) heal() (err error) {
 			s.running.Go(func() { s.pursue(s.ctx, id, o) })
 		}
 	}
-	return errors.Join(err, s.Hint(s.ctx))
+	return s.Hint(s.ctx)
 }
 
-// serve lets the API answer a request for a payment, in a process that may die on the way. If
-// the request does not reach the cut, the next one does.
+// serve lets the API answer a request for a payment, in a process that ends at the cut if it
+// reaches it.
 func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	cut := s.cut
-	s.cut = fault.Cut{}
 	s.mu.Unlock()
-	if cut == (fault.Cut{}) {
-		api.ServeHTTP(w, r)
+	r = r.WithContext(fault.NewProcess(cut).With(r.Context()))
+	api.ServeHTTP(w, r)
+	if !fault.HasEnded(r.Context()) {
 		return
 	}
-	process := fault.NewProcess(cut)
-	r = r.WithContext(process.With(r.Context()))
-	api.ServeHTTP(mortal{w, r.Context()}, r)
-	if fault.HasEnded(r.Context()) {
-		for _, b := range breakages {
-			if b.thing == "process" && s.isBroken(b.ID) {
-				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
-			}
+	s.arm(fault.Cut{})
+	for _, b := range breakages {
+		if b.thing == "process" && s.isBroken(b.ID) {
+			s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
 		}
-		panic(http.ErrAbortHandler) // the client sees a connection that ends
 	}
-	s.mu.Lock()
-	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages,
-		func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
-		s.cut = cut
-	}
-	s.mu.Unlock()
-}
-
-// mortal drops writes of a process after its end.
-type mortal struct {
-	http.ResponseWriter
-	ctx context.Context
-}
-
-func (m mortal) WriteHeader(status int) {
-	if !fault.HasEnded(m.ctx) {
-		m.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (m mortal) Write(b []byte) (int, error) {
-	if fault.HasEnded(m.ctx) {
-		return 0, fault.ErrEnded
-	}
-	return m.ResponseWriter.Write(b)
+	// A short answer is still in the buffer: the client sees a connection that ends.
+	panic(http.ErrAbortHandler)
 }

@@ -1,26 +1,39 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
-	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io/fs"
+	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"path"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Handler returns api with the page before it: at / and at its paths below /page/.
 func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	Routes(mux, s, s.ctx.Done())
+	Files(mux)
+	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, s.facts()) })
+	mux.HandleFunc("GET /page/events", s.events)
+	mux.HandleFunc("GET /page/payment", func(w http.ResponseWriter, r *http.Request) {
+		timeline, err := s.timeline(r.Context(), r.URL.Query().Get("find"))
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		write(w, http.StatusOK, timeline)
+	})
 	mux.HandleFunc("POST /page/do", s.do)
 	own := guard(s.URL, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.open(r.Context()); err != nil {
@@ -43,13 +56,13 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 	})
 }
 
-// Facts implements Source.
-func (s *Sandbox) Facts() any {
-	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol,
-		"decimals": s.Token.Decimals, "token": s.Token.Contract,
-		"gas":       gasSymbol(s.GasUnit, s.Token),
-		"rule":      s.Rule.String(),
-		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
+func (s *Sandbox) facts() any {
+	gas := "ETH"
+	if s.GasUnit > 0 {
+		gas = s.Token.Symbol
+	}
+	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals,
+		"gas": gas, "breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
@@ -84,43 +97,128 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	write(w, map[string]any{"id": id})
+	write(w, http.StatusOK, map[string]any{"id": id})
 }
 
-// errUnknown reports a search without a result.
-var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
+// Listed is how many payments the page lists at most. All are counted.
+const Listed = 100
 
-// Timeline implements Source.
-func (s *Sandbox) Timeline(ctx context.Context, find string) (Timeline, error) {
-	s.mu.Lock()
-	id := cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))
-	if s.rows[id] == nil {
-		if i := slices.IndexFunc(s.order, func(r *Row) bool { return r.Key == find }); i >= 0 {
-			id = s.order[i].ID
+//go:embed files
+var files embed.FS
+
+// Files adds the page's files to mux: at / and below /page/.
+func Files(mux *http.ServeMux) {
+	below, err := fs.Sub(files, "files")
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	mux.Handle("GET /{$}", http.FileServerFS(below))
+	mux.Handle("GET /page/", http.StripPrefix("/page/", http.FileServerFS(below)))
+}
+
+// guard returns next for requests of the page at the URL own only: it refuses requests of
+// other sites, and lets a browser load nothing else.
+func guard(own string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "+
+			"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if why := stranger(own, r); why != "" {
+			refuse(w, http.StatusForbidden, why)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Loopback reports whether a host is this machine alone, by its number or by the name
+// localhost.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// stranger returns why a request does not come from the page, "" if it does. A page of the
+// web reaches loopback too: by a name of its own that it resolves to loopback (see Host), or
+// from another origin (see Origin and Sec-Fetch-Site).
+func stranger(own string, r *http.Request) string {
+	at, err := url.Parse(own)
+	if err != nil {
+		return err.Error()
+	}
+	name, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name, port = r.Host, "80"
+	}
+	if port != at.Port() || !Loopback(name) {
+		return "The page is served on this machine only: open " + own + "/"
+	}
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	switch {
+	case origin != "" && origin != "http://"+r.Host, site == "cross-site", site == "same-site":
+		if r.Method == http.MethodGet && r.URL.Path == "/" && origin == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+			return "" // a link to the page, which shows nothing to the site that it is on
+		}
+		return "Another origin may not use the page: open " + own + "/ itself."
+	case r.Method == http.MethodPost:
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			return "Send application/json."
 		}
 	}
-	known := s.rows[id]
-	var shown Row
-	if known != nil {
-		shown = *known
-	}
-	s.mu.Unlock()
-	if known == nil {
-		return Timeline{}, errUnknown
-	}
-	p, err := s.Store.Payment(ctx, id)
-	if err != nil { // not stored yet, or discarded
-		p = payment.Payment{}
-	}
-	timeline, err := timelineOf(ctx, shown, p, s.Store, s.Nodes())
-	if err == nil && p.Event != nil {
-		timeline.Deliveries = s.deliveries(ctx, p.Event.ID)
-	}
-	return timeline, err
+	return ""
 }
 
-// deliveries returns the deliveries of an event to the page's endpoint.
-func (s *Sandbox) deliveries(ctx context.Context, event string) []remit.Delivery {
-	all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
-	return append([]remit.Delivery{}, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != event })...)
+func refuse(w http.ResponseWriter, status int, detail string) {
+	Problem(w, status, "page_refused", detail)
+}
+
+// Problem answers with a problem in the API's form.
+func Problem(w http.ResponseWriter, status int, code, detail string) {
+	write(w, status, map[string]string{"detail": detail, "code": code})
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // fails if the client has gone
+}
+
+// events sends every update that differs from the one before until the client goes or the stack stops:
+// ten times a second at most, as server-sent events.
+func (s *Sandbox) events(w http.ResponseWriter, _ *http.Request) {
+	out := http.NewResponseController(w)
+	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's limit is for requests that end
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var sent []byte
+	for quiet := 0; ; quiet++ {
+		text, err := json.Marshal(s.update())
+		switch {
+		case err == nil && !bytes.Equal(text, sent):
+			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
+			sent, quiet = text, 0
+		case quiet%20 == 19: // of which the page learns that the stack is there
+			_, err = fmt.Fprint(w, ": quiet\n\n")
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

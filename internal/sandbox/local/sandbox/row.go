@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // A Step is a step that a payment has reached.
@@ -50,8 +52,8 @@ type Row struct {
 	At      [Steps]int64  `json:"at"`    // when it reached each step; 0: not yet
 }
 
-// Learn copies a stored payment, except its steps.
-func (r *Row) Learn(p payment.Payment) {
+// learn copies a stored payment, except its steps.
+func (r *Row) learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
 	if len(p.Entries) > 1 {
 		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
@@ -76,14 +78,6 @@ type Wallet struct {
 	Paused   string        `json:"paused"`
 }
 
-// gasSymbol returns the gas currency's symbol. If the token pays gas, a wallet's wei are its tokens once more.
-func gasSymbol(unit chain.GasUnit, coin token.Token) string {
-	if unit > 0 {
-		return coin.Symbol
-	}
-	return "ETH"
-}
-
 // A Line is one line of the log.
 type Line struct {
 	N    int    `json:"n"`
@@ -94,14 +88,14 @@ type Line struct {
 
 // A Timeline is everything that tables, nodes and the log of webhooks have of a payment.
 type Timeline struct {
-	Payment    Row        `json:"payment"`
-	Entries    any        `json:"entries"` // of a batch, in the API's form; nil: one payment
-	Attempts   []Attempt  `json:"attempts"`
-	Receipts   []NodeView `json:"receipts"`
-	Deliveries any        `json:"deliveries"` // a list, in the API's form
-	Bytes      string     `json:"bytes"`      // signed; "" before and after they are stored
-	Fee        string     `json:"fee"`        // wei; "" until it is known
-	Progress   string     `json:"progress"`   // in words; "" of a final payment
+	Payment    Row              `json:"payment"`
+	Entries    any              `json:"entries"` // of a batch, in the API's form; nil: one payment
+	Attempts   []Attempt        `json:"attempts"`
+	Receipts   []NodeView       `json:"receipts"`
+	Deliveries []remit.Delivery `json:"deliveries"`
+	Bytes      string           `json:"bytes"`    // signed; "" before and after they are stored
+	Fee        string           `json:"fee"`      // wei; "" until it is known
+	Progress   string           `json:"progress"` // in words; "" of a final payment
 }
 
 // An Attempt is one signed form of a payment's transaction.
@@ -120,45 +114,66 @@ type NodeView struct {
 	Lines []string `json:"lines"`
 }
 
-// A pendingTxs is the part of the store that a timeline reads.
-type pendingTxs interface {
-	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
-}
-
-// timelineOf returns the timeline of a payment, from the pending transactions and from every
-// node. It includes the error of a node.
-func timelineOf(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, nodes chain.Nodes) (Timeline, error) {
-	s := Timeline{Payment: row, Attempts: []Attempt{}, Receipts: []NodeView{}, Deliveries: []any{}}
+// timeline returns the timeline of the payment with an id, a hash or an Idempotency-Key. It includes
+// the error of a node; the page shows the text of its own.
+func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
+	row, err := s.find(find)
+	if err != nil {
+		return Timeline{}, err
+	}
+	t := Timeline{Payment: row, Attempts: []Attempt{}, Receipts: []NodeView{}, Deliveries: []remit.Delivery{}}
+	p, err := s.Store.Payment(ctx, row.ID)
+	if err != nil { // not stored yet, or discarded
+		return t, nil
+	}
 	if p.Entries != nil {
-		s.Entries = p.Public().Payments
+		t.Entries = p.Public().Payments
 	}
 	if len(p.Attempts) == 0 {
-		return s, nil
+		return t, nil
 	}
 	for _, a := range p.Attempts {
-		s.Attempts = append(s.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(), cmp.Or(a.Gas, p.Tx.Gas),
-			a.Noop})
+		t.Attempts = append(t.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(),
+			cmp.Or(a.Gas, p.Tx.Gas), a.Noop})
 	}
-	for i, node := range nodes {
-		s.Receipts = append(s.Receipts, receiptsOf(ctx, i, node, p.Hashes()))
+	for i, node := range s.Nodes() {
+		t.Receipts = append(t.Receipts, receiptsOf(ctx, i, node, p.Hashes()))
 	}
 	if p.Fee != nil {
-		s.Fee = p.Fee.String()
+		t.Fee = p.Fee.String()
+	}
+	if p.Event != nil {
+		all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
+		t.Deliveries = append(t.Deliveries, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != p.Event.ID })...)
 	}
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
-	w, _ := tables.Wallet(ctx, id) // an unreadable wallet shows no progress
+	w, _ := s.Store.Wallet(ctx, id) // an unreadable wallet shows no progress
 	if is := w.ProgressOf(p); is != nil {
-		s.Progress = string(*is)
+		t.Progress = string(*is)
 	}
-	tx, err := tables.PendingTx(ctx, id, p.Nonce)
+	tx, err := s.Store.PendingTx(ctx, id, p.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
-		return s, nil
+		return t, nil
 	}
 	if err == nil && tx.Payment == p.ID {
-		s.Bytes = fmt.Sprintf("0x%x", tx.Raw)
+		t.Bytes = fmt.Sprintf("0x%x", tx.Raw)
 	}
-	return s, err
+	return t, err
+}
+
+var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
+
+func (s *Sandbox) find(find string) (Row, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rows[cmp.Or(s.byHash[strings.ToLower(find)], payment.ID(find))]
+	if i := slices.IndexFunc(s.order, func(r *Row) bool { return r.Key == find }); r == nil && i >= 0 {
+		r = s.order[i]
+	}
+	if r == nil {
+		return Row{}, errUnknown
+	}
+	return *r, nil
 }
 
 // receiptsOf asks a node, within two seconds, for the receipts of a payment.
@@ -176,5 +191,5 @@ func receiptsOf(ctx context.Context, i int, node chain.Node, hashes []chain.Hash
 	if err != nil {
 		lines = append(lines, "no answer: "+err.Error())
 	}
-	return NodeView{"node " + strconv.Itoa(i+1) + ", " + node.String(), lines}
+	return NodeView{fmt.Sprintf("node %d, %s", i+1, node), lines}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -102,7 +102,6 @@ func New(chainURL string, chainID uint64, gas chain.GasRule, now func() time.Tim
 	return s, nil
 }
 
-// listen serves on a free port and returns its URL.
 func (s *Sandbox) listen(h http.Handler) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(s.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -203,35 +202,12 @@ func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(conte
 	lost, applied := write && s.lose.CompareAndSwap(true, false), false
 	err := fault.Around(ctx, c, func(ctx context.Context) { apply(ctx); applied = true })
 	if write && applied && s.opened.Load() {
-		s.reached(paymentOf(c), at)
+		id, _, _ := strings.Cut(c.Args, " ") // of all of these, the payment's
+		s.reached(payment.ID(id), at)
 	}
 	if lost {
-		s.over("lose", "The store has carried out "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
+		s.over("lose", "The store did "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
 		return errors.Join(err, errLost)
-	}
-	return err
-}
-
-// Hint implements dispatch.Hinter for the page's stack.
-func (h Hints) Hint(ctx context.Context) (err error) {
-	ended := fault.Around(ctx, interpose.Call{Op: "Hint"}, func(ctx context.Context) { err = h(ctx) })
-	return errors.Join(ended, err)
-}
-
-// Hints start a run of check-receipts, unless the process that drops one has ended.
-type Hints func(context.Context) error
-
-// Events publishes settlement's events, and shows them on the page.
-type Events struct {
-	*webhook.Publisher
-	Page *Sandbox
-}
-
-// Publish and the publisher's Named implement settlement.Events.
-func (e Events) Publish(ctx context.Context, event webhook.Event) error {
-	err := e.Publisher.Publish(ctx, event)
-	if err == nil && e.Page.opened.Load() {
-		e.Page.published(event)
 	}
 	return err
 }

@@ -2,28 +2,23 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/sandbox/interpose"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // Bounds of the page's lists. All payments are counted.
 const (
-	logged  = 200 // lines of the log
-	shown   = 30  // blocks and webhooks
-	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
+	logged = 200 // lines of the log
+	shown  = 30  // blocks and webhooks
 )
 
 // A block is a block of the chain, or a replaced block.
@@ -84,19 +79,10 @@ func newView() view {
 		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
-// paymentOf returns the payment of a call of the store, "" if it names none.
-func paymentOf(c interpose.Call) payment.ID {
-	id, _, _ := strings.Cut(c.Args, " ")
-	if !strings.HasPrefix(id, "pay_") {
-		return ""
-	}
-	return payment.ID(id)
-}
-
 // logf adds a line to the log. The caller holds the lock.
 func (s *Sandbox) logf(kind, format string, args ...any) {
 	s.lineCount++
-	s.lines = append(s.lines, Line{N: s.lineCount, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
+	s.lines = append(s.lines, Line{s.lineCount, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
@@ -112,7 +98,6 @@ func (s *Sandbox) rowOf(id payment.ID) *Row {
 	return r
 }
 
-// stepWords describe each step.
 var stepWords = [Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
 	"is committed: its signed bytes are stored at a nonce. Only these bytes, or a fee bump of them, can pay it",
@@ -140,7 +125,6 @@ func (s *Sandbox) reached(id payment.ID, at Step) {
 	}
 }
 
-// name names the payment in the log.
 func name(r *Row) string {
 	if r.Key != "" {
 		return r.Key
@@ -148,22 +132,6 @@ func name(r *Row) string {
 	return string(r.ID[:min(len(r.ID), 10)]) + "…"
 }
 
-// published notes that a payment's event is stored for every endpoint.
-func (s *Sandbox) published(e webhook.Event) {
-	var about struct {
-		Data struct {
-			Hash string `json:"tx_hash"`
-		}
-	}
-	_ = json.Unmarshal(e.Body, &about) // other events are about no payment
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[about.Data.Hash]]; r != nil && r.At[Published] == 0 {
-		r.At[Published] = s.now().UnixMilli()
-	}
-}
-
-// follow keeps the view up to date until ctx ends.
 func (s *Sandbox) follow(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -178,12 +146,11 @@ func (s *Sandbox) follow(ctx context.Context) {
 			err = errors.Join(err, s.readWallets(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug("the page looks again", "err", err) // a block was replaced meanwhile, or the tables are away
+			s.log.Debug("the page looks again", "err", err) // the tables are away
 		}
 	}
 }
 
-// readPayments reads the payments that have changed from the tables.
 func (s *Sandbox) readPayments(ctx context.Context) error {
 	s.mu.Lock()
 	ids := slices.Collect(maps.Keys(s.changed))
@@ -191,10 +158,15 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	s.mu.Unlock()
 	for i, id := range ids {
 		p, err := s.Store.Payment(ctx, id)
+		published := false // the pending transaction goes once its event is stored for every endpoint
+		if err == nil && p.State.Final() {
+			_, pending := s.Store.PendingTx(ctx, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
+			published = errors.Is(pending, wallet.ErrUnknown)
+		}
 		s.mu.Lock()
 		switch {
 		case err == nil:
-			s.learn(p)
+			s.learn(p, published)
 		case errors.Is(err, store.ErrNotFound):
 			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
 				r.At, r.State = [Steps]int64{}, ""
@@ -211,11 +183,12 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	return nil
 }
 
-// learn takes over a stored payment. The caller holds the lock.
-func (s *Sandbox) learn(p payment.Payment) {
+// learn takes over a stored payment, and has a final one read again until it is published. The caller
+// holds the lock.
+func (s *Sandbox) learn(p payment.Payment, published bool) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
-	r.Learn(p)
+	r.learn(p)
 	reach := func(at Step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
@@ -240,15 +213,18 @@ func (s *Sandbox) learn(p payment.Payment) {
 			}
 			s.logf("end", "%s "+stepWords[Final], name(r), end)
 		}
+		if published {
+			reach(Published)
+		} else {
+			s.changed[p.ID] = true
+		}
 	}
 }
 
-// readChain reads the blocks since the last ones that are known and still there, and the Transfer
-// logs in them. The call data of each transfer names its payment: nothing is taken from the tables.
-// It alone changes the known state of the chain.
+// readChain reads the blocks since the last ones that are known and still there, with the transfers in
+// them. The call data of each transfer names its payment: nothing is taken from the tables.
 func (s *Sandbox) readChain(ctx context.Context) error {
-	latest, known := s.Chain.Head(), s.chain.Number
-	if known == latest.Number && s.hashes[known] == latest.Hash {
+	if latest := s.Chain.Head(); s.hashes[latest.Number] == latest.Hash {
 		return nil
 	}
 	head, err := s.watch.Head(ctx, s.Rule)
@@ -256,28 +232,14 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 	if err = errors.Join(err, feeErr); err != nil {
 		return err
 	}
-	var numbers []uint64
-	for n := min(known, head.Number) - min(known, head.Number, rewound); n <= head.Number; n++ {
-		numbers = append(numbers, n)
-	}
-	hashes, err := s.watch.BlockHashes(ctx, numbers)
-	if err != nil {
-		return err
-	}
-	for len(numbers) > 0 && s.hashes[numbers[0]] == hashes[0] {
-		numbers, hashes = numbers[1:], hashes[1:]
-	}
-	if len(numbers) == 0 {
-		return nil // the head has just gone back to a known block
-	}
-	found, err := s.readTransfers(ctx, numbers, hashes)
-	if err != nil {
-		return err
+	fresh := s.Chain.Since(func(b chain.Block) bool { return s.hashes[b.Number] == b.Hash })
+	if len(fresh) == 0 {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, replaced := numbers[0], 0
-	for n := first; n <= known && s.hashes[n] != (chain.Hash{}); n++ {
+	first, replaced := fresh[0].Number, 0
+	for n := first; s.hashes[n] != (chain.Hash{}); n++ {
 		for _, id := range s.transfers[n] {
 			s.count(id, n, -1)
 		}
@@ -289,56 +251,36 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 		for i := range s.blocks {
 			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
 		}
-		s.logf("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+		s.logf("fault", "%d blocks from %d on were replaced. Their transactions are pending again.", replaced, first)
 	}
-	for i, n := range numbers {
-		s.hashes[n], s.transfers[n] = hashes[i], found[n]
-		s.blocks = append(s.blocks, block{n, len(found[n]), false})
-		for _, id := range found[n] {
-			s.count(id, n, 1)
+	for _, b := range fresh {
+		ids := s.paidIn(b)
+		s.hashes[b.Number], s.transfers[b.Number] = b.Hash, ids
+		s.blocks = append(s.blocks, block{b.Number, len(ids), false})
+		for _, id := range ids {
+			s.count(id, b.Number, 1)
 		}
 	}
 	s.blocks = s.blocks[max(0, len(s.blocks)-shown):]
-	s.chain.Number, s.chain.Final, s.chain.BaseFee = head.Number, head.Final, fee.String()
+	s.chain.Number, s.chain.Final, s.chain.BaseFee = fresh[len(fresh)-1].Number, head.Final, fee.String()
 	return nil
 }
 
-// errReplaced reports a block that was replaced while its logs were read.
-var errReplaced = errors.New("a block was replaced meanwhile")
-
-// readTransfers returns the payments of the transfers in consecutive blocks.
-func (s *Sandbox) readTransfers(ctx context.Context, numbers []uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
-	var ours []token.Address
-	for _, w := range s.Chain.Wallets() {
-		ours = append(ours, w.Address)
+// paidIn returns the payments of the transfers in a block, "" for a transfer without an id. The
+// transfers of a batch are one payment.
+func (s *Sandbox) paidIn(b devnet.Block) (ids []payment.ID) {
+	last := chain.Hash{}
+	for _, t := range b.Transfers {
+		if t.Tx.Hash == last {
+			continue
+		}
+		p, ok := payment.Recovered(t.Tx, s.Chain.ID(), s.Token, "")
+		if !ok {
+			p.ID = ""
+		}
+		ids, last = append(ids, p.ID), t.Tx.Hash
 	}
-	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, numbers[0], numbers[len(numbers)-1])
-	found, last := map[uint64][]payment.ID{}, chain.Hash{}
-	for part := range slices.Chunk(logs, 100) {
-		var wanted []chain.Hash
-		for _, l := range part {
-			if l.BlockHash != hashes[l.Block-numbers[0]] {
-				return nil, errReplaced
-			}
-			wanted = append(wanted, l.Tx)
-		}
-		txs, err := s.watch.Transactions(ctx, wanted)
-		if err != nil {
-			return nil, err
-		}
-		ids := map[chain.Hash]payment.ID{}
-		for _, tx := range txs {
-			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
-				ids[tx.Hash] = p.ID
-			}
-		}
-		for _, l := range part {
-			if l.Tx != last { // the others are of the same batch
-				found[l.Block], last = append(found[l.Block], ids[l.Tx]), l.Tx
-			}
-		}
-	}
-	return found, err
+	return ids
 }
 
 // count adds a transfer of a payment in a block, or takes it away. The caller holds
@@ -360,7 +302,6 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	}
 }
 
-// readWallets reads the wallets from the tables and from the chain.
 func (s *Sandbox) readWallets(ctx context.Context) error {
 	var all []Wallet
 	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
@@ -368,8 +309,8 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: onChain.Mined,
-			Next: onChain.Mined}
+		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(),
+			Next: onChain.Mined, Mined: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
@@ -386,7 +327,6 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 	return nil
 }
 
-// An update is all that changes on the page.
 type update struct {
 	Chain    any              `json:"chain"`
 	Blocks   []block          `json:"blocks"`
@@ -399,12 +339,12 @@ type update struct {
 	Broken   map[string]int64 `json:"broken"`
 }
 
-// Update implements Source. Its result is read without the lock.
-func (s *Sandbox) Update() any {
+// update returns the page's present contents. They are read without the lock.
+func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{}, nil, s.arrivals,
-		s.lines, map[string]int64{}}
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{},
+		nil, s.arrivals, s.lines, map[string]int64{}}
 	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}

@@ -13,10 +13,11 @@ export function wire(facts) {
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
+    said(""); // now: a slow answer must not clear what a later button said
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
-      said(answer.ok ? "" : told.detail, !answer.ok);
+      if (!answer.ok) said(told.detail, true);
       return answer.ok ? told : null;
     } catch {
       said("The stack does not answer. Is it still running?", true);

@@ -1,17 +1,13 @@
-package faucet_test
+package devnet_test
 
 import (
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/ethclient"
-
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet/faucet"
 )
 
 // start runs a chain until the test ends.
@@ -26,15 +22,11 @@ func start(t *testing.T, config devnet.Config) *devnet.Chain {
 // TestGive: the balances of an empty account are the sum of its gifts.
 func TestGive(t *testing.T) {
 	chain := start(t, devnet.Config{})
-	node := must.Get(ethclient.DialContext(t.Context(), chain.URL()))(t)
-	defer node.Close()
 	to := token.Address{19: 0x77}
 	for n := range uint64(2) {
-		must.OK(t, faucet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)))
-		tokens, tokensErr := chain.TokenBalance(t.Context(), to)
-		wei, weiErr := node.BalanceAt(t.Context(), common.Address(to), nil)
-		if err := errors.Join(tokensErr, weiErr); err != nil || tokens != token.Units(5*(n+1)) || wei.Uint64() != 7*(n+1) {
-			t.Errorf("after %d gifts: %v tokens, %v wei, %v", n+1, tokens, wei, err)
+		must.OK(t, devnet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)))
+		if has := must.Get(chain.Account(t.Context(), to))(t); has.Balance != token.Units(5*(n+1)) || has.Gas != token.Units(7*(n+1)) {
+			t.Errorf("after %d gifts: %v tokens, %v wei", n+1, has.Balance, has.Gas)
 		}
 	}
 }
@@ -43,8 +35,8 @@ func TestGive(t *testing.T) {
 func TestOtherChains(t *testing.T) {
 	for _, config := range []devnet.Config{{ChainID: 1}, {Seed: "another"}} {
 		chain := start(t, config)
-		if err := faucet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1), token.Units(1)); !errors.Is(err,
-			faucet.ErrChain) {
+		if err := devnet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1), token.Units(1)); !errors.Is(err,
+			devnet.ErrForeign) {
 			t.Errorf("%+v: %v", config, err)
 		}
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -19,13 +20,11 @@ func dayOf(c store.Charge, key string) day {
 	return day{c.Merchant, c.Mode, key, c.At.Unix() / int64(24*time.Hour/time.Second)}
 }
 
-// A tally is a day's spending.
 type tally struct {
 	amount token.Amount
 	count  uint64
 }
 
-// Charge implements store.DailyLimits.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
 		if !s.counts(c) {
@@ -51,7 +50,6 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }
 
-// counts reports whether the day of c counts its key, or has room for it.
 func (s *Payments) counts(c store.Charge) bool {
 	keys, fresh := 0, false
 	for _, l := range c.Limits {
@@ -66,7 +64,6 @@ func (s *Payments) counts(c store.Charge) bool {
 	return !fresh || keys < store.MaxDayKeys
 }
 
-// Refund implements store.DailyLimits.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
 		for _, l := range c.Limits {
@@ -81,4 +78,28 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 		}
 		return nil
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
+}
+
+func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
+	return s.locked(ctx, func() error {
+		maps.DeleteFunc(s.places, func(held store.Place, _ bool) bool { return held.Merchant == p.Merchant && held.Until.Before(now) })
+		taken := 0
+		for held := range s.places {
+			if held.Merchant == p.Merchant {
+				taken++
+			}
+		}
+		if taken >= most && !s.places[p] {
+			return store.ErrFull
+		}
+		s.places[p] = true
+		return nil
+	}, store.Within("places", most, store.MaxPlaces))
+}
+
+func (s *Payments) Leave(ctx context.Context, p store.Place) error {
+	return s.locked(ctx, func() error {
+		delete(s.places, p)
+		return nil
+	})
 }
