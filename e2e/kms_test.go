@@ -50,20 +50,16 @@ func TestKMSWallet(t *testing.T) {
 		t.Errorf("the list does not say who paused: %s", r.stdout)
 	}
 	o.ok(&made, "wallet", "create", "--kms", "--yes")
-	of := func(stack string) *kms.CreateKeyInput {
-		return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify,
-			Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
-	}
-	foreign := must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another")))(t)
+	foreign := must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), signingKey("another")))(t)
 	eve := &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"),
 		Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}}
 	for what, err := range map[string]error{
-		"making a key, with the rights of a reader": must.Err(reads.CreateKey(t.Context(), of("remit"))),
+		"making a key, with the rights of a reader": must.Err(reads.CreateKey(t.Context(), signingKey("remit"))),
 		"seeing a key, with the rights of a reader": must.Err(reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})),
 		"letting others sign":                       must.Err(keys.CreateGrant(t.Context(), eve)),
 		"taking the key of another stack": must.Err(keys.TagResource(t.Context(),
-			&kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})),
-		"making a key of another stack": must.Err(keys.CreateKey(t.Context(), of("another"))),
+			&kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: signingKey("remit").Tags})),
+		"making a key of another stack": must.Err(keys.CreateKey(t.Context(), signingKey("another"))),
 		"making a key of no stack": must.Err(keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
 			KeyUsage: kmstypes.KeyUsageTypeSignVerify})),
 		"seeing a key of another stack": must.Err(keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})),
@@ -155,6 +151,12 @@ func TestKMSWallet(t *testing.T) {
 	o.ok(nil, "wallet", "drain", "--yes", successor.Address)
 	o.ok(nil, "wallet", "retire", "--yes", "--unswept", successor.Address)
 	o.unseen()
+}
+
+// signingKey describes a key of a stack's wallet.
+func signingKey(stack string) *kms.CreateKeyInput {
+	return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify,
+		Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
 }
 
 // restartSendPayment publishes send-payment anew, as a deployment does: its processes

@@ -1,31 +1,38 @@
 package house_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A node is template.yaml or a part of it, as written. Intrinsic functions appear as their
 // arguments: `!Ref X` is the string X.
 type node = map[string]any
 
-// readTemplate returns template.yaml.
-func readTemplate(t *testing.T) (template node) {
+// readTemplate returns template.yaml, which tests do not change.
+func readTemplate(t *testing.T) node {
 	t.Helper()
-	if err := yaml.Unmarshal(files(t)["template.yaml"], &template); err != nil || template == nil {
-		t.Fatalf("template.yaml: %v", err)
-	}
-	return template
+	return must.Get(parsed())(t)
 }
+
+var parsed = sync.OnceValues(func() (template node, err error) {
+	text, err := os.ReadFile("template.yaml")
+	err = errors.Join(err, yaml.Unmarshal(text, &template))
+	return template, err
+})
 
 // at returns the value at a path of names with dots between them, or the zero value.
 func at[T any](v any, path string) T {
