@@ -338,22 +338,17 @@ func TestOperatorsRights(t *testing.T) {
 	maps.DeleteFunc(o.s.calls.seen, func(r right, _ bool) bool { return r.function == "operator" })
 	o.s.calls.mu.Unlock()
 	for _, who := range []struct {
-		role     string
-		may, not []string
+		role string
+		may  []string
 	}{
 		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
-			"audit", "export", "deny list", "settings show", "audit-log"},
-			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet,
-				"settings set MerchantCap=40 --yes --reason x"}},
+			"audit", "export", "deny list", "settings show", "audit-log"}},
 		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,
-			"wallet retire --yes " + made.Address, "keys create Rights --yes"},
-			[]string{"wallet create --yes", "settings set MerchantCap=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
+			"wallet retire --yes " + made.Address, "keys create Rights --yes"}},
 		{"Settings", []string{"settings set MerchantCap=40 --yes --reason x", "settings set MerchantCap=50 --yes --reason x",
-			"deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
-			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "keys create Rights --yes"}},
-		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet,
-			"settings set MerchantCap=40 --yes --reason x"}},
-		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantCap=40 --yes --reason x"}},
+			"deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"}},
+		{"Releaser", []string{"wallet list"}},
+		{"Keys", []string{"wallet create --yes"}},
 	} {
 		cfg := o.assume("rights-of-"+who.role, slices.Compact([]string{"RemitReader", "Remit" + who.role})...)
 		tried(t, cfg, who.role, attempts)
@@ -361,9 +356,6 @@ func TestOperatorsRights(t *testing.T) {
 			if r := o.run(strings.Fields(line)...); r.code != 0 {
 				t.Errorf("%s: remit %s ended with %d: %s%s", who.role, line, r.code, r.stdout, r.stderr)
 			}
-		}
-		for _, line := range who.not {
-			o.fails("AccessDenied", strings.Fields(line)...)
 		}
 	}
 	o.rights = nil
