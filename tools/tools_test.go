@@ -86,29 +86,6 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 	}
 }
 
-// TestInstallTries: install try goes on past a tool that it cannot install, and exits with success.
-func TestInstallTries(t *testing.T) {
-	commands := maps.Clone(machine)
-	delete(commands, "python3")
-	for name, script := range map[string]string{
-		"mvn": `echo maven ran; exit 1`, "mkdir": `/bin/mkdir "$@"`, "rm": "", "cksum": "echo 1", "flock": "",
-		"npm": `echo npm ran`, "cp": "", "cat": "", "cc": missing,
-	} {
-		if commands[name] = script; script == missing {
-			delete(commands, name)
-		}
-	}
-	out, err := run(t, "install", commands, nil, "try", "race", "dynamodb", "webhooks")
-	for _, said := range []string{"  a C compiler", "  Python 3.10", "maven ran", "dynamodb could not be installed"} {
-		if !strings.Contains(out, said) {
-			t.Errorf("it does not say %q", said)
-		}
-	}
-	if err != nil || strings.Contains(out, "npm ran") {
-		t.Errorf("exit %v:\n%s", err, out)
-	}
-}
-
 // TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which
 // .ci/run tells apart.
 func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
