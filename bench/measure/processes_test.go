@@ -122,10 +122,10 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (pay
 				b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-payments)
 			}
 		}
-		peak := resident(server.Process.Pid, "VmHWM")
+		memory := peak(server.Process.Pid)
 		server.Kill()
 		report(b, metrics{"payments": float64(payments), "payments/s": float64(n*size) / last.Sub(begin).Seconds(),
-			"single-p50-ms": alone, "confirmed-s": confirmed.Seconds(), "peak-MB": peak,
+			"single-p50-ms": alone, "confirmed-s": confirmed.Seconds(), "peak-MB": memory,
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
 				server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
 	})
@@ -150,7 +150,7 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
-		init, resident    []float64 // milliseconds and MB
+		init              []float64 // milliseconds
 	}
 	var flags []string // for Lambda, from the Makefile
 	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
@@ -194,7 +194,7 @@ func BenchmarkColdstart(b *testing.B) {
 			select {
 			case at := <-asked:
 				if round > 0 {
-					f.init, f.resident = append(f.init, millis(at.Sub(born))), append(f.resident, resident(cmd.Process.Pid, "VmRSS"))
+					f.init = append(f.init, millis(at.Sub(born)))
 				}
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // killed
@@ -216,7 +216,7 @@ func BenchmarkColdstart(b *testing.B) {
 		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-				"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
+				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
 
@@ -237,7 +237,6 @@ func BenchmarkPost(b *testing.B) {
 					latency := load(b, clients, math.MaxInt, length, r.pay)
 					calls := r.take()
 					b.ReportMetric(float64(calls["request"])/float64(len(latency)), "requests/payment")
-					b.ReportMetric(float64(calls["Hint"])/float64(len(latency)), "hints/payment")
 					if roundTrips > 0 {
 						b.ReportMetric(quantile(latency, 0.5)/millis(roundTrips), "p50/roundtrips")
 					}
@@ -359,29 +358,17 @@ func rounds(b *testing.B, d distance, pending int) {
 		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
 			r.take()
 			q.at = nil
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
 			begin := time.Now()
 			settle(b, r, n)
 			took := time.Since(begin)
-			runtime.ReadMemStats(&after)
-			calls, all := r.take(), 0
-			for _, n := range calls {
-				all += n
-			}
-			own := calls["Wallet"] + calls["PendingTxs"] // reads of a wallet's own part
-			reads := own + calls["Payment"] + calls["Wallets"]
+			calls := r.take()
 			var told []float64
 			for _, at := range q.at {
 				told = append(told, at.Sub(begin).Seconds())
 			}
-			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads),
-				"writes":          float64(all - calls["request"] - reads),
+			report(b, metrics{"s": took.Seconds(), "half-told-s": quantile(told, 0.5),
 				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
-				"reads/wallet":    float64(own) / wallets,
-				"allocated-MB":    float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5),
-				"all-told-s": quantile(told, 1)})
+				"reads/wallet":    float64(calls["Wallet"]+calls["PendingTxs"]) / wallets})
 		})
 		if n > 0 && n < pending {
 			payMany(b, r, 64, n)
@@ -466,7 +453,7 @@ func BenchmarkGas(b *testing.B) {
 		for _, recipients := range []string{"new", "holders"} { // the first payment makes the holders
 			used := send(wallet.Key, to, data).GasUsed
 			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{
-				"gas/payment": float64(used) / float64(size), "bytes/payment": float64(len(data)) / float64(size),
+				"gas/payment": float64(used) / float64(size),
 			})
 		}
 	}
