@@ -95,12 +95,7 @@ func TestKMSWallet(t *testing.T) {
 	must.OK(t, faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
 	s.restart(t, "SendPayment")
 	defer s.restart(t, "SendPayment") // which has the retired wallet in its registry
-	m := newMerchant(t, s)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 61}, "Idempotency-Key", "kms").want(t,
-		201).get("tx_hash")
-	until(t, "confirming", 2*time.Minute, func() bool {
-		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
-	})
+	hash := newMerchant(t, s).paid("kms", 61)
 	node := must.Get(ethclient.DialContext(t.Context(), s.Chain.URL()))(t)
 	defer node.Close()
 	tx, pending, err := node.TransactionByHash(t.Context(), common.HexToHash(hash))
