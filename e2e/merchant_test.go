@@ -102,7 +102,8 @@ func newMerchant(t *testing.T, s *stack) merchant {
 // paid pays under a key and waits for the end.
 func (m merchant) paid(key string, amount int) (hash string) {
 	m.t.Helper()
-	hash = m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": amount}, "Idempotency-Key", key).want(m.t, 201).get("tx_hash")
+	order := map[string]any{"to": recipient, "amount": amount}
+	hash = m.call("POST", "/send-payment", order, "Idempotency-Key", key).want(m.t, 201).get("tx_hash")
 	until(m.t, "confirming "+key, 3*time.Minute, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(m.t, 200).get("status") == "confirmed"
 	})

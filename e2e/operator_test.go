@@ -319,7 +319,8 @@ func TestOperatorsRights(t *testing.T) {
 	o.ok(&made, "wallet", "create", "--yes")
 	const rules, audits = "Settings", "Operator Settings Releaser Keys"
 	attempts := append(o.operatorsAttempts(), o.s.tampering(map[string]string{
-		"put audit": audits, "put in a transaction audit": audits, "put denied": rules, "put in a transaction denied": rules, "delete denied": rules,
+		"put audit": audits, "put in a transaction audit": audits,
+		"put denied": rules, "put in a transaction denied": rules, "delete denied": rules,
 		"put settings": rules, "put in a transaction settings": rules, "delete settings": rules,
 		"put settings#1": rules, "put in a transaction settings#1": rules, "delete settings#1": rules,
 	})...)
