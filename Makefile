@@ -243,9 +243,9 @@ e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit
 	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
 
 .PHONY: upgrade
-upgrade: ## Deploy the newest tag v* before this commit, or else HEAD^ (ARGS='-from REVISION'), to a local AWS, this commit over it and back, under payments; then audit. Then change settings under load
+upgrade: ## Deploy the newest tag v* before this commit, or else HEAD^ (ARGS='-from REVISION'), to a local AWS, this commit over it and back, under payments; then audit
 	@tools/install aws
-	go test -count=1 -v -timeout=40m -tags=upgrade -run '^(TestUpgrade|TestSettingsTakeEffect|TestDamagedSettings)$$' ./e2e $(ARGS)
+	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e $(ARGS)
 
 .PHONY: verify-aws
 verify-aws: ## Deploy, pay, ring, roll back and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -9,18 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/remit-payouts/remit/internal/aws/emf"
-	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
-	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -198,30 +191,5 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 	}
 	if alarms := strings.Count(string(text), "AWS::CloudWatch::Alarm"); math.Abs(float64(alarms)-d.Alarms) > 10 { // a dollar a month
 		t.Errorf("%d alarms, and internal/cli/plan has %v", alarms, d.Alarms)
-	}
-}
-
-// TestMetricsAreCounted: the bill has the metrics that a month makes in which payments fail
-// or are refused for three reasons, fees rise, and a node and an endpoint do not answer.
-func TestMetricsAreCounted(t *testing.T) {
-	var out bytes.Buffer
-	m := emf.New(&out, "remit", time.Now)
-	runreport.Add(m, settlement.Report{
-		Confirmed: 1, Failed: 1, Bumps: 1, Resent: 1, Pending: 1, Oldest: 1, ToFinal: []time.Duration{1}, Spent: []settlement.Spent{{}},
-		Wallets: []settlement.Funds{{}},
-	}, runreport.Of{})
-	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 1, Silent: true}})
-	m.Add("ScheduledRuns", emf.Count, 1)
-	for _, code := range []string{"insufficient_funds", "rate_limited", "payment_rail_unavailable"} {
-		m.AddOf("Code", code, "Refusals", emf.Count, 1)
-	}
-	m.Attempted("2xx", 1)
-	m.Attempted("5xx", 1)
-	m.Ended(webhook.Delivered, 1)
-	m.OldestDue(1)
-	must.OK(t, m.Flush())
-	metrics := bytes.Count(out.Bytes(), []byte(`"Unit"`))
-	if got := metrics - bytes.Count(out.Bytes(), []byte(`"Wallet":`)) - bytes.Count(out.Bytes(), []byte(`"Node":`)); got != plan.OwnMetrics {
-		t.Errorf("%d metrics are the stack's own, and the bill has %d", got, plan.OwnMetrics)
 	}
 }

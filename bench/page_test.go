@@ -81,15 +81,8 @@ func (r results) measured(page string) (string, int) {
 	return target.ReplaceAllStringFunc(page, func(row string) string {
 		rows++
 		f := target.FindStringSubmatch(row)
-		of := func(text string) float64 {
-			unit, selector, _ := strings.Cut(text, " of ")
-			return r.value(selector, unit)
-		}
-		upper, lower, ratio := strings.Cut(f[7], " ÷ ")
-		v := of(upper)
-		if ratio {
-			v /= of(lower)
-		}
+		unit, selector, _ := strings.Cut(f[7], " of ")
+		v := r.value(selector, unit)
 		limit, _ := strconv.ParseFloat(f[3], 64)
 		_, decimals, _ := strings.Cut(f[3], ".")
 		text := fmt.Sprintf("%.*f%s", len(decimals), v, f[4])

@@ -10,11 +10,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -22,52 +26,36 @@ import (
 // steal it for, and expects AWS to refuse them.
 func TestForbidden(t *testing.T) {
 	s := start(t)
-	item := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment"), "key_hash": text("x")}
-	key := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment")}
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
 	key0 := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
+	const payers = "SendPayment SendPayments RefillWallets"
 	attempts := []attempt{
 		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts",
 			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
 				&secretsmanager.GetSecretValueInput{SecretId: &key0})},
 		{"replacing the wallets' keys", "", by(secretsmanager.NewFromConfig, (*secretsmanager.Client).PutSecretValue,
 			&secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})},
+		{"signing without a grant", "", by(kms.NewFromConfig, (*kms.Client).Sign,
+			&kms.SignInput{KeyId: s.signer(t), Message: make([]byte, 32), MessageType: kmstypes.MessageTypeDigest,
+				SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})},
 		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets GetBalance",
 			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
 				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})},
-		{"storing a payment", "SendPayment SendPayments RefillWallets", by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
-			&dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})},
-		{"storing a payment in a transaction", "SendPayment SendPayments RefillWallets",
-			by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
-				&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-					{Put: &types.Put{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")}},
-				}})},
+		{"storing a payment", payers, put(payments, "pk", "payment#pay_x")},
+		{"storing a payment in a transaction", payers, putTogether(payments, "pk", "payment#pay_x")},
 		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListTransactions",
-			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: key})},
-		{"charging a merchant's day", "SendPayment SendPayments RefillWallets",
-			by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
-				&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "merchant#x"),
-					UpdateExpression: aws.String("SET x = :x"), ConditionExpression: aws.String("attribute_exists(pk)"),
-					ExpressionAttributeValues: map[string]types.AttributeValue{":x": text("x")}})},
+			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: in("pk", "payment#pay_x")})},
+		{"charging a merchant's day", payers, update(payments, "pk", "merchant#x")},
 		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,
 			&dynamodb.ScanInput{TableName: payments})},
-		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey",
-			by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
-				&dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})},
-		{"changing settings", "", writes(payments, "pk", "settings")},
-		{"changing settings in a transaction", "", writesTogether(payments, "pk", "settings")},
-		{"allowing a blocked recipient", "", deletes(payments, "pk", "denied")},
-		{"replacing a blocked recipient", "", writes(payments, "pk", "denied")},
-		{"storing the coin", "SendPayment SendPayments RefillWallets", writes(payments, "pk", "coin")},
-		{"forgetting the coin", "", deletes(payments, "pk", "coin")},
-		{"changing settings of keys", "", writes(keys, "key_hash", "settings")},
-		{"hiding an operator", "", writes(payments, "pk", "audit")},
+		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey", put(keys, "key_hash", "x")},
 		{"reading all keys", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan, &dynamodb.ScanInput{TableName: keys})},
 		{"dropping a table", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteTable,
 			&dynamodb.DeleteTableInput{TableName: payments})},
 		{"emptying the webhook queue", "", by(sqs.NewFromConfig, (*sqs.Client).PurgeQueue,
 			&sqs.PurgeQueueInput{QueueUrl: aws.String(s.Outputs["WebhookQueueUrl"])})},
 	}
+	attempts = append(attempts, s.tampering(map[string]string{"put coin": payers, "put in a transaction coin": payers})...)
 	roles := 0
 	for logical, role := range s.Resources {
 		function, ok := strings.CutSuffix(logical, "FunctionRole")
@@ -80,6 +68,30 @@ func TestForbidden(t *testing.T) {
 	if roles != 25 {
 		t.Errorf("%d functions have a role of their own", roles)
 	}
+}
+
+// signer returns a new key of the stack, as wallets have, without a grant.
+func (s *stack) signer(t *testing.T) *string {
+	t.Helper()
+	return must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), signingKey(localaws.StackName)))(t).KeyMetadata.Arn
+}
+
+// tampering returns attempts to write in each guarded partition in each way. allowed names who
+// may, by way and partition.
+func (s *stack) tampering(allowed map[string]string) (all []attempt) {
+	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
+	for name, way := range map[string]func(table *string, key, partition string) func(context.Context, aws.Config) error{
+		"put": put, "put in a transaction": putTogether, "update": update, "delete": remove,
+	} {
+		for _, partition := range []string{dynamo.AuditPartition, dynamo.CoinPartition, "denied", "settings", "settings#1"} {
+			try := way(payments, "pk", partition)
+			if partition == "settings#1" {
+				try = way(keys, "key_hash", partition)
+			}
+			all = append(all, attempt{name + " " + partition, allowed[name+" "+partition], try})
+		}
+	}
+	return all
 }
 
 // An attempt is an act that some may do and nobody else.
@@ -106,24 +118,32 @@ func by[C, I, O, F any](open func(aws.Config, ...func(*F)) C, call func(C, conte
 	return func(ctx context.Context, cfg aws.Config) error { _, err := call(open(cfg), ctx, in); return err }
 }
 
-// writes puts an item into a partition, on a condition that never holds.
-func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
+// never is a condition that never holds: the attempts of the following functions change nothing.
+var never = aws.String("attribute_exists(never)")
+
+// put puts an item into a partition.
+func put(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).PutItem,
-		&dynamodb.PutItemInput{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		&dynamodb.PutItemInput{TableName: table, Item: in(key, partition), ConditionExpression: never})
 }
 
-// writesTogether is writes in a transaction.
-func writesTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
+// putTogether is put in a transaction.
+func putTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
 		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
+			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: never}},
 		}})
 }
 
-// deletes deletes an item of a partition, on a condition that never holds.
-func deletes(table *string, key, partition string) func(context.Context, aws.Config) error {
+func update(table *string, key, partition string) func(context.Context, aws.Config) error {
+	return by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
+		&dynamodb.UpdateItemInput{TableName: table, Key: in(key, partition), UpdateExpression: aws.String("SET x = " + key),
+			ConditionExpression: never})
+}
+
+func remove(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).DeleteItem,
-		&dynamodb.DeleteItemInput{TableName: table, Key: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		&dynamodb.DeleteItemInput{TableName: table, Key: in(key, partition), ConditionExpression: never})
 }
 
 // in returns the key of an item of a partition.

@@ -99,6 +99,17 @@ func newMerchant(t *testing.T, s *stack) merchant {
 	return m
 }
 
+// paid pays under a key and waits for the end.
+func (m merchant) paid(key string, amount int) (hash string) {
+	m.t.Helper()
+	order := map[string]any{"to": recipient, "amount": amount}
+	hash = m.call("POST", "/send-payment", order, "Idempotency-Key", key).want(m.t, 201).get("tx_hash")
+	until(m.t, "confirming "+key, 3*time.Minute, func() bool {
+		return m.call("GET", "/transaction/"+hash, nil).want(m.t, 200).get("status") == "confirmed"
+	})
+	return hash
+}
+
 // served calls until the answer is not that there were too many requests: another test may just have made them.
 func (m merchant) served(method, path string, body any, headers ...string) answer {
 	m.t.Helper()

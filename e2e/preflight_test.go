@@ -32,11 +32,11 @@ func TestPreflight(t *testing.T) {
 	topic, err := sns.NewFromConfig(cloud.Administrator()).CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("alarms")})
 	must.OK(t, err)
 	key := must.Get(kms.NewFromConfig(cloud.Administrator()).CreateKey(t.Context(), nil))(t)
-	fly := func(parameters ...string) (string, error) {
+	fly := func() (string, error) {
 		var out bytes.Buffer
-		command := check.Preflight{Stack: "remit-prod", Template: filepath.Join(root, "template.yaml"), Parameters: append([]string{
+		command := check.Preflight{Stack: "remit-prod", Template: filepath.Join(root, "template.yaml"), Parameters: []string{
 			"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "KmsKeyArn=" + *key.KeyMetadata.Arn,
-		}, parameters...)}
+		}}
 		err := command.Run(t.Context(), &out)
 		return out.String(), err
 	}
@@ -57,12 +57,5 @@ func TestPreflight(t *testing.T) {
 	}
 	if mended, err := fly(); err != nil {
 		t.Errorf("after its own commands: %v\n%s", err, mended)
-	}
-	// The local AWS has a quota of 1,000.
-	if crowded, err := fly("Size=medium"); !errors.Is(err, check.ErrNotReady) || !strings.Contains(crowded, "--desired-value 1176") {
-		t.Errorf("more than the quota leaves: %v\n%s", err, crowded)
-	}
-	if _, err := fly("DailyLimti=1"); err == nil || !strings.Contains(err.Error(), "DailyLimti") {
-		t.Errorf("a misspelt parameter: %v", err)
 	}
 }

@@ -133,16 +133,6 @@ func (d *drill) rollBack(items []map[string]types.AttributeValue) {
 	}
 }
 
-// paid pays under a key and waits for the end.
-func (d *drill) paid(m merchant, key string) (hash string) {
-	d.Helper()
-	hash = m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", key).want(d.T, 201).get("tx_hash")
-	until(d.T, "confirming "+key, 3*time.Minute, func() bool {
-		return m.call("GET", "/transaction/"+hash, nil).want(d.T, 200).get("status") == "confirmed"
-	})
-	return hash
-}
-
 // refused checks that a payment is not made now, as while wallets are paused.
 func (d *drill) refused(m merchant, key string) {
 	d.Helper()
@@ -164,7 +154,7 @@ func TestRestorePage(t *testing.T) {
 	(&operator{t: t, s: d.s}).ok(&made, "keys", "create", "Acme GmbH", "--yes")
 	m := merchant{t: t, s: d.s, key: made.Key, owner: made.Merchant}
 	ended := rotated(t, m, m.id(), time.Hour)
-	before := d.paid(m, "before")
+	before := m.paid("before", 5)
 	hook := m.call("POST", "/webhooks", map[string]any{"url": "https://nobody.example:8443/"}).want(t, 201)
 	d.s.sealed(t, hook.get("secret"))
 	signs := func(want int) {
@@ -173,7 +163,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	signs(200)
 	payments, keys := d.s.items(t, d.s.Outputs["PaymentsTableName"]), d.s.items(t, d.s.Outputs["ApiKeysTableName"])
-	lost := d.paid(m, "lost") // later writes are after the point in time
+	lost := m.paid("lost", 5) // later writes are after the point in time
 	m.call("POST", "/api-keys/"+ended.id()+"/revoke", nil).want(t, 200)
 	since := time.Now().UTC().Format(time.RFC3339)
 
@@ -194,7 +184,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transaction/"+before, nil).want(t, 200)
 	m.call("GET", "/transaction/"+lost, nil).want(t, 404) // the functions do use the restored table: nothing in it tells whose it is
 	d.refused(m, "new")
-	if again := d.paid(m, "lost"); again != lost {
+	if again := m.paid("lost", 5); again != lost {
 		t.Errorf("a payment that the table had lost is paid again: %s, not %s", again, lost)
 	}
 
@@ -209,7 +199,7 @@ func TestRestorePage(t *testing.T) {
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after every table was restored: %v", bad)
 	}
-	after := d.paid(m, "after")
+	after := m.paid("after", 5)
 
 	// AWS makes a copy of a table with backups when it is deleted; ministack does not.
 	db, name := dynamodb.NewFromConfig(d.s.Administrator()), d.s.Outputs["PaymentsTableName"]
@@ -227,7 +217,7 @@ func TestRestorePage(t *testing.T) {
 	d.refused(m, "new")
 	d.follow("remit settings set --confirm\nremit wallet resume")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
-	d.paid(m, "after-the-loss")
+	m.paid("after-the-loss", 5)
 
 	until(t, "a run of the schedule", 90*time.Second, func() bool { // the metric that SettlementStoppedAlarm misses
 		return strings.Contains(strings.Join(d.s.logged(t, "CheckReceipts"), "\n"), `"ScheduledRuns":1`)
@@ -263,13 +253,13 @@ func TestRestorePage(t *testing.T) {
 		201); again.get("tx_hash") != after {
 		t.Errorf("a key that was paid is paid again: %s, not %s", again.get("tx_hash"), after)
 	}
-	d.paid(m, "by-the-new-stack")
+	m.paid("by-the-new-stack", 5)
 
 	unused := rotated(t, m, m.id(), time.Hour) // API Gateway remembers a used key
 	for _, kind := range []string{"ApiKeys", "Payments", "Webhooks"} {
 		d.export(bucket, kind)
 	}
-	later := d.paid(m, "since-the-export")
+	later := m.paid("since-the-export", 5)
 	// The region is lost: here its stack is deleted.
 	must.OK(d, d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	d.s.Region = "us-west-2"
@@ -286,10 +276,10 @@ func TestRestorePage(t *testing.T) {
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("in the other region: %v", bad)
 	}
-	if again := d.paid(m, "since-the-export"); again != later {
+	if again := m.paid("since-the-export", 5); again != later {
 		t.Errorf("a payment that the export lacks is paid again: %s, not %s", again, later)
 	}
-	d.paid(m, "in-the-other-region")
+	m.paid("in-the-other-region", 5)
 
 	issued := d.follow("remit keys revoke-all\n", "mer_…", m.owner)
 	unused.call("GET", "/transactions", nil).want(t, 401)

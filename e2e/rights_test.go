@@ -144,7 +144,8 @@ func (s *stack) useEverything(t *testing.T) {
 	o, funding := newOperator(t), s.Chain.Wallets()[1].Address.String()
 	o.ok(nil, "wallet", "funding", "--yes", funding)
 	o.ok(nil, "settings", "set", "--yes", "--reason", "every wallet is low", "RefillToken=1000000000000000000000000,1,0")
-	until(t, "a refill", time.Minute, func() bool { // a process reads settings anew after half a minute
+	s.restart(t, "RefillWallets")
+	until(t, "a refill", time.Minute, func() bool {
 		s.invoke(t, "RefillWallets", sample(t, "refill-wallets"))
 		return s.usedRights()[right{"RefillWalletsFunction", "dynamodb:UpdateItem", "PaymentsTable"}]
 	})

@@ -5,109 +5,15 @@ package tools_test
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
-
-// everyTool lists the names that tools/install takes.
-const everyTool = "dynamodb aws webhooks browser race golangci-lint govulncheck cfnlint checkov schemathesis sdk nodes"
-
-// machine is a machine on which `tools/install check` finds everything: each
-// command with the shell script that pretends to be it.
-var machine = map[string]string{
-	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "npm": "", "node": "",
-	"cc": "", "go": "echo cc", "uname": "echo Linux x86_64",
-}
-
-// missing stands for the script of a command that is not there.
-const missing = "-"
-
-// TestInstallNamesWhatTheMachineLacks takes one thing at a time from the machine.
-func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
-	tooltest.Shell(t)
-	unsaid := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\|\|\s+echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
-		unsaid[m[1]] = true
-	}
-	for _, row := range []struct {
-		name string
-		with map[string]string
-		want []string // beginnings of the lines
-	}{
-		{name: "everything is there"},
-		{name: "neither Java nor Node.js", with: map[string]string{"java": missing, "mvn": missing, "node": missing, "npm": missing}},
-		{name: "no Python", with: map[string]string{"python3": missing}, want: []string{"Python 3.10"}},
-		{name: "Python that is too old or has no venv", with: map[string]string{"python3": "exit 1"}, want: []string{"Python 3.10"}},
-		{name: "Python that is too old for the SDK", with: map[string]string{"python3": `case $2 in *"(3, 11)"*) exit 1 ;; esac; echo python3`},
-			want: []string{"Python 3.11"}},
-		{name: "no C compiler", with: map[string]string{"cc": missing}, want: []string{"a C compiler"}},
-		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium", "Linux on"}},
-		{name: "a Mac with a browser", with: map[string]string{"uname": "echo Darwin arm64", "google-chrome": ""}, want: []string{"Linux on"}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			commands := maps.Clone(machine)
-			for name, script := range row.with {
-				commands[name] = script
-				if script == missing {
-					delete(commands, name)
-				}
-			}
-			out, err := run(t, "install", commands, nil, append([]string{"check"}, strings.Fields(everyTool)...)...)
-			if failed := err != nil; failed != (len(row.want) > 0) {
-				t.Errorf("exit: %v\n%s", err, out)
-			}
-			var got []string
-			for line := range strings.Lines(out) {
-				if said, ok := strings.CutPrefix(line, "  "); ok {
-					got = append(got, strings.TrimSpace(said))
-					delete(unsaid, strings.TrimSpace(said))
-				}
-			}
-			if len(got) != len(row.want) {
-				t.Fatalf("says %q, want %q", got, row.want)
-			}
-			for i, line := range got {
-				if !strings.HasPrefix(line, row.want[i]) {
-					t.Errorf("says %q, want %q", line, row.want[i])
-				}
-			}
-		})
-	}
-	for line := range unsaid {
-		t.Errorf("no row makes tools/install say %q", line)
-	}
-}
-
-// TestInstallTries: install try goes on past a tool that it cannot install, and exits with success.
-func TestInstallTries(t *testing.T) {
-	commands := maps.Clone(machine)
-	delete(commands, "python3")
-	for name, script := range map[string]string{
-		"mvn": `echo maven ran; exit 1`, "mkdir": `/bin/mkdir "$@"`, "rm": "", "cksum": "echo 1", "flock": "",
-		"npm": `echo npm ran`, "cp": "", "cat": "", "cc": missing,
-	} {
-		if commands[name] = script; script == missing {
-			delete(commands, name)
-		}
-	}
-	out, err := run(t, "install", commands, nil, "try", "race", "dynamodb", "webhooks")
-	for _, said := range []string{"  a C compiler", "  Python 3.10", "maven ran", "dynamodb could not be installed"} {
-		if !strings.Contains(out, said) {
-			t.Errorf("it does not say %q", said)
-		}
-	}
-	if err != nil || strings.Contains(out, "npm ran") {
-		t.Errorf("exit %v:\n%s", err, out)
-	}
-}
 
 // TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which
 // .ci/run tells apart.

@@ -138,11 +138,11 @@ func ownPort(t testing.TB) int {
 	return 0
 }
 
-// resident returns an entry of /proc/PID/status in MB, such as VmRSS (resident) or VmHWM (its peak), and 0 where the
-// system has none. The peak that getrusage(2) tells of a child is at least its parent's, and so says nothing.
-func resident(pid int, entry string) float64 {
+// peak returns the most memory that a process has had, in MB, and 0 where the system has no /proc. The peak that
+// getrusage(2) tells of a child is at least its parent's, and so says nothing.
+func peak(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, rest, _ := strings.Cut(string(status), entry+":")
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	kB, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
 	return kB * 1024 / 1e6
 }

@@ -59,6 +59,7 @@ func TestNodes(t *testing.T) {
 	if *nodesFlag == "" {
 		kinds, wanted = []string{"remit"}, []string{"3 calls a batch"}
 	}
+	dynamotest.Start(t) // before anything is built
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, kind := range kinds {
 		for _, h := range habits {

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
@@ -46,45 +48,88 @@ import (
 // BenchmarkLoad measures `remit local` as a process, under clients that each make one payment after the other over
 // HTTP. The chain must hold every payment exactly once.
 func BenchmarkLoad(b *testing.B) {
-	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
-		loadLocal(b, remit, row.clients, row.wallets, pick(row.payments, 300), 1)
+		loadLocal(b, nil, row.clients, row.wallets, pick(row.payments, 300), 1)
 	}
 }
 
 // BenchmarkBatches measures batches of 100 like BenchmarkLoad and BenchmarkStore.
 func BenchmarkBatches(b *testing.B) {
-	loadLocal(b, build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 32, 4, pick(2000, 30), 100)
+	loadLocal(b, nil, 32, 4, pick(2000, 30), 100)
 	lives(b, pick(400, 10), 100)
 }
 
-// loadLocal has clients make n requests of `remit local`, each for so many payments.
-func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
+// BenchmarkAnvil measures `remit local` on an anvil like BenchmarkLoad.
+func BenchmarkAnvil(b *testing.B) {
+	loadLocal(b, startNode(b, io.Discard, "anvil", 16), 32, 16, pick(20_000, 1000), 1)
+}
+
+// BenchmarkReceipts counts the receipts that the settlement of a payment reads, at a gateway before the node.
+func BenchmarkReceipts(b *testing.B) {
+	for _, clients := range []int{2, 32} {
+		node, gateway := startNode(b, io.Discard, "remit", 4), &fault.Gateway{}
+		var receipts atomic.Int64
+		gateway.Node = node.facts.RPCURL
+		gateway.Habit.Store(&fault.Habit{One: func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
+			if c.Method == "eth_getTransactionReceipt" {
+				receipts.Add(1)
+			}
+			return ask(c)
+		}})
+		server := httptest.NewServer(gateway)
+		b.Cleanup(server.CloseClientConnections)
+		node.facts.RPCURL = server.URL
+		payments := loadLocal(b, node, clients, 4, pick(4000, 300), 1)
+		emit(b, fmt.Sprint("clients=", clients), metrics{"receipts/payment": float64(receipts.Load()) / float64(payments)})
+	}
+}
+
+// loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone. It
+// pays on its own chain, or on a node. loadLocal returns how many payments it made.
+func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (payments int) {
+	remit, flags, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), []string(nil), 300/size
+	if node != nil {
+		file := filepath.Join(b.TempDir(), "wallets")
+		must.OK(b, os.WriteFile(file, []byte(strings.Join(node.facts.PrivateKeys, "\n")), 0o600))
+		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(), "--wallet-file", file,
+			"--key-creation", "public", "--confirmation-rule", "2"}
+	}
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, m := startLocal(b, remit, wallets)
-		hashes := make([]string, n)
+		server, m := startLocal(b, remit, wallets, flags...)
+		hashes := make([]string, single+n)
+		pay := func(clients, first, n int) []float64 {
+			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
+				p, err := askBatch(ctx, m, first+i, size)
+				hashes[first+i] = p.TxHash
+				return err
+			})
+		}
+		alone := quantile(pay(1, 0, single), 0.5)
 		begin := time.Now()
-		load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
-			p, err := askBatch(ctx, m, i, size)
-			hashes[i] = p.TxHash
-			return err
-		})
-		last, payments := time.Now(), n*size
+		pay(clients, single, n)
+		last := time.Now()
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
-		found := sandboxTransfers(b, m)
+		found := map[int][]common.Hash{}
+		if node == nil {
+			found = sandboxTransfers(b, m)
+		} else {
+			found = must.Get(transfers(b.Context(), node.Client, common.Address(node.facts.Token.Address)))(b)
+		}
+		payments = len(hashes) * size
 		for i := range payments {
-			if i = i%n + i/n*stride; len(found[i]) != 1 || len(found) != payments {
+			if i = i%len(hashes) + i/len(hashes)*stride; len(found[i]) != 1 || len(found) != payments {
 				b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-payments)
 			}
 		}
-		peak := resident(server.Process.Pid, "VmHWM")
+		memory := peak(server.Process.Pid)
 		server.Kill()
-		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(),
-			"confirmed-s": confirmed.Seconds(), "peak-MB": peak,
+		report(b, metrics{"payments": float64(payments), "payments/s": float64(n*size) / last.Sub(begin).Seconds(),
+			"single-p50-ms": alone, "confirmed-s": confirmed.Seconds(), "peak-MB": memory,
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
 				server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
 	})
+	return payments
 }
 
 // allConfirmed waits until payments are confirmed.
@@ -100,48 +145,12 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 	}
 }
 
-// BenchmarkAnvil measures `remit local` on an anvil: the latency of one client, and how many payments 32 clients make a
-// second.
-func BenchmarkAnvil(b *testing.B) {
-	const single, clients, wallets = 300, 32, 16
-	remit, n := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), pick(20_000, 1000)
-	b.Run("this", func(b *testing.B) {
-		chain := startNode(b, io.Discard, "anvil", wallets)
-		file := filepath.Join(b.TempDir(), "wallets")
-		must.OK(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
-		server, m := startLocal(b, remit, wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
-			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
-		hashes := make([]string, n+single)
-		pay := func(clients, first, n int) []float64 {
-			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
-				p, err := ask(ctx, m, first+i)
-				hashes[first+i] = p.TxHash
-				return err
-			})
-		}
-		alone := quantile(pay(1, 0, single), 0.5)
-		begin := time.Now()
-		pay(clients, single, n)
-		rate := float64(n) / time.Since(begin).Seconds()
-		allConfirmed(b, m, hashes)
-		found := must.Get(transfers(b.Context(), chain.Client, common.Address(chain.facts.Token.Address)))(b)
-		for i := range hashes {
-			if len(found[i]) != 1 || len(found) != len(hashes) {
-				b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
-			}
-		}
-		server.Kill()
-		report(b, metrics{"payments/s": rate, "single-p50-ms": alone,
-			"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
-	})
-}
-
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
 // API for its first event, and its size, beside those of a function that does nothing.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
-		init, resident    []float64 // milliseconds and MB
+		init              []float64 // milliseconds
 	}
 	var flags []string // for Lambda, from the Makefile
 	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
@@ -185,7 +194,7 @@ func BenchmarkColdstart(b *testing.B) {
 			select {
 			case at := <-asked:
 				if round > 0 {
-					f.init, f.resident = append(f.init, millis(at.Sub(born))), append(f.resident, resident(cmd.Process.Pid, "VmRSS"))
+					f.init = append(f.init, millis(at.Sub(born)))
 				}
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // killed
@@ -207,7 +216,7 @@ func BenchmarkColdstart(b *testing.B) {
 		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-				"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
+				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
 
@@ -228,7 +237,6 @@ func BenchmarkPost(b *testing.B) {
 					latency := load(b, clients, math.MaxInt, length, r.pay)
 					calls := r.take()
 					b.ReportMetric(float64(calls["request"])/float64(len(latency)), "requests/payment")
-					b.ReportMetric(float64(calls["Hint"])/float64(len(latency)), "hints/payment")
 					if roundTrips > 0 {
 						b.ReportMetric(quantile(latency, 0.5)/millis(roundTrips), "p50/roundtrips")
 					}
@@ -246,9 +254,7 @@ func BenchmarkPost(b *testing.B) {
 func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx context.Context, n int) error) (latency []float64) {
 	b.Helper()
 	var mu sync.Mutex
-	var used, after syscall.Rusage
-	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
-	begin := time.Now()
+	used, begin := processor(b), time.Now()
 	until, cancel := context.WithTimeout(b.Context(), limit)
 	defer cancel()
 	must.OK(b, each(until, clients, n, func(_ context.Context, i int) error {
@@ -263,11 +269,18 @@ func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx contex
 		return nil
 	}))
 	took := time.Since(begin)
-	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
-	cpu := time.Duration(after.Utime.Nano() + after.Stime.Nano() - used.Utime.Nano() - used.Stime.Nano())
-	report(b, metrics{"payments/s": float64(len(latency)) / took.Seconds(), "cpu-ms/payment": millis(cpu) / float64(len(latency)),
-		"p50-ms": quantile(latency, 0.5), "p99-ms": quantile(latency, 0.99)})
+	report(b, metrics{"payments/s": float64(len(latency)) / took.Seconds(),
+		"cpu-ms/payment": millis(processor(b)-used) / float64(len(latency)),
+		"p50-ms":         quantile(latency, 0.5), "p99-ms": quantile(latency, 0.99)})
 	return latency
+}
+
+// processor returns the processor time of this process so far.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // mined returns how many transactions of the wallets are mined.
@@ -304,44 +317,58 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// rounds measures rounds at one distance, over so many pending payments.
-func rounds(b *testing.B, d distance, pending int) {
-	const wallets = 16
+// newPending returns a rig whose merchant has an endpoint, with so many pending payments on so many wallets.
+func newPending(b *testing.B, wallets, pending int, d distance) (*rig, *devnet.Chain, *memory.Payments, *queue) {
 	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
 	c.Freeze(true)
 	subscribe(b, hooks, "https://merchant.example/hooks")
 	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
 	payMany(b, r, 128, pending)
 	settle(b, r, 0) // the first round of a wallet reads its balance
+	return r, c, store, q
+}
+
+// BenchmarkWallets compares the processor time of a round that settles 2,000 payments on 256 wallets with that on 16.
+func BenchmarkWallets(b *testing.B) {
+	used := map[int][]float64{}
+	for range pick(5, 1) { // in turns, so that other work of the machine slows both alike
+		for _, wallets := range []int{16, 256} {
+			r, c, store, _ := newPending(b, wallets, 2000, near)
+			time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
+			mine(b, c, store, 2000)
+			runtime.GC()
+			begin := processor(b)
+			settle(b, r, 2000)
+			used[wallets] = append(used[wallets], millis(processor(b)-begin))
+		}
+	}
+	few := quantile(used[16], 0.5)
+	for wallets, ms := range used {
+		emit(b, fmt.Sprint("wallets=", wallets), metrics{"cpu-ms": quantile(ms, 0.5), "x-16-wallets": quantile(ms, 0.5) / few})
+	}
+}
+
+// rounds measures rounds at one distance, over so many pending payments.
+func rounds(b *testing.B, d distance, pending int) {
+	const wallets = 16
+	r, c, store, q := newPending(b, wallets, pending, d)
 	for _, n := range []int{0, 1, pending / 100, pending} {
 		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
 		mine(b, c, store, n)
 		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
 			r.take()
 			q.at = nil
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
 			begin := time.Now()
 			settle(b, r, n)
 			took := time.Since(begin)
-			runtime.ReadMemStats(&after)
-			calls, all := r.take(), 0
-			for _, n := range calls {
-				all += n
-			}
-			own := calls["Wallet"] + calls["PendingTxs"] // reads of a wallet's own part
-			reads := own + calls["Payment"] + calls["Wallets"]
+			calls := r.take()
 			var told []float64
 			for _, at := range q.at {
 				told = append(told, at.Sub(begin).Seconds())
 			}
-			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads),
-				"writes":          float64(all - calls["request"] - reads),
+			report(b, metrics{"s": took.Seconds(), "half-told-s": quantile(told, 0.5),
 				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
-				"reads/wallet":    float64(own) / wallets,
-				"allocated-MB":    float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5),
-				"all-told-s": quantile(told, 1)})
+				"reads/wallet":    float64(calls["Wallet"]+calls["PendingTxs"]) / wallets})
 		})
 		if n > 0 && n < pending {
 			payMany(b, r, 64, n)
@@ -426,7 +453,7 @@ func BenchmarkGas(b *testing.B) {
 		for _, recipients := range []string{"new", "holders"} { // the first payment makes the holders
 			used := send(wallet.Key, to, data).GasUsed
 			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{
-				"gas/payment": float64(used) / float64(size), "bytes/payment": float64(len(data)) / float64(size),
+				"gas/payment": float64(used) / float64(size),
 			})
 		}
 	}

@@ -30,6 +30,7 @@ func TestRecover(t *testing.T) {
 	if *nodesFlag == "" {
 		kinds, payments = []string{"remit"}, 60
 	}
+	dynamotest.Start(t) // before anything is built
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for _, kind := range kinds {
 		for _, loss := range []string{"tables deleted", "tables copied earlier"} {

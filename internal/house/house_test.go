@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -90,11 +91,15 @@ func TestNumbersOfREADME(t *testing.T) {
 }
 
 // files returns every text file of the repository by its path, without built, installed or fetched
-// files.
+// files. It reads them once.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
+	return must.Get(tree())(t)
+}
+
+var tree = sync.OnceValues(func() (map[string][]byte, error) {
 	texts := make(map[string][]byte)
-	must.OK(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		skipped := slices.Contains([]string{".git", ".cache", ".aws-sam", "node_modules", "testdata"}, d.Name())
 		switch {
 		case err != nil:
@@ -109,9 +114,9 @@ func files(t *testing.T) map[string][]byte {
 			texts[path] = text
 		}
 		return err
-	}))
-	return texts
-}
+	})
+	return texts, err
+})
 
 // TestMain runs the tests at the root of the repository, whose files they read.
 func TestMain(m *testing.M) {

@@ -39,7 +39,7 @@ func TestPipelineRoles(t *testing.T) {
 		}
 	}
 	types := map[string]bool{}
-	for _, template := range transformed(t, stages(t)) {
+	for _, template := range transformed(t) {
 		for _, r := range at[node](template, "Resources") {
 			types[at[string](r, "Type")] = true
 		}

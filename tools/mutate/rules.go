@@ -29,32 +29,25 @@ type rule struct {
 //go:embed rules.txt
 var rulesText string
 
-// parseRules reads a table whose form its own head describes.
-func parseRules(text string) ([]rule, error) {
-	var rules []rule
-	r := &rule{}
-	for i, line := range strings.Split(text, "\n") {
-		word, rest, _ := strings.Cut(line, " ")
-		switch {
-		case line == "" || line[0] == '#':
-		case word == "rule":
-			rules = append(rules, rule{name: rest})
-			r = &rules[len(rules)-1]
-		case r.name == "":
-			return nil, fmt.Errorf("rules.txt:%d: a rule begins with its name", i+1)
-		case word == "test":
-			r.pkg, r.test, _ = strings.Cut(rest, " ")
-		case word == "file":
-			r.file = rest
-		case line[0] == '-':
-			r.old = append(r.old, line[1:])
-		case line[0] == '+':
-			r.new = append(r.new, line[1:])
-		case line[0] == '\t', line[0] == ' ':
-			r.old, r.new = append(r.old, line[1:]), append(r.new, line[1:])
-		default:
-			return nil, fmt.Errorf("rules.txt:%d: %q", i+1, line)
+// form matches a rule in the form that the table's own head describes.
+var form = regexp.MustCompile(`(?m)^rule (.+)\ntest (\S+) (\S+)\nfile (\S+)\n((?:[-+ \t].*\n)+)`)
+
+// parseRules reads a table of rules.
+func parseRules(text string) (rules []rule, err error) {
+	for _, m := range form.FindAllStringSubmatch(text, -1) {
+		r := rule{name: m[1], pkg: m[2], test: m[3], file: m[4]}
+		for line := range strings.Lines(m[5]) {
+			if line = strings.TrimSuffix(line, "\n"); line[0] != '+' {
+				r.old = append(r.old, line[1:])
+			}
+			if line[0] != '-' {
+				r.new = append(r.new, line[1:])
+			}
 		}
+		rules = append(rules, r)
+	}
+	if n := strings.Count(text, "\nrule "); n != len(rules) {
+		return nil, fmt.Errorf("rules.txt: %d of %d rules have the form that its head describes", len(rules), n)
 	}
 	return rules, nil
 }

@@ -1,6 +1,7 @@
 // Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
 // the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
-// Go. With -all, only packages run that have such tests or goroutines (package list).
+// Go. With -all, only packages run that have such tests or goroutines (package list), and -race is
+// for those whose own process a test races in: the others start at once, beside their compilation.
 //
 // A skipped test fails the run, since a test that did not run proves nothing, and so does a run
 // without tests. Two skips are allowed. The message of one begins with "operating system: " and names
@@ -20,6 +21,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 )
 
 func main() {
@@ -49,7 +51,34 @@ func run(args []string) error {
 		return fmt.Errorf("no package has tests in %v", patterns)
 	}
 	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages))
-	tests := exec.Command("go", slices.Concat([]string{"test", "-json"}, flags, packages)...)
+	t := newTally(os.Stdout)
+	race := slices.Index(flags, "-race")
+	if race < 0 {
+		err = t.test(all, nil, flags, packages)
+	} else {
+		raced := slices.DeleteFunc(slices.Clone(packages), drives)
+		others := slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })
+		beside := make(chan error, 1)
+		go func() { beside <- t.test(all, []string{"nice"}, flags, raced) }()
+		err = t.test(all, nil, slices.Delete(slices.Clone(flags), race, race+1), others)
+		err = cmp.Or(err, <-beside)
+	}
+	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err) // err: a failure that no event shows
+}
+
+// drives reports whether a package's tests do no more than drive other processes, of which the race
+// detector sees nothing. They take longest.
+func drives(pkg string) bool {
+	return slices.Contains([]string{"e2e", "e2e/browser", "sdk"}, short(pkg))
+}
+
+// test runs the tests of packages and counts them.
+func (t *tally) test(all bool, prefix, flags, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	words := slices.Concat(prefix, []string{"go", "test", "-json"}, flags, packages)
+	tests := exec.Command(words[0], words[1:]...)
 	tests.Stderr = os.Stderr
 	if !all {
 		tests.Env = append(os.Environ(), "REMIT_TEST_TOOLS=none")
@@ -61,8 +90,7 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("running go test: %w", err)
 	}
-	err = judge(os.Stdout, events, all, os.Getenv("NO_RACE"))
-	return cmp.Or(err, tests.Wait()) // a failure that no event shows
+	return cmp.Or(t.read(events), tests.Wait())
 }
 
 // list returns the packages that have tests. With some, only those whose tests may ask tooltest or that
@@ -96,31 +124,36 @@ type event struct {
 // A tally is the result of the tests so far.
 type tally struct {
 	io.Writer
+	mu             sync.Mutex // of all that follows, and of the writer
 	passed, failed int
 	output         map[string]string  // of tests and packages that run
 	tests, broken  map[string]int     // of each package: passed, failed
-	seconds        map[string]float64 // of each package
+	seconds        map[string]float64 // of each package, and of each test that is none of another
 	left           map[string]int     // tests left out, by their need
 }
 
-// judge prints the packages as they end and, at last, the tests' results. It returns errFailed
-// unless all is well. noRace names the missing requirement of the race detector.
-func judge(w io.Writer, events io.Reader, all bool, noRace string) error {
-	t := tally{Writer: w, output: map[string]string{}, tests: map[string]int{}, broken: map[string]int{},
+func newTally(w io.Writer) *tally {
+	return &tally{Writer: w, output: map[string]string{}, tests: map[string]int{}, broken: map[string]int{},
 		seconds: map[string]float64{}, left: map[string]int{}}
+}
+
+// read counts events, and prints the packages as they end.
+func (t *tally) read(events io.Reader) error {
 	for lines := bufio.NewReader(events); ; {
 		line, err := lines.ReadBytes('\n')
-		var e event
-		switch {
-		case len(line) == 0 && err == io.EOF:
-			return t.end(all, noRace)
-		case err != nil && err != io.EOF:
+		if len(line) == 0 && err == io.EOF {
+			return nil
+		} else if err != nil && err != io.EOF {
 			return fmt.Errorf("reading the events of the tests: %w", err)
-		case json.Unmarshal(line, &e) != nil: // of no test
-			fmt.Fprintf(w, "%s", line)
-		default:
-			t.add(e)
 		}
+		var e event
+		t.mu.Lock()
+		if json.Unmarshal(line, &e) == nil {
+			t.add(e)
+		} else { // of no test
+			fmt.Fprintf(t, "%s", line)
+		}
+		t.mu.Unlock()
 	}
 }
 
@@ -141,6 +174,9 @@ func (t *tally) add(e event) {
 		delete(t.output, id)
 	default:
 		return
+	}
+	if e.Test != "" && !strings.Contains(e.Test, "/") {
+		t.seconds[short(e.Package)+" "+e.Test] = e.Elapsed
 	}
 	switch {
 	case e.Test == "":
@@ -181,14 +217,15 @@ func (t *tally) endPackage(e event, said string) {
 // short returns the directory of a package of ours.
 func short(pkg string) string { return strings.TrimPrefix(pkg, "github.com/remit-payouts/remit/") }
 
-// end prints the slowest packages, the tests that were left out, and the last line.
+// end prints the slowest packages and tests, the tests that were left out, and the last line. It returns errFailed
+// unless all is well. noRace names the missing requirement of the race detector.
 func (t *tally) end(all bool, noRace string) error {
 	slowest := slices.SortedFunc(maps.Keys(t.seconds), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t.seconds[b], t.seconds[a]), cmp.Compare(a, b))
 	})
-	fmt.Fprintln(t, "The slowest packages:")
-	for _, pkg := range slowest[:min(10, len(slowest))] {
-		fmt.Fprintf(t, "  %-40s %7.1f s\n", pkg, t.seconds[pkg])
+	fmt.Fprintln(t, "The slowest packages and tests:")
+	for _, name := range slowest[:min(20, len(slowest))] {
+		fmt.Fprintf(t, "  %-60s %7.1f s\n", name, t.seconds[name])
 	}
 	count := 0
 	for _, need := range slices.Sorted(maps.Keys(t.left)) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -21,7 +22,7 @@ func TestVerdict(t *testing.T) {
 		return event("output", test, `    a_test.go:3: `+message+`\n`) + event("skip", test, "")
 	}
 	pass, moon := event("pass", "TestB", ""), skip("TestA", "needs a 'moon': buy it")
-	const slowest = "The slowest packages:\n"
+	const slowest = "The slowest packages and tests:\n"
 	for _, row := range []struct {
 		name, events string
 		all          bool
@@ -31,7 +32,8 @@ func TestVerdict(t *testing.T) {
 	}{
 		{name: "tests that pass", events: pass + pass + event("pass", "", ""), all: true, ok: true,
 			want: "ok    p                                            2 passed     0.5 s\n" + slowest +
-				"  p                                            0.5 s\n2 passed, 0 failed\n"},
+				"  p                                                                0.5 s\n" +
+				"  p TestB                                                          0.5 s\n2 passed, 0 failed\n"},
 		{name: "a test that fails prints what it said",
 			events: pass + event("output", "TestC", `why\n`) + event("fail", "TestC", ""),
 			want:   "FAIL  p TestC\nwhy\n" + slowest, all: true},
@@ -65,7 +67,8 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var out strings.Builder
-			err := judge(&out, strings.NewReader(row.events), row.all, row.noRace)
+			tally := newTally(&out)
+			err := cmp.Or(tally.read(strings.NewReader(row.events)), tally.end(row.all, row.noRace))
 			said := out.String()
 			if ok := err == nil; ok != row.ok || !strings.Contains(said, row.want) || !strings.HasSuffix(said, " failed\n") {
 				t.Errorf("%v, printed:\n%swant:\n%s", err, said, row.want)

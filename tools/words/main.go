@@ -1,7 +1,6 @@
 // Command words counts the word "what" in the Go comments of each package, and in Markdown:
 // sentences built on it lack a noun, and read as translated. It fails where there are more than
-// one in 1,000 words, and lists them. It also fails if an error that users of remit read does
-// not end with a next step (steps.go).
+// one in 1,000 words, and lists them.
 package main
 
 import (
@@ -42,8 +41,8 @@ func (c *count) add(at, text string) {
 	}
 }
 
-// read counts a file, and returns the errors in it that lack a next step.
-func read(counts map[string]*count, name string, source []byte) ([]string, error) {
+// read counts a file.
+func read(counts map[string]*count, name string, source []byte) error {
 	kind := path.Dir(name)
 	if strings.HasSuffix(name, ".md") {
 		kind = "Markdown"
@@ -55,36 +54,29 @@ func read(counts map[string]*count, name string, source []byte) ([]string, error
 	}
 	if kind == "Markdown" {
 		c.add(name, code.ReplaceAllString(string(source), "x"))
-		return nil, nil
+		return nil
 	}
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.ParseComments)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, group := range file.Comments {
 		c.add(files.Position(group.Pos()).String(), group.Text())
 	}
-	return steps(files, name, file), nil
+	return nil
 }
 
 func main() {
-	counts, missing := map[string]*count{}, []string(nil)
+	counts, failed := map[string]*count{}, false
 	listed, err := exec.Command("git", "ls-files", "*.go", "*.md", ":!*.gen.go", ":!tools/words").Output()
 	for name := range strings.FieldsSeq(string(listed)) {
 		source, unread := os.ReadFile(name)
-		more, unparsed := read(counts, name, source)
-		if missing = append(missing, more...); unread != nil || unparsed != nil {
-			err = errors.Join(unread, unparsed)
-		}
+		err = errors.Join(err, unread, read(counts, name, source))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "words: reading the files of the repository:", err)
 		os.Exit(1)
-	}
-	failed := len(missing) > 0
-	if failed {
-		fmt.Printf("errors without a next step, such as \"; run remit doctor\":\n  %s\n", strings.Join(missing, "\n  "))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		if c := counts[kind]; c.bad() {
