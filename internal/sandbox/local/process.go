@@ -75,7 +75,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	}
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
-	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
+	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, unmetered{}, time.Now, mathrand.Float64).Deliver
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
 	config = s.complete(config)
 	s.rules = config
