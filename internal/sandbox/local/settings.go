@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
@@ -130,7 +130,7 @@ func (s *Settings) initial() settings.Settings {
 	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
 	initial.FeeCapGwei, initial.MerchantCap = s.MaxFeeCap, max(1, s.MerchantCap)
 	if len(s.RPC) == 0 {
-		initial.BatchContract = disburser.Address()
+		initial.BatchContract = install.Address()
 	}
 	return initial
 }
