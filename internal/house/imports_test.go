@@ -17,7 +17,7 @@ var floors = []string{
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard webhook/resend dynamotest guidetest",
 	"payment stack",
-	"chains wallet",
+	"chains wallet recovery/onchain",
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
@@ -328,7 +329,7 @@ func (s *Sandbox) readTransfers(ctx context.Context, numbers []uint64, hashes []
 		}
 		ids := map[chain.Hash]payment.ID{}
 		for _, tx := range txs {
-			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
+			if p, ok := onchain.Payment(tx, s.Chain.ID(), s.Token, ""); ok {
 				ids[tx.Hash] = p.ID
 			}
 		}
