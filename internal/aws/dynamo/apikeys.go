@@ -136,7 +136,6 @@ type termsItem struct {
 	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text
 }
 
-// Terms implements apikey.Finder.
 func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
 	name := "the terms of " + merchantID
 	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
@@ -146,7 +145,6 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 	})
 }
 
-// SetTerms implements apikey.Store.
 func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
 	condition := "terms IN (:from, :to)"
 	if from == (apikey.Terms{}) {
@@ -157,7 +155,6 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
-// Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
 	_, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET last_used_at = :at",
 		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
@@ -225,7 +222,6 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 	}}, is(apikey.ErrNotFound)}, put)
 }
 
-// Revoke implements apikey.Store.
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
 	item, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET revoked_at = if_not_exists(revoked_at, :at)", when: "merchant_id = :m",
 		values: attributes{":m": text(merchantID), ":at": text(instant(at))}, returns: types.ReturnValueAllNew})
@@ -235,7 +231,6 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 	return decodeAPIKey(item)
 }
 
-// All implements apikey.Store.
 func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
 	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of an address book
 }
@@ -300,11 +295,10 @@ func decodeAPIKey(item attributes) (apikey.Key, error) {
 	var it apiKeyItem
 	r := read(item, &it)
 	k := apikey.Key{
-		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
-		Mode: apikey.Mode(it.Mode), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
-		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
-		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
-		Term: r.instant("term", it.Term),
+		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName, Mode: apikey.Mode(it.Mode),
+		Label: it.Label, Prefix: it.Prefix, Last4: it.Last4, CreatedAt: r.instant("created_at", it.CreatedAt),
+		ExpiresAt: r.instant("expires_at", it.ExpiresAt), RevokedAt: r.instant("revoked_at", it.RevokedAt),
+		LastUsedAt: r.instant("last_used_at", it.LastUsedAt), Term: r.instant("term", it.Term),
 	}
 	r.note("grant", k.Grant.UnmarshalText([]byte(it.Grant)))
 	hash, err := hex.DecodeString(it.KeyHash)

@@ -102,8 +102,8 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 	}
 	for _, a := range it.Attempts {
 		d.Attempts = append(d.Attempts, webhook.Attempt{
-			At: r.instant("at", a.At), StatusCode: a.StatusCode, Duration: time.Duration(a.DurationMS) * time.Millisecond,
-			Error: a.Error, Response: a.Response,
+			At: r.instant("at", a.At), StatusCode: a.StatusCode,
+			Duration: time.Duration(a.DurationMS) * time.Millisecond, Error: a.Error, Response: a.Response,
 		})
 	}
 	r.require("attempt_count", it.AttemptCount == len(it.Attempts))

@@ -48,7 +48,6 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	return s.make(ctx, take, store.ErrFull, "taking a place of "+p.Merchant)
 }
 
-// Leave implements store.Places.
 func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 	return s.drop(ctx, p, placeName(p))
 }

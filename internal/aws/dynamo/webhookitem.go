@@ -41,10 +41,10 @@ var (
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	item := encode(endpointItem{
-		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
-		Status: string(e.Status), Secret: e.Secret.Stored(), PreviousSecret: e.PreviousSecret.Stored(),
-		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
-		Slow: e.Slow, RetryAt: instant(e.RetryAt),
+		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes,
+		Description: e.Description, Status: string(e.Status), Secret: e.Secret.Stored(),
+		PreviousSecret: e.PreviousSecret.Stored(), PreviousExpiresAt: instant(e.PreviousExpiresAt),
+		QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted, Slow: e.Slow, RetryAt: instant(e.RetryAt),
 		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
 		DeletedAt: instant(e.DeletedAt), TTL: expiry(e.DeletedAt),
 	})

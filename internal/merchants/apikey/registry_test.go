@@ -110,10 +110,10 @@ func TestStoreOutage(t *testing.T) {
 		}
 		s.failing = []string{"Named", "List"}
 		for what, err := range map[string]error{
-			"List":     must.Err(registry.List(t.Context(), who.MerchantID)),
-			"Issue":    must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
-			"Rotate":   must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
-			"Revoke":   must.Err(registry.Revoke(t.Context(), who, id)),
+			"List":   must.Err(registry.List(t.Context(), who.MerchantID)),
+			"Issue":  must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
+			"Rotate": must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
+			"Revoke": must.Err(registry.Revoke(t.Context(), who, id)),
 		} {
 			if !errors.Is(err, errLost) {
 				t.Errorf("%s without a read: %v", what, err)

@@ -73,7 +73,7 @@ func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	coin, gas := tx.Takes(p.Coins())
 	return wallet.PendingTx{
 		ID: wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: coin, Gas: gas, Merchant: p.Merchant,
-		HasNoop: p.HasNoop(),
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: coin, Gas: gas,
+		Merchant: p.Merchant, HasNoop: p.HasNoop(),
 	}
 }
