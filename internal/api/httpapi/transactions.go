@@ -14,7 +14,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Page sizes of GET /transactions.
 const (
 	maxPage     = 100
 	defaultPage = 20

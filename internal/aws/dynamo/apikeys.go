@@ -95,7 +95,6 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 // errOvertaken reports a merchant for which others issued keys at the same time.
 var errOvertaken = errors.New("others issue keys of the merchant")
 
-// issuedItem names the keys that were issued for a merchant lately.
 type issuedItem struct {
 	KeyHash  string   `dynamodbav:"key_hash"` // issued#mer_…
 	Issued   []string `dynamodbav:"issued"`   // key ids
@@ -107,7 +106,6 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 	return decoded(r, it, "the issued keys of a merchant")
 }
 
-// putNew puts a key if its hash is free.
 func (s *APIKeys) putNew(k apikey.Key) write {
 	return s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) })
 }
@@ -259,8 +257,6 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 	return nil
 }
 
-// apiKeyItem is the item of an API key. Fields may be added, but none changes its
-// meaning: old items stay readable.
 type apiKeyItem struct {
 	KeyHash      string `dynamodbav:"key_hash"` // lower-case hex
 	KeyID        string `dynamodbav:"key_id"`

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// paymentItem is the item of a payment. Fields may be added, but none changes
-// its meaning: old items stay readable. Amounts are decimal text, since a
+// Amounts of a paymentItem are decimal text, since a
 // DynamoDB number ends at 38 digits. The recipient and the call data of the
 // transaction are not stored: they follow from the token, the request and memo.
 type paymentItem struct {

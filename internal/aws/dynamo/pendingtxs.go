@@ -142,8 +142,6 @@ func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint
 	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
 }
 
-// pendingTxItem is the item of a pending transaction. Fields may be added, but
-// none changes its meaning: old items stay readable.
 type pendingTxItem struct {
 	PK        string   `dynamodbav:"pk"`
 	SK        string   `dynamodbav:"sk"`
@@ -195,7 +193,6 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 	}
 }
 
-// placeOf names a nonce in errors.
 func placeOf(id wallet.ID, nonce uint64) string {
 	return fmt.Sprintf("nonce %d of %s", nonce, id.Address)
 }

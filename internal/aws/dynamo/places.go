@@ -52,7 +52,6 @@ func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 	return s.drop(ctx, p, placeName(p))
 }
 
-// drop removes places of a merchant.
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
 	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}},
 		nil, "leaving places of "+of.Merchant)

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// deniedPK is the partition of the operator's deny list, which one query reads.
 const deniedPK = "denied"
 
 // CoinPartition has the coin, which the first payment stores and nobody changes.

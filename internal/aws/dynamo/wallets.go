@@ -35,7 +35,6 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 	return outcome(err, nil, "changing the state of "+id.Address.String())
 }
 
-// moving moves a registration from one state to another.
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
 	return change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
 		values: attributes{":from": text(from), ":to": text(to), ":at": text(instant(at))}}
@@ -124,7 +123,6 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	return registry, err
 }
 
-// comparisonItem is the item of a chain's last comparison, beside its key.
 type comparisonItem struct {
 	At       string `dynamodbav:"compared_at"`
 	Number   uint64 `dynamodbav:"final_block,omitempty"`
@@ -244,8 +242,7 @@ func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c cha
 	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
 }
 
-// walletItem is the item of a wallet. Fields may be added, but none changes its
-// meaning: old items stay readable. Spendable amounts are numbers, so that the
+// Spendable amounts of a walletItem are numbers, so that the
 // update of a reservation can compare and subtract them.
 type walletItem struct {
 	PK           string                `dynamodbav:"pk"`

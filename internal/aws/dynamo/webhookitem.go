@@ -7,8 +7,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// endpointItem is the item of an endpoint but for its primary key. Fields may be
-// added, but none changes its meaning: old items stay readable.
 type endpointItem struct {
 	MerchantID        string   `dynamodbav:"merchant_id"`
 	Mode              string   `dynamodbav:"mode"`

@@ -108,7 +108,6 @@ const (
 	NonceConsumed     FailureCode = "nonce_consumed"
 )
 
-// failures are the messages merchants read.
 var failures = map[FailureCode]string{
 	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
 	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
