@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -157,7 +157,7 @@ func TestConformance(t *testing.T) {
 	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(must.Get(chain.Facts(t.Context()))(t)))(t), 0o600))
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	flags := []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
-		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", disburser.Address().String(), "--no-page"}
+		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
 	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
 	g.before(merchant.URL)

@@ -30,7 +30,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/params"
 
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -113,7 +113,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	file := filepath.Join(t.TempDir(), "wallets")
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4",
-		"--batch-contract", disburser.Address().String())
+		"--batch-contract", install.Address().String())
 	if h.Beside {
 		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
@@ -454,17 +454,17 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 // (https://github.com/Arachnid/deterministic-deployment-proxy).
 func (n *testNode) deployDeployer(t testing.TB, send func(types.DynamicFeeTx)) {
 	t.Helper()
-	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(disburser.Deployer()), nil))(t) }
+	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(install.Deployer()), nil))(t) }
 	if len(code()) > 0 {
 		return
 	}
 	twos := new(big.Int).SetBytes(bytes.Repeat([]byte{0x22}, 32))
 	tx := types.NewTx(&types.LegacyTx{GasPrice: big.NewInt(100 * params.GWei), Gas: 100_000,
-		Data: append(common.FromHex("604580600e600039806000f350fe"), disburser.DeployerCode()...), V: big.NewInt(27), R: twos, S: twos})
+		Data: append(common.FromHex("604580600e600039806000f350fe"), install.DeployerCode()...), V: big.NewInt(27), R: twos, S: twos})
 	from := must.Get(types.Sender(types.HomesteadSigner{}, tx))(t)
 	send(types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()})
 	must.OK(t, errors.Join(n.SendTransaction(t.Context(), tx), n.mine()))
-	if got := code(); !bytes.Equal(got, disburser.DeployerCode()) {
+	if got := code(); !bytes.Equal(got, install.DeployerCode()) {
 		t.Fatalf("deploying the deployer: code %x", got)
 	}
 }

@@ -34,6 +34,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -438,8 +439,8 @@ func BenchmarkGas(b *testing.B) {
 	args := must.Get(proxy.ABI.Pack("", common.Address(c.Token().Contract)))(b)
 	coin := send(owner, nil, append(proxy.Bytecode, args...)).ContractAddress
 	send(owner, &coin, must.Get(behind.ABI.Pack("mint", common.Address(wallet.Address), big.NewInt(1e15)))(b))
-	contract, id := common.Address(disburser.Address()), payment.KeyID("mer_1", "test", "a").Memo()
-	send(wallet.Key, &coin, disburser.Approval(disburser.Address(), token.MaxAmount()))
+	contract, id := common.Address(install.Address()), payment.KeyID("mer_1", "test", "a").Memo()
+	send(wallet.Key, &coin, install.Approval(install.Address(), token.MaxAmount()))
 	for _, size := range []int{1, 10, 100} {
 		var entries []disburser.Entry
 		for i := range size {

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -98,7 +98,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench",
 		Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
 	initial := settings.Default()
-	initial.MerchantCap, initial.BatchContract = 100, disburser.Address()
+	initial.MerchantCap, initial.BatchContract = 100, install.Address()
 	if err := within.SetSettings(context.Background(), initial); err != nil {
 		panic(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
 	sqsjobs "github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -98,7 +100,7 @@ func lives(b *testing.B, n, size int) {
 	emit(b, "look=wallet", look.sum().plus(usage{calls: -compared, reads: -look["Query"].reads - compared}).per(wallets, metrics{}))
 
 	sends := float64(q.requests) / float64(n)
-	deliverer := webhook.NewDeliverer(hooks, jobs, willing{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+	deliverer := webhook.NewDeliverer(hooks, jobs, willing{}, emf.New(io.Discard, "", time.Now), time.Now, func() float64 { return 0.5 })
 	for _, job := range q.jobs {
 		must.OK(b, deliverer.Deliver(b.Context(), job))
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -336,7 +336,7 @@ func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settin
 	v := rules.Settings
 	if rules.Unusable != nil {
 		v = settings.Default()
-		v.Version, v.BatchContract = rules.Settings.Version, disburser.Address()
+		v.Version, v.BatchContract = rules.Settings.Version, install.Address()
 		v.Minimum, v.Maximum, v.Daily = token.Units(1), token.Units(1_000_000_000), token.Units(1_000_000_000_000)
 	}
 	k, err := keys.KeySettings(ctx)

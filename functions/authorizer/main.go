@@ -11,7 +11,6 @@ import (
 
 func main() { boot.Authorizer(wire) }
 
-// wire names everything that AuthorizerFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Authenticate {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))

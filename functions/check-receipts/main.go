@@ -19,7 +19,6 @@ import (
 
 func main() { boot.Schedule(wire) }
 
-// wire names everything that CheckReceiptsFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Run {
 	config := chainenv.Config(env)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))

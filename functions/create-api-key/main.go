@@ -16,7 +16,6 @@ import (
 
 func main() { boot.HTTP(wire) }
 
-// wire names everything that CreateApiKeyFunction in template.yaml is granted.
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))

@@ -17,7 +17,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that CreateRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewAddressBook(keys, settings.CachedKeys(keys, false, env.Now, slog.Default()), env.Now)

@@ -15,7 +15,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that CreateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {

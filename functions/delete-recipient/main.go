@@ -11,9 +11,7 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that DeleteRecipientFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	book := recipient.NewAddressBook(entries, nil, env.Now) // no entry is made here
-	return httpapi.DeleteRecipient(book)
+	return httpapi.DeleteRecipient(recipient.NewAddressBook(entries, nil, env.Now)) // no entry is made here
 }

@@ -18,7 +18,6 @@ import (
 
 func main() { boot.Queue(wire) }
 
-// wire names everything that DeliverWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Job {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")), Open: kms.OpenDataKeys(env.AWS, "").Open}
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))

@@ -11,8 +11,7 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that GetBalanceFunction in template.yaml is granted. The newest
-// block counts: a balance is shown, and no decision depends on it.
+// The newest block counts: a balance is shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
 	asset, network := chainenv.Asset(env)
 	return httpapi.GetBalance(chainenv.Nodes(env), asset, network, chain.ConfirmationRule{})

@@ -10,8 +10,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that GetTransactionFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
-	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.GetTransaction(payments)
+	return httpapi.GetTransaction(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")))
 }

@@ -13,7 +13,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ListApiKeysFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)

@@ -13,9 +13,7 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ListDeliveriesFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	log := webhook.NewLog(webhooks, nil, env.Now, rand.Reader) // nothing is sent from here
-	return httpapi.ListDeliveries(log)
+	return httpapi.ListDeliveries(webhook.NewLog(webhooks, nil, env.Now, rand.Reader)) // nothing is sent from here
 }

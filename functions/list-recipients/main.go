@@ -11,9 +11,7 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ListRecipientsFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	book := recipient.NewAddressBook(entries, nil, env.Now) // no entry is made here
-	return httpapi.ListRecipients(book, env.Now)
+	return httpapi.ListRecipients(recipient.NewAddressBook(entries, nil, env.Now), env.Now) // no entry is made here
 }

@@ -10,8 +10,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ListTransactionsFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
-	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.ListTransactions(payments)
+	return httpapi.ListTransactions(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")))
 }

@@ -13,9 +13,7 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ListWebhooksFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	registry := webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader) // no URL is taken here
-	return httpapi.ListWebhooks(registry)
+	return httpapi.ListWebhooks(webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader)) // no URL is taken here
 }

@@ -19,7 +19,6 @@ import (
 
 func main() { boot.Schedule(wire) }
 
-// wire names everything that RefillWalletsFunction in template.yaml is granted.
 func wire(env *boot.Env) boot.Run {
 	config, nodes := chainenv.Config(env), chainenv.Nodes(env)
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))

@@ -14,10 +14,8 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that ResendDeliveryFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	log := webhook.NewLog(webhooks, jobs, env.Now, rand.Reader)
-	return httpapi.ResendDelivery(log)
+	return httpapi.ResendDelivery(webhook.NewLog(webhooks, jobs, env.Now, rand.Reader))
 }

@@ -14,12 +14,10 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that RotateWebhookSecretFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
-	registry := webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader) // no URL is taken here
-	return httpapi.RotateWebhookSecret(registry)
+	return httpapi.RotateWebhookSecret(webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader)) // no URL is taken here
 }

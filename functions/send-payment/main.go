@@ -12,7 +12,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that SendPaymentFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, rand.IntN)

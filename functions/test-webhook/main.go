@@ -15,7 +15,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that TestWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	tester := webhook.NewTester(webhook.Sealed{Store: webhooks, Open: kms.OpenDataKeys(env.AWS, "").Open},

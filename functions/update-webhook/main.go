@@ -14,7 +14,6 @@ import (
 
 func main() { meterenv.HTTP(wire) }
 
-// wire names everything that UpdateWebhookFunction in template.yaml is granted.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",

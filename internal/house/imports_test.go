@@ -15,14 +15,14 @@ import (
 var floors = []string{
 	"strictjson token sdk/go must house tools tools/mutate tools/verdict tools/words",
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
-	"chain recipient webhook/guard dynamotest guidetest",
+	"chain disburser/install recipient webhook/guard webhook/resend dynamotest guidetest",
 	"payment stack",
-	"chains wallet",
+	"chains wallet recovery/onchain",
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
 	"boot devnet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
-	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
+	"chainenv ethrpc/discover emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
 		"simulation/scheduler",
 	"dispatchenv operator/change operator/dossier simulation",
 	"operator/audit operator/setting local",

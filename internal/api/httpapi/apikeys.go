@@ -118,7 +118,6 @@ func (f *form) name(field string, v strictjson.Value) string {
 	return v.Text
 }
 
-// label reads an optional name, empty if there is none.
 func (f *form) label() string {
 	v, ok := f.given("label")
 	if !ok {
@@ -140,7 +139,6 @@ type Announcer interface {
 	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
 }
 
-// created announces keys.
 func created(events Announcer) apikey.Announce {
 	return func(ctx context.Context, k apikey.Key) error {
 		return events.Announce(ctx, webhook.Owner{Merchant: k.MerchantID, Mode: string(k.Mode)}, webhook.KeyCreated, k.CreatedAt, k.Public())
@@ -197,7 +195,6 @@ func (f *form) scopes() []apikey.Scope {
 	return scopes
 }
 
-// limit reads an amount that limits a key, zero if there is none.
 func (f *form) limit(field string) token.Amount {
 	v, ok := f.given(field)
 	if !ok {
@@ -206,7 +203,6 @@ func (f *form) limit(field string) token.Amount {
 	return f.positive(field, v)
 }
 
-// count is limit for a number up to most.
 func (f *form) count(field string, most uint64) uint64 {
 	n, fits := f.limit(field).Uint64()
 	if !fits || n > most {
@@ -215,7 +211,6 @@ func (f *form) count(field string, most uint64) uint64 {
 	return n
 }
 
-// book reads whether a key pays only entries of the address book.
 func (f *form) book() bool {
 	v, ok := f.given("recipients")
 	if !ok {
@@ -269,7 +264,6 @@ func RevokeAPIKey(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// keyID is the form of a key's id.
 var keyID = regexp.MustCompile("^key_[0-9A-Za-z]{12}$")
 
 // askingAbout returns the caller's key for a request about another key, named in the path. If the

@@ -38,7 +38,6 @@ func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	return parseForm(body)
 }
 
-// parseForm reads body as one JSON object.
 func parseForm(body []byte) (*form, error) {
 	v, err := strictjson.Parse(body)
 	if errors.Is(err, strictjson.ErrNotUTF8) {

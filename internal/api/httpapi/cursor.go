@@ -12,10 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// errCursor reports text that is not a cursor of this merchant's list.
 var errCursor = errors.New("invalid cursor")
 
-// cursorSum is the number of bytes of a cursor's checksum.
 const cursorSum = 12
 
 // A cursor is the position at which the next page of a list begins, with the
@@ -32,7 +30,6 @@ type cursor struct {
 	ID     payment.ID     `json:"i"`
 }
 
-// cursorAfter returns the cursor of the payments that follow last in f's list.
 func cursorAfter(f store.Filter, last payment.Payment) cursor {
 	return cursor{f.Status, f.After, f.Before, f.Limit, last.CreatedAt.UTC(), last.ID}
 }
@@ -46,7 +43,6 @@ func (c cursor) filter(merchant, mode string) store.Filter {
 // paymentCursors names the kind of a cursor in its checksum.
 const paymentCursors = "cursor 1"
 
-// encodeCursor writes a cursor of a kind for the list of merchant in mode.
 func encodeCursor(kind, merchant, mode string, c any) string {
 	body, err := json.Marshal(c)
 	if err != nil { // only for years beyond 9999, which nothing listed has

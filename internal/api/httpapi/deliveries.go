@@ -8,7 +8,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// deliveryBody is one event on its way to one endpoint.
 type deliveryBody struct {
 	ID            string                 `json:"id"`
 	EventID       string                 `json:"event_id"`
@@ -19,7 +18,6 @@ type deliveryBody struct {
 	Attempts      []attemptBody          `json:"attempts"`
 }
 
-// attemptBody is one post to an endpoint and its answer.
 type attemptBody struct {
 	At           payment.Time `json:"at"`
 	StatusCode   *int         `json:"status_code"`

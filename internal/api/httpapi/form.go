@@ -22,7 +22,6 @@ type form struct {
 	at     []any // where the object is in the body, if it is not the whole
 }
 
-// err returns all faults, nil if there are none.
 func (f *form) err() error { return f.bad.orNil() }
 
 func (f *form) refuse(field, kind, msg string) {

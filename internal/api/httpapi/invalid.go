@@ -21,7 +21,6 @@ func (l invalids) Error() string {
 	return "invalid request: " + strings.Join(types, ", ")
 }
 
-// orNil returns l as an error, nil if l is empty.
 func (l invalids) orNil() error {
 	if len(l) == 0 {
 		return nil

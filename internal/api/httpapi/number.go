@@ -11,7 +11,6 @@ import (
 // maxLiteral is the longest number that is parsed; 2^256-1 has 78 digits.
 const maxLiteral = 100
 
-// The errors of wholeNumber.
 var (
 	errLiteral  = errors.New("literal too long")
 	errFraction = errors.New("not integral")

@@ -115,7 +115,6 @@ var behind = problem{status: unavailable.status, code: unavailable.code, retryAf
 	detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe " +
 		"to try again."}
 
-// internal is the problem of every other error.
 var internal = refusal(http.StatusInternalServerError, "internal_error", "Internal Server Error")
 
 func problemOf(err error) problem {

@@ -36,7 +36,6 @@ func parseQuery(raw string) *query {
 	return q
 }
 
-// err returns all faults, nil if there are none.
 func (q *query) err() error { return q.bad.orNil() }
 
 func (q *query) refuse(name, kind, msg string) { q.bad.add(kind, msg, "query", name) }

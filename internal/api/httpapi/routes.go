@@ -49,7 +49,6 @@ var Routes = []Route{
 	{"GET", "/sandbox", "Sandbox", "", ""},
 }
 
-// routeOf returns the route that the named constructor serves.
 func routeOf(handler string) Route {
 	for _, r := range Routes {
 		if r.Handler == handler {

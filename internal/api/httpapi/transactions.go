@@ -14,7 +14,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Page sizes of GET /transactions.
 const (
 	maxPage     = 100
 	defaultPage = 20
@@ -93,9 +92,8 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 	f = store.Filter{
 		Merchant: merchant, Mode: mode,
 		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
-		After:  q.instant("created_after"),
-		Before: q.instant("created_before"),
-		Limit:  q.integer("limit", 1, maxPage, 0),
+		After:  q.instant("created_after"), Before: q.instant("created_before"),
+		Limit: q.integer("limit", 1, maxPage, 0),
 	}
 	if sent, ok := q.given("idempotency_key"); ok {
 		if key, err = parseKey(sent); err != nil {

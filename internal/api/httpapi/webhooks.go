@@ -11,7 +11,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// endpointBody is a webhook endpoint without its secret.
 type endpointBody struct {
 	ID          string         `json:"id"`
 	URL         string         `json:"url"`
@@ -21,7 +20,6 @@ type endpointBody struct {
 	CreatedAt   payment.Time   `json:"created_at"`
 }
 
-// secretBody is a webhook endpoint with its new secret.
 type secretBody struct {
 	endpointBody
 	Secret string `json:"secret"`

@@ -75,7 +75,6 @@ type provider struct{ nodes *secrets.Secret[chain.Nodes] }
 
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
 
-// open opens the nodes; it makes no request yet.
 func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	urls, err := secrets.RPC(value)
 	if err != nil {

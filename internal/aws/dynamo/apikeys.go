@@ -95,7 +95,6 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 // errOvertaken reports a merchant for which others issued keys at the same time.
 var errOvertaken = errors.New("others issue keys of the merchant")
 
-// issuedItem names the keys that were issued for a merchant lately.
 type issuedItem struct {
 	KeyHash  string   `dynamodbav:"key_hash"` // issued#mer_…
 	Issued   []string `dynamodbav:"issued"`   // key ids
@@ -107,7 +106,6 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 	return decoded(r, it, "the issued keys of a merchant")
 }
 
-// putNew puts a key if its hash is free.
 func (s *APIKeys) putNew(k apikey.Key) write {
 	return s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) })
 }
@@ -136,7 +134,6 @@ type termsItem struct {
 	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text
 }
 
-// Terms implements apikey.Finder.
 func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
 	name := "the terms of " + merchantID
 	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
@@ -146,7 +143,6 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 	})
 }
 
-// SetTerms implements apikey.Store.
 func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
 	condition := "terms IN (:from, :to)"
 	if from == (apikey.Terms{}) {
@@ -157,7 +153,6 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
-// Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
 	_, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET last_used_at = :at",
 		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
@@ -225,7 +220,6 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 	}}, is(apikey.ErrNotFound)}, put)
 }
 
-// Revoke implements apikey.Store.
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
 	item, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET revoked_at = if_not_exists(revoked_at, :at)", when: "merchant_id = :m",
 		values: attributes{":m": text(merchantID), ":at": text(instant(at))}, returns: types.ReturnValueAllNew})
@@ -235,7 +229,6 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 	return decodeAPIKey(item)
 }
 
-// All implements apikey.Store.
 func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
 	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of an address book
 }
@@ -264,8 +257,6 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 	return nil
 }
 
-// apiKeyItem is the item of an API key. Fields may be added, but none changes its
-// meaning: old items stay readable.
 type apiKeyItem struct {
 	KeyHash      string `dynamodbav:"key_hash"` // lower-case hex
 	KeyID        string `dynamodbav:"key_id"`
@@ -300,11 +291,10 @@ func decodeAPIKey(item attributes) (apikey.Key, error) {
 	var it apiKeyItem
 	r := read(item, &it)
 	k := apikey.Key{
-		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
-		Mode: apikey.Mode(it.Mode), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
-		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
-		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
-		Term: r.instant("term", it.Term),
+		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName, Mode: apikey.Mode(it.Mode),
+		Label: it.Label, Prefix: it.Prefix, Last4: it.Last4, CreatedAt: r.instant("created_at", it.CreatedAt),
+		ExpiresAt: r.instant("expires_at", it.ExpiresAt), RevokedAt: r.instant("revoked_at", it.RevokedAt),
+		LastUsedAt: r.instant("last_used_at", it.LastUsedAt), Term: r.instant("term", it.Term),
 	}
 	r.note("grant", k.Grant.UnmarshalText([]byte(it.Grant)))
 	hash, err := hex.DecodeString(it.KeyHash)

@@ -22,14 +22,12 @@ type auditItem struct {
 	Effect  string `dynamodbav:"effect,omitempty"`
 }
 
-// Append implements store.AuditLog.
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	sk := strings.Join([]string{instant(e.At), e.ID, string(e.Outcome)}, "#")
 	err := s.insert(ctx, encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect}))
 	return outcome(err, nil, "appending to the audit log")
 }
 
-// Acts implements store.AuditLog.
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {
 	return all(s.partition(ctx, "reading the audit log", AuditPartition, instant(since), "~"), func(item attributes) (store.Act, error) {
 		var it auditItem

@@ -111,8 +111,5 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }
 
-// spentAttr and countAttr name the attributes of a day's item that hold the sum
-// and the number of a key's payments, or of the merchant's.
-
 func spentAttr(key string) string { return strings.TrimSuffix("spent#"+key, "#") }
 func countAttr(key string) string { return strings.TrimSuffix("count#"+key, "#") }

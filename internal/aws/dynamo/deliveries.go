@@ -17,7 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// AddDelivery implements webhook.DeliveryStore.
 func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return err
@@ -60,9 +59,9 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		do:   "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)",
 		when: "attempt_count = :read AND #status = :pending",
 		values: attributes{
-			":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
-			":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])), ":none": &types.AttributeValueMemberL{},
-			":pending": text(string(webhook.Pending)),
+			":status": text(d.Status), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
+			":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])),
+			":none":  &types.AttributeValueMemberL{}, ":pending": text(webhook.Pending),
 		},
 	}
 	if d.Status == webhook.Delivered {

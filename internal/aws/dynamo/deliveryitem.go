@@ -8,8 +8,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// deliveryItem is the item of a delivery. Fields may be added, but none changes
-// its meaning: old items stay readable.
 type deliveryItem struct {
 	PK            string     `dynamodbav:"pk"`
 	SK            string     `dynamodbav:"sk"`
@@ -29,7 +27,6 @@ type deliveryItem struct {
 // deliveryFixed are the attributes that never change.
 var deliveryFixed = []string{"event_id", "event_type", "event_at", "body", "created_at", attrTTL}
 
-// postItem is one element of a delivery's attempts.
 type postItem struct {
 	At         string `dynamodbav:"at"`
 	StatusCode int    `dynamodbav:"status_code,omitempty"`
@@ -56,7 +53,6 @@ func expiry(from time.Time) int64 {
 	return from.Add(webhook.KeptFor).Unix()
 }
 
-// eventAt returns the time of the event, empty if that is the delivery's.
 func eventAt(d webhook.Delivery) string {
 	if d.Event.At.Equal(d.CreatedAt) {
 		return ""
@@ -102,8 +98,8 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 	}
 	for _, a := range it.Attempts {
 		d.Attempts = append(d.Attempts, webhook.Attempt{
-			At: r.instant("at", a.At), StatusCode: a.StatusCode, Duration: time.Duration(a.DurationMS) * time.Millisecond,
-			Error: a.Error, Response: a.Response,
+			At: r.instant("at", a.At), StatusCode: a.StatusCode,
+			Duration: time.Duration(a.DurationMS) * time.Millisecond, Error: a.Error, Response: a.Response,
 		})
 	}
 	r.require("attempt_count", it.AttemptCount == len(it.Attempts))

@@ -24,7 +24,11 @@ func encodeValue(v any) types.AttributeValue {
 	return encoded
 }
 
-func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func text[S ~string](s S) types.AttributeValue {
+	return &types.AttributeValueMemberS{Value: string(s)}
+}
+
+func boolean(is bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: is} }
 
 func number(n uint64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}

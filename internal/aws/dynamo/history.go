@@ -226,7 +226,7 @@ func statusFilter(status payment.Status, values attributes) string {
 		if state.Status() == status {
 			name := ":" + strings.ToLower(string(state))
 			names = append(names, name)
-			values[name] = text(string(state))
+			values[name] = text(state)
 		}
 	}
 	if names == nil {

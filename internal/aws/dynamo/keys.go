@@ -1,6 +1,7 @@
 // Package dynamo keeps the stores in three tables of DynamoDB. No other package
 // knows DynamoDB. An item that decides about money is read strongly consistent
-// and written under a condition. docs/tables.md describes the items.
+// and written under a condition. docs/tables.md describes the items. A field of an
+// item never changes its meaning: fields are only added.
 package dynamo
 
 import (
@@ -48,7 +49,6 @@ const (
 // attributes are those of an item, or the values of an expression.
 type attributes = map[string]types.AttributeValue
 
-// A primaryKey is the primary key of one item.
 type primaryKey = attributes
 
 func pair(pk, sk string) primaryKey { return primaryKey{attrPK: text(pk), attrSK: text(sk)} }
@@ -65,7 +65,6 @@ const issuedPrefix = "issued#"
 
 func issuedKey(merchantID string) primaryKey { return hashKey(issuedPrefix + merchantID) }
 
-// termsPrefix begins the key of the item with a merchant's terms.
 const termsPrefix = "merchant#"
 
 func termsKey(merchantID string) primaryKey { return hashKey(termsPrefix + merchantID) }
@@ -91,7 +90,6 @@ func spendKey(merchantID, mode string, now time.Time) primaryKey {
 	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
 }
 
-// walletListKey is the key of a wallet's entry in the list of its chain's wallets.
 func walletListKey(id wallet.ID) primaryKey {
 	return pair(WalletPartition(id.ChainID), walletListPrefix+id.Address.String())
 }
@@ -122,7 +120,6 @@ func listPK(merchantID, mode, id string) string {
 	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
 }
 
-// listPKs returns every partition that may have payments of a list.
 func listPKs(merchantID, mode string) (all []string) {
 	for bucket := range uint64(ListBuckets) {
 		all = append(all, listPrefix(merchantID, mode)+"#"+strconv.FormatUint(bucket, 16))
@@ -158,7 +155,6 @@ func goneKey(o webhook.Owner, id string) primaryKey {
 	return pair(o.Merchant, "gone#"+o.Mode+"#"+id)
 }
 
-// countKey is the key of the item that counts a merchant's endpoints.
 func countKey(o webhook.Owner) primaryKey { return pair(o.Merchant, "count#"+o.Mode) }
 
 func logPK(o webhook.Owner, endpoint string) string {
@@ -167,7 +163,6 @@ func logPK(o webhook.Owner, endpoint string) string {
 
 func deliveryKey(r webhook.Ref) primaryKey { return pair(logPK(r.Owner, r.Endpoint), r.Delivery) }
 
-// parseDeliveryKey is the inverse of deliveryKey.
 func parseDeliveryKey(pk, sk string) (webhook.Ref, error) {
 	parts := strings.Split(pk, "#")
 	if len(parts) != 4 || parts[0]+"#" != logPrefix {

@@ -32,8 +32,8 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most",
 		names: map[string]string{"#id": string(n.Payment)},
 		values: attributes{
-			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight),
-			":for": text(n.For),
+			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas),
+			":most": number(wallet.MaxInFlight), ":for": text(n.For),
 		},
 		returns: types.ReturnValueAllNew,
 	}
@@ -90,21 +90,18 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 	return s.change(ctx, n.Wallet, "returning a nonce of", c)
 }
 
-// Orphan implements store.Nonces.
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
 	return s.change(ctx, id, "orphaning a nonce of", change{do: "SET reserved_at.#id = :never", when: "reservations.#id = :nonce",
 		names:  map[string]string{"#id": string(holder)},
 		values: attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))}})
 }
 
-// Release implements store.Nonces.
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	_, err := s.update(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
 		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: attributes{":nonce": number(tx.Nonce)}})
 	return outcome(err, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
-// RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{do: "SET nonce_ceiling = :ceiling",
 		when: "nonce_ceiling < :ceiling", values: attributes{":ceiling": number(ceiling)}}))

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// paymentItem is the item of a payment. Fields may be added, but none changes
-// its meaning: old items stay readable. Amounts are decimal text, since a
+// Amounts of a paymentItem are decimal text, since a
 // DynamoDB number ends at 38 digits. The recipient and the call data of the
 // transaction are not stored: they follow from the token, the request and memo.
 type paymentItem struct {
@@ -81,15 +80,13 @@ type attemptItem struct {
 // Finish set the attributes of later states.
 func encodePayment(p payment.Payment) attributes {
 	it := paymentItem{
-		PK: paymentPrefix + string(p.ID), SK: "payment",
-		MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey, Fingerprint: p.Fingerprint,
-		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
-		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
-		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(),
-		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		GasUnit: uint64(p.Tx.GasUnit),
-		State:   string(p.State), Version: p.Version,
-		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
+		PK: paymentPrefix + string(p.ID), SK: "payment", MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey,
+		Fingerprint: p.Fingerprint, To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference,
+		Metadata: p.Metadata, Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(),
+		Network: p.Network, Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(), TxGas: p.Tx.Gas,
+		TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
+		GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
+		UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()

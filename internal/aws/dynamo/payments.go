@@ -57,7 +57,6 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 	return p, true, nil
 }
 
-// Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
 	return get(ctx, s.table, paymentKey(id), string(id), store.ErrNotFound, decodePayment)
 }
@@ -95,11 +94,10 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, tx_gas_unit = :unit, revision = :revision",
 		when: "#state = :prepared AND (revision = :old OR revision = :revision)",
 		values: attributes{
-			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": &types.AttributeValueMemberBOOL{Value: p.Memo()},
-			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
-			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
-			":unit":     number(uint64(p.Tx.GasUnit)),
-			":prepared": text(string(payment.Prepared)),
+			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": boolean(p.Memo()),
+			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()), ":cap": text(p.Tx.Fees.Cap.String()),
+			":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
+			":unit": number(uint64(p.Tx.GasUnit)), ":prepared": text(payment.Prepared),
 		},
 	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
@@ -109,7 +107,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 // another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	err := s.remove(ctx, change{key: paymentKey(p.ID), when: "#state = :prepared AND revision = :revision",
-		values: attributes{":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision)}})
+		values: attributes{":prepared": text(payment.Prepared), ":revision": text(p.Revision)}})
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
 }
 
@@ -125,8 +123,8 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 			"list_pk = :list, list_sk = :place",
 		when: "merchant_id = :nobody AND #state <> :prepared",
 		values: attributes{
-			":nobody": text(""), ":prepared": text(string(payment.Prepared)),
-			":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
+			":nobody": text(""), ":prepared": text(payment.Prepared), ":merchant": text(p.Merchant),
+			":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
 			":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 		},
 	}
@@ -148,8 +146,8 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 		return err
 	}
 	c := change{key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
-		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)),
-			":failed": text(string(payment.Failed))}}
+		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(payment.Confirmed),
+			":failed": text(payment.Failed)}}
 	if p.Entries != nil {
 		c.set("references", encodeValue(references(p.Entries)))
 	}
@@ -158,11 +156,10 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
 }
 
-// SetMined implements store.Payments.
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
 	item, err := s.update(ctx, change{key: paymentKey(id), do: "SET mined_at = if_not_exists(mined_at, :at)",
 		when: "#state = :committed", returns: types.ReturnValueAllNew,
-		values: attributes{":at": text(moment(at.Truncate(time.Millisecond))), ":committed": text(string(payment.Committed))}})
+		values: attributes{":at": text(moment(at.Truncate(time.Millisecond))), ":committed": text(payment.Committed)}})
 	if err != nil {
 		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
 	}
@@ -176,7 +173,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		return err
 	}
 	c := change{key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at", when: "#state = :committed",
-		values: attributes{":committed": text(string(payment.Committed)), ":state": text(string(p.State)),
+		values: attributes{":committed": text(payment.Committed), ":state": text(p.State),
 			":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt))}}
 	if !p.Onchain.IsZero() {
 		c.set("onchain_tx_hash", text(p.Onchain.String()))
@@ -186,7 +183,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		c.set("network_fee", text(p.Fee.String()))
 	}
 	if p.Failure != nil {
-		c.set("failure_code", text(string(p.Failure.Code)))
+		c.set("failure_code", text(p.Failure.Code))
 		c.set("failure_message", text(p.Failure.Message))
 	}
 	if p.Event != nil {

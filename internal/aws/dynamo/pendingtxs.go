@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -27,11 +25,11 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
 			when: "#state = :prepared AND revision = :revision",
 			values: attributes{
-				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
-				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
-				":hash":    text(p.TxHash.String()),
-				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
-				":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+				":prepared": text(payment.Prepared), ":revision": text(p.Revision), ":committed": text(p.State),
+				":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
+				":hash": text(p.TxHash.String()), ":version": number(uint64(p.Version)),
+				":at": text(moment(p.UpdatedAt)), ":list": text(listPK(p.Merchant, p.Mode, string(p.ID))),
+				":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
 		}, is(store.ErrChanged)),
 		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
@@ -50,7 +48,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	c := change{
 		key: paymentKey(p.ID), do: "SET attempts = list_append(attempts, :attempt)",
 		when: "#state = :committed AND size(attempts) = :count", // attempts are only ever added
-		values: attributes{":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()),
+		values: attributes{":committed": text(payment.Committed), ":attempt": encodeAttempt(p.LastAttempt()),
 			":count": number(uint64(len(earlier)))},
 	}
 	if last := len(earlier) - 1; last >= 0 {
@@ -88,7 +86,7 @@ func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
 	item := txKey(hash.String())
 	if id != "" {
-		item["payment_id"] = text(string(id))
+		item["payment_id"] = text(id)
 	}
 	return s.put(item, "", nil, nil)
 }
@@ -104,16 +102,15 @@ func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 		when: "hashes = :earlier AND attribute_not_exists(payment_id)",
 		values: attributes{
 			":earlier": encodeValue(texts(tx.Hashes[:last])), ":hash": encodeValue(texts(tx.Hashes[last:])),
-			":raw": binary(tx.Raw),
-			":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
-			":token": text(tx.Amount.String()),
+			":raw": binary(tx.Raw), ":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()),
+			":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()), ":token": text(tx.Amount.String()),
 		},
 	}
 	if tx.HasNoop {
-		c.set("has_noop", &types.AttributeValueMemberBOOL{Value: true})
+		c.set("has_noop", boolean(true))
 	}
 	if !tx.Noop() {
-		c.when, c.values[":id"] = "hashes = :earlier AND payment_id = :id", text(string(tx.Payment))
+		c.when, c.values[":id"] = "hashes = :earlier AND payment_id = :id", text(tx.Payment)
 	}
 	return s.with(c, is(store.ErrChanged))
 }
@@ -136,19 +133,15 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (t
 	return txs, unreadable, nil
 }
 
-// PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	return get(ctx, s.table, pendingTxKey(id, nonce), "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
 }
 
-// DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	err := s.remove(ctx, change{key: pendingTxKey(id, nonce)})
 	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
 }
 
-// pendingTxItem is the item of a pending transaction. Fields may be added, but
-// none changes its meaning: old items stay readable.
 type pendingTxItem struct {
 	PK        string   `dynamodbav:"pk"`
 	SK        string   `dynamodbav:"sk"`
@@ -182,8 +175,8 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 		var it pendingTxItem
 		r := read(item, &it)
 		tx := wallet.PendingTx{
-			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At),
-			Since:  r.instant("since", it.Since),
+			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw,
+			At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
 			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas), HasNoop: it.HasNoop,
 		}
@@ -200,7 +193,6 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 	}
 }
 
-// placeOf names a nonce in errors.
 func placeOf(id wallet.ID, nonce uint64) string {
 	return fmt.Sprintf("nonce %d of %s", nonce, id.Address)
 }

@@ -48,12 +48,10 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	return s.make(ctx, take, store.ErrFull, "taking a place of "+p.Merchant)
 }
 
-// Leave implements store.Places.
 func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 	return s.drop(ctx, p, placeName(p))
 }
 
-// drop removes places of a merchant.
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
 	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}},
 		nil, "leaving places of "+of.Merchant)

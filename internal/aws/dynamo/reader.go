@@ -63,7 +63,6 @@ func (r *reader) require(name string, ok bool) {
 	}
 }
 
-// parsed reads the text of an attribute.
 func parsed[T any](r *reader, name, s string, parse func(string) (T, error)) T {
 	v, err := parse(s)
 	r.note(name, err)

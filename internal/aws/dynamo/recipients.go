@@ -53,8 +53,8 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 // answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
 	err := s.insert(ctx, encode(entryItem{
-		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label,
-		instant(e.ActiveAt),
+		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt),
+		e.Address.String(), e.Label, instant(e.ActiveAt),
 	}))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
@@ -63,7 +63,6 @@ func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.En
 	return e, err == nil, outcome(err, nil, "putting an entry")
 }
 
-// Entry implements recipient.Store.
 func (s *APIKeys) Entry(ctx context.Context, merchant, mode string, a token.Address) (recipient.Entry, error) {
 	return get(ctx, s.table, entryKey(merchant, mode, a), "an entry", recipient.ErrNotFound, decodeEntry(merchant, mode))
 }

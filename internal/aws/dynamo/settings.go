@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// deniedPK is the partition of the operator's deny list, which one query reads.
 const deniedPK = "denied"
 
 // CoinPartition has the coin, which the first payment stores and nobody changes.
@@ -121,12 +120,10 @@ func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T
 	return all, nil
 }
 
-// SetSettings implements store.Settings.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	return setSettings(ctx, s.table, settings.Payments, settingsKey, v)
 }
 
-// SettingsHistory implements store.Settings.
 func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
 	rules, err := s.Rules(ctx)
 	if err != nil {
@@ -135,19 +132,16 @@ func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, er
 	return settingsHistory(ctx, s.table, settings.Payments, settingsKey, rules.Settings.Version)
 }
 
-// KeySettings implements settings.KeyStore.
 func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
 	return get(ctx, s.table, keySettingsKey(0), "the settings of keys", settings.ErrMissing, func(item attributes) (settings.Keys, error) {
 		return decodeSettings(s.name, settings.APIKeys, item)
 	})
 }
 
-// SetKeySettings implements settings.KeyStore.
 func (s *APIKeys) SetKeySettings(ctx context.Context, k settings.Keys) error {
 	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k)
 }
 
-// KeySettingsHistory implements settings.KeyStore.
 func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, error) {
 	current, err := s.KeySettings(ctx) // has its version at least, also if it cannot be obeyed
 	if err != nil && !settings.Unusable(err) {
@@ -156,7 +150,6 @@ func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, erro
 	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
 }
 
-// Bind implements store.Settings.
 func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	item := maps.Clone(coinKey)
 	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
@@ -187,7 +180,6 @@ func decodeDenial(item attributes) (store.Denial, error) {
 	return decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
 }
 
-// Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	others := 0
 	for item, err := range s.partition(ctx, "counting the deny list", deniedPK, "", "") {
@@ -206,7 +198,6 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return outcome(s.replace(ctx, item, "", nil), nil, "denying "+d.To.String())
 }
 
-// Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A table is a table of DynamoDB and the client that reaches it.
 type table struct {
 	db   *dynamodb.Client
 	name string
@@ -182,7 +181,6 @@ func (c change) condition() *string {
 	return &c.when
 }
 
-// onFailure has a failed condition return the stored item.
 func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
 	if c.when == "" {
 		return ""
@@ -284,7 +282,6 @@ func (t table) put(item attributes, when string, values attributes, refusal func
 	}}, refusal}
 }
 
-// putAbsent puts an item if none is stored under its key.
 func (t table) putAbsent(item attributes, refusal func(attributes) error) write {
 	return t.put(item, absent(item), nil, refusal)
 }

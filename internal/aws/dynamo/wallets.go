@@ -21,14 +21,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Register implements store.Wallets.
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ID)
-	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
+	item[attrState], item["signer"], item["since"] = text(r.State), text(r.Key), text(instant(r.Since))
 	return outcome(s.insert(ctx, item), nil, "registering "+r.Address.String())
 }
 
-// SetState implements store.Wallets.
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
 	_, err := s.update(ctx, moving(id, from, to, at))
 	if stored, failed := refused(err); failed {
@@ -37,10 +35,9 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 	return outcome(err, nil, "changing the state of "+id.Address.String())
 }
 
-// moving moves a registration from one state to another.
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
 	return change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
-		values: attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))}}
+		values: attributes{":from": text(from), ":to": text(to), ":at": text(instant(at))}}
 }
 
 // unmoved judges the registration that is not in the state from which it was to move.
@@ -89,12 +86,11 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		s.with(change{
 			key: walletListKey(w.ID),
 			do:  "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)",
-			values: attributes{":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)),
-				":secret": text(string(wallet.InSecret))},
+			values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
+				":secret": text(wallet.InSecret)},
 		}, nil))
 }
 
-// Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	return get(ctx, s.table, keyOf(id), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
@@ -127,7 +123,6 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	return registry, err
 }
 
-// comparisonItem is the item of a chain's last comparison, beside its key.
 type comparisonItem struct {
 	At       string `dynamodbav:"compared_at"`
 	Number   uint64 `dynamodbav:"final_block,omitempty"`
@@ -138,7 +133,6 @@ type comparisonItem struct {
 	Silent map[string]string `dynamodbav:"silent,omitempty"`
 }
 
-// SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
 	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
 		return err
@@ -159,7 +153,6 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
 }
 
-// Compared implements store.Wallets.
 func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
 	name := fmt.Sprintf("how chain %d compares", chainID)
 	return get(ctx, s.table, comparedKey(chainID, s.name), name, nil, func(item attributes) (store.Comparison, error) {
@@ -177,7 +170,6 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 	})
 }
 
-// Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
 	if err := store.FitsProgress(seen); err != nil {
 		return false, err
@@ -198,7 +190,6 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Reconcile implements store.Wallets.
 func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
 	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
@@ -218,19 +209,16 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 	return s.change(ctx, w.ID, "reconciling", c)
 }
 
-// Advance implements store.Wallets.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
 	return unlessChanged(s.change(ctx, id, "advancing", change{do: "SET next_nonce = :next, noops_below = :noops",
 		when: "next_nonce <= :next", values: attributes{":next": number(next), ":noops": number(noopsBelow)}}))
 }
 
-// Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return s.change(ctx, id, "pausing", change{do: "SET paused = :reason",
 		values: attributes{":reason": text(cmp.Or(reason, wallet.Unexplained))}})
 }
 
-// Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	c := change{do: "REMOVE paused", values: attributes{}}
 	c.when = "(" + paused(c.values, ":from", from) + " OR " + paused(c.values, ":to", to) + ")"
@@ -254,8 +242,7 @@ func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c cha
 	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
 }
 
-// walletItem is the item of a wallet. Fields may be added, but none changes its
-// meaning: old items stay readable. Spendable amounts are numbers, so that the
+// Spendable amounts of a walletItem are numbers, so that the
 // update of a reservation can compare and subtract them.
 type walletItem struct {
 	PK           string                `dynamodbav:"pk"`
@@ -279,11 +266,11 @@ type walletItem struct {
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
 		PK: walletPK(w.ID), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
-		NoopsBelow:   w.NoopsBelow,
-		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, ReservedFor: map[string]string{}, InFlight: map[string]int64{},
-		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
-		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
-		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
+		NoopsBelow: w.NoopsBelow, Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
+		ReservedFor: map[string]string{}, InFlight: map[string]int64{},
+		Token: attributevalue.Number(wallet.Spendable(w.Balance).String()),
+		Gas:   attributevalue.Number(wallet.Spendable(w.Gas).String()), Paused: w.Paused,
+		ClaimedUntil: instant(w.ClaimedUntil),
 	}
 	for id, reservation := range w.Reservations {
 		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),

@@ -7,8 +7,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// endpointItem is the item of an endpoint but for its primary key. Fields may be
-// added, but none changes its meaning: old items stay readable.
 type endpointItem struct {
 	MerchantID        string   `dynamodbav:"merchant_id"`
 	Mode              string   `dynamodbav:"mode"`
@@ -41,10 +39,10 @@ var (
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	item := encode(endpointItem{
-		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
-		Status: string(e.Status), Secret: e.Secret.Stored(), PreviousSecret: e.PreviousSecret.Stored(),
-		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
-		Slow: e.Slow, RetryAt: instant(e.RetryAt),
+		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes,
+		Description: e.Description, Status: string(e.Status), Secret: e.Secret.Stored(),
+		PreviousSecret: e.PreviousSecret.Stored(), PreviousExpiresAt: instant(e.PreviousExpiresAt),
+		QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted, Slow: e.Slow, RetryAt: instant(e.RetryAt),
 		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
 		DeletedAt: instant(e.DeletedAt), TTL: expiry(e.DeletedAt),
 	})

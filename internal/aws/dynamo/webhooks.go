@@ -51,7 +51,6 @@ func (s *Webhooks) Endpoints(ctx context.Context, o webhook.Owner) ([]webhook.En
 	return list, err
 }
 
-// Endpoint implements webhook.EndpointStore.
 func (s *Webhooks) Endpoint(ctx context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
 	e, err := get(ctx, s.table, endpointKey(o, id), "a webhook", webhook.ErrNotFound, decodeEndpoint)
 	if errors.Is(err, webhook.ErrNotFound) {

@@ -117,7 +117,6 @@ func (m *Meter) line() map[string]any {
 	return line
 }
 
-// Attempted implements webhook.Meter.
 func (m *Meter) Attempted(result string, took time.Duration) {
 	if result == "none" {
 		result = "None"
@@ -126,7 +125,6 @@ func (m *Meter) Attempted(result string, took time.Duration) {
 	m.Add("WebhookDuration", Milliseconds, float64(took.Milliseconds()))
 }
 
-// Ended implements webhook.Meter.
 func (m *Meter) Ended(status webhook.DeliveryStatus, took time.Duration) {
 	switch status {
 	case webhook.Delivered:
@@ -139,7 +137,6 @@ func (m *Meter) Ended(status webhook.DeliveryStatus, took time.Duration) {
 	}
 }
 
-// OldestDue implements webhook.Meter.
 func (m *Meter) OldestDue(age time.Duration) {
 	if age > 0 {
 		m.Add("WebhookOldestDue", Seconds, age.Seconds())

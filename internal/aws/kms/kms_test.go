@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -97,7 +98,7 @@ func TestAKeyIsMadeAndSigns(t *testing.T) {
 	if err != nil || name != arn {
 		t.Fatal(name, err)
 	}
-	address := must.Get(keyring.AddressOf(public))(t)
+	address := must.Get(walletkey.AddressOf(public))(t)
 	signer := keyring.NewRemote(address, time.Now,
 		func(ctx context.Context, digest []byte) ([]byte, error) { return signs.Sign(ctx, arn, digest) })
 	must.OK(t, signer.Ready(t.Context()))
@@ -118,6 +119,14 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, _, err := keys.Public(t.Context(), arn); !errors.Is(err, walletkey.ErrKey) {
 		t.Errorf("another curve: %v", err)
+	}
+	const ofP256 = "3059301306072a8648ce3d020106082a8648ce3d030107034200046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c" +
+		"2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+	for _, text := range []string{"", "30", ofP256, "3056301006072a8648ce3d020106052b8104000a03420004" + "00"} {
+		der := must.Get(hex.DecodeString(text))(t)
+		if address, err := walletkey.AddressOf(der); !errors.Is(err, walletkey.ErrKey) {
+			t.Errorf("public key %s: %s, %v", text, address, err)
+		}
 	}
 }
 

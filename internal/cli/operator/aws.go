@@ -60,7 +60,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 		arn, public, err := keys.Public(ctx, name)
 		if err == nil {
 			r.Key = wallet.KeyRef(arn)
-			r.Address, err = keyring.AddressOf(public)
+			r.Address, err = walletkey.AddressOf(public)
 		}
 		if err == nil {
 			err = register(ctx, d, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -31,7 +32,7 @@ type batchDeploy struct{ calling }
 
 // Change makes the contract, unless every node has it.
 func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	at := disburser.Address()
+	at := install.Address()
 	err = d.EveryNodeHas(ctx, at, disburser.Code())
 	if err == nil {
 		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set "+
@@ -40,11 +41,11 @@ func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none c
 	if !errors.Is(err, deployed.ErrNoCode) {
 		return none, err
 	}
-	if err := d.EveryNodeHas(ctx, disburser.Deployer(), disburser.DeployerCode()); err != nil {
+	if err := d.EveryNodeHas(ctx, install.Deployer(), install.DeployerCode()); err != nil {
 		return none, fmt.Errorf("the deterministic deployer is not on this chain: %w; deploy it as "+
 			"https://github.com/Arachnid/deterministic-deployment-proxy shows, then run this command again", err)
 	}
-	return c.call(ctx, d, disburser.Deployer(), disburser.Deployment(), "remit batch deploy",
+	return c.call(ctx, d, install.Deployer(), install.Deployment(), "remit batch deploy",
 		fmt.Sprintf("This makes the contract that pays batches at %s. It has no owner and holds nothing.", at))
 }
 
@@ -70,7 +71,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	at := cmp.Or(rules.BatchContract, disburser.Address())
+	at := cmp.Or(rules.BatchContract, install.Address())
 	if !amount.IsZero() {
 		if err := d.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
 			return none, fmt.Errorf("%w; run remit batch deploy first, since nothing was approved", err)
@@ -80,7 +81,7 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	return c.call(ctx, d, d.Asset.Contract, disburser.Approval(at, amount), "remit batch approve",
+	return c.call(ctx, d, d.Asset.Contract, install.Approval(at, amount), "remit batch approve",
 		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.Allowed(amount), c.Address,
 			d.Allowed(now)))
 }

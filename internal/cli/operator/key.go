@@ -105,7 +105,7 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	if err != nil {
 		return none, err
 	}
-	by, err := registry(d).Operator(ctx, c.Merchant, c.Name)
+	by, err := deployed.Acting(ctx, registry(d), c.Merchant, c.Name)
 	if err != nil {
 		return none, err
 	}
@@ -190,7 +190,7 @@ func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
 			"cannot be undone.", c.ID, c.Merchant, d.KeyCache),
 		Apply: func(ctx context.Context) (none change.Answer, err error) {
-			by, err := registry(d).Operator(ctx, c.Merchant, "")
+			by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
 			if err != nil {
 				return none, err
 			}
@@ -263,7 +263,7 @@ func endedAnswer(ended []string) change.Answer {
 // ofMerchant revokes the merchant's keys until none is valid, because a key can make others
 // until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	by, err := registry(d).Operator(ctx, c.Merchant, "")
+	by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
 	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
 		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.KeyCache)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {

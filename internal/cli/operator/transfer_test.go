@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -297,8 +298,8 @@ func (unheard) Publish(context.Context, webhook.Event) error               { ret
 // code. An allowance is ended all the same.
 func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	ours := fmt.Sprintf(`"result":"0x%x"`, disburser.Code())
-	deployer := fmt.Sprintf(`"result":"0x%x"`, disburser.DeployerCode())
-	own := disburser.Address().String()
+	deployer := fmt.Sprintf(`"result":"0x%x"`, install.DeployerCode())
+	own := install.Address().String()
 	at := func(code string) operatortest.Node {
 		return operatortest.Node{"eth_getCode " + own: code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	key, err := keyring.Generate(rand.Reader)
+	key, err := newKey()
 	if err != nil {
 		return none, err
 	}
@@ -62,6 +63,13 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 			fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
 	}
 	return add(ctx, d, nil, &key, "a new key")
+}
+
+// newKey makes a key of random bytes. One in 2^128 is no key of secp256k1, and an error.
+func newKey() (keyring.Key, error) {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return keyring.ParseKey(hex.EncodeToString(b[:]))
 }
 
 type walletImport struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 )
 
 // Webhooks is `remit webhooks`.
@@ -32,7 +33,7 @@ func (w window) failed(ctx context.Context, d *deployed.Deployment, log *webhook
 	text string, err error) {
 	now := time.Now()
 	from, to = now.Add(-w.Since), now.Add(-w.Until)
-	failed, err = log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, from, to)
+	failed, err = resend.Failed(ctx, log, d.Owner(w.Merchant), w.Endpoint, from, to, now)
 	if err != nil || len(failed) > 0 {
 		return failed, from, to, dossier.DeliveriesText(failed), err
 	}
@@ -80,7 +81,7 @@ func (c webhookResend) Change(ctx context.Context, d *deployed.Deployment) (chan
 	return change.Change{
 		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", text, len(failed), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			sent, err := log.ResendFailed(ctx, d.Owner(c.Merchant), c.Endpoint, from, to)
+			sent, err := resend.All(ctx, log, d.Owner(c.Merchant), c.Endpoint, from, to, time.Now())
 			if err != nil {
 				err = fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
 			}

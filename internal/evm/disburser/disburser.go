@@ -1,5 +1,5 @@
 // Package disburser knows the contract that pays many recipients in one transaction:
-// its code, its address, its calls and its refusals. It knows neither nodes nor
+// its code, its calls and its refusals. It knows neither nodes nor
 // payments. The contract itself is contracts/Disburser.sol.
 package disburser
 
@@ -63,15 +63,6 @@ func Calldata(coin token.Address, entries []Entry, id []byte) []byte {
 	return append(data, id...)
 }
 
-// Approval returns the call of a token by which its caller lets a contract take an amount
-// in all, from now on.
-func Approval(contract token.Address, amount token.Amount) []byte {
-	data, units := make([]byte, 4+word, 4+word*2), amount.Bytes32()
-	copy(data, selector("approve(address,uint256)"))
-	copy(data[4+word-20:], contract[:])
-	return append(data, units[:]...)
-}
-
 // Parse reads a call that Calldata made. rest follows its arguments. It reports false
 // for all other data, a call that the contract would take in another form included.
 func Parse(data []byte) (coin token.Address, entries []Entry, rest []byte, ok bool) {
@@ -108,58 +99,30 @@ func Index(reverted []byte) (int, bool) {
 	return int(n), err == nil && small && n <= math.MaxInt32
 }
 
-// Deployer is the contract that creates contracts at addresses that follow from their
-// code alone, at the same address on every chain:
-// https://github.com/Arachnid/deterministic-deployment-proxy.
-func Deployer() token.Address {
-	return token.Address(unhex("4e59b44847b379578588920ca78fbf26c0b4956c"))
-}
-
-// DeployerCode returns the runtime code of the Deployer (its README, "Deployment").
-func DeployerCode() []byte {
-	return unhex("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe0" +
-		"3601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3")
-}
-
-// Deployment returns the call data with which the Deployer makes the contract: a salt
-// of zero, and the code that returns the contract's.
-func Deployment() []byte { return append(make([]byte, word), compiled().init...) }
-
-// Address returns where the Deployer makes the contract, on every chain (EIP-1014).
-func Address() token.Address {
-	deployer := Deployer()
-	sum := digest([]byte{0xff}, deployer[:], make([]byte, word), digest(compiled().init))
-	return token.Address(sum[word-20:])
-}
+// InitCode returns the code that returns the contract's, for the transaction that makes it.
+func InitCode() []byte { return compiled().Bytecode }
 
 // Code returns the contract's runtime code, as eth_getCode returns it.
-func Code() []byte { return compiled().code }
+func Code() []byte { return compiled().DeployedBytecode }
 
-type contract struct{ init, code []byte }
-
-func compiled() contract {
-	var text struct{ Bytecode, DeployedBytecode string }
-	if err := json.Unmarshal(artifact, &text); err != nil {
+func compiled() (c struct{ Bytecode, DeployedBytecode code }) {
+	if err := json.Unmarshal(artifact, &c); err != nil {
 		panic(err) // the artifact is part of the program
 	}
-	return contract{unhex(text.Bytecode), unhex(text.DeployedBytecode)}
+	return c
 }
 
-func unhex(text string) []byte {
-	b, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
-	if err != nil {
-		panic(err) // a constant, or the artifact
-	}
-	return b
+// code is written as 0x and hex digits.
+type code []byte
+
+func (c *code) UnmarshalText(text []byte) (err error) {
+	*c, err = hex.DecodeString(strings.TrimPrefix(string(text), "0x"))
+	return err
 }
 
 // selector returns the first four bytes of the hash of a signature (ABI specification).
-func selector(signature string) []byte { return digest([]byte(signature))[:4] }
-
-func digest(parts ...[]byte) []byte {
+func selector(signature string) []byte {
 	h := keccak.NewLegacyKeccak256()
-	for _, p := range parts {
-		h.Write(p)
-	}
-	return h.Sum(nil)
+	h.Write([]byte(signature))
+	return h.Sum(nil)[:4]
 }

@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -89,14 +90,14 @@ func TestAnAmountThatDoesNotFit(t *testing.T) {
 func newEVM(t testing.TB) *runtime.Config {
 	db := must.Get(state.New(types.EmptyRootHash, state.NewDatabaseForTesting()))(t)
 	evm := &runtime.Config{State: db, Origin: common.Address{1}, GasLimit: 30_000_000, Value: new(big.Int)}
-	db.SetCode(common.Address(disburser.Deployer()), disburser.DeployerCode(), 0)
+	db.SetCode(common.Address(install.Deployer()), install.DeployerCode(), 0)
 	return evm
 }
 
 func TestDeployment(t *testing.T) {
 	evm := newEVM(t)
-	answer, _, err := runtime.Call(common.Address(disburser.Deployer()), disburser.Deployment(), evm)
-	at := disburser.Address()
+	answer, _, err := runtime.Call(common.Address(install.Deployer()), install.Deployment(), evm)
+	at := install.Address()
 	if err != nil || !bytes.Equal(answer, at[:]) {
 		t.Fatalf("the deployer made %x, %v; want %s", answer, err, at)
 	}
@@ -109,10 +110,10 @@ func TestDeployment(t *testing.T) {
 	// The transaction that made the deployer, the same on every chain.
 	var tx types.Transaction
 	must.OK(t, tx.UnmarshalBinary(hexutil.MustDecode("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe"+
-		hexutil.Encode(disburser.DeployerCode())[2:]+
+		hexutil.Encode(install.DeployerCode())[2:]+
 		"1ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")))
 	from, err := types.HomesteadSigner{}.Sender(&tx)
-	if made := crypto.CreateAddress(from, 0); err != nil || made != common.Address(disburser.Deployer()) {
+	if made := crypto.CreateAddress(from, 0); err != nil || made != common.Address(install.Deployer()) {
 		t.Errorf("that transaction makes %s, %v", made, err)
 	}
 }
@@ -133,10 +134,10 @@ func newTrial(t *testing.T, balance, allowance token.Amount) trial {
 	must.OK(t, json.Unmarshal(trialToken, &compiled))
 	tr := trial{newEVM(t), readABI(t, trialToken), common.Address{0xc0}, common.Address{0xaa}}
 	tr.evm.State.SetCode(tr.coin, compiled.DeployedBytecode, 0)
-	tr.evm.State.SetCode(common.Address(disburser.Address()), disburser.Code(), 0)
+	tr.evm.State.SetCode(common.Address(install.Address()), disburser.Code(), 0)
 	tr.evm.Origin = tr.payer
 	tr.ask(t, "mint", tr.payer, bigOf(balance))
-	must.Get(tr.call(tr.coin, disburser.Approval(disburser.Address(), allowance)))(t)
+	must.Get(tr.call(tr.coin, install.Approval(install.Address(), allowance)))(t)
 	return tr
 }
 
@@ -167,7 +168,7 @@ const (
 // TestBatch holds the contract against a model of it: entries are paid in their order,
 // exactly, and all of them; or none, and the revert says which of them was refused.
 func TestBatch(t *testing.T) {
-	contract := common.Address(disburser.Address())
+	contract := common.Address(install.Address())
 	rapid.Check(t, func(rt *rapid.T) {
 		balance, allowance := token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "balance")),
 			token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "allowance"))
@@ -234,7 +235,7 @@ func TestBatch(t *testing.T) {
 // TestStrangersAndBadCalls: no account spends another's allowance, whatever it calls
 // with, and a call that cannot pay says so.
 func TestStrangersAndBadCalls(t *testing.T) {
-	contract, some := common.Address(disburser.Address()), []disburser.Entry{{To: token.Address{19: 7}, Amount: token.Units(5)}}
+	contract, some := common.Address(install.Address()), []disburser.Entry{{To: token.Address{19: 7}, Amount: token.Units(5)}}
 	tr := newTrial(t, token.Units(100), token.Units(100))
 	good := disburser.Calldata(token.Address(tr.coin), some, nil)
 	longer := bytes.Clone(good)
@@ -244,7 +245,7 @@ func TestStrangersAndBadCalls(t *testing.T) {
 	for why, data := range map[string][]byte{
 		"no token there":                  disburser.Calldata(token.Address{0xee}, some, nil),
 		"no method":                       nil,
-		"another method":                  disburser.Approval(disburser.Address(), token.Units(1)),
+		"another method":                  install.Approval(install.Address(), token.Units(1)),
 		"a part of the last entry":        good[:len(good)-1],
 		"fewer entries than it says":      longer,
 		"entries beyond what there is":    far,

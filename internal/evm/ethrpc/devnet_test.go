@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/discover"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -204,12 +205,12 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 
 func TestDiscoversATokenOnARealNode(t *testing.T) {
 	r := startRig(t)
-	id, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
+	id, asset, err := discover.Token(t.Context(), r.chain.URL(), r.chain.Token().Contract)
 	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
-		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
+		t.Errorf("Token = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
 	}
-	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
-		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
+	if _, asset, err := discover.Token(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, discover.ErrToken) {
+		t.Errorf("Token of an account = %+v, %v, want ErrToken", asset, err)
 	}
 	wrong := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1}))(t)
 	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {

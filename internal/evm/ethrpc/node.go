@@ -127,6 +127,15 @@ func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 	return all[1:], nil
 }
 
+// Ask makes one call of any method, of whichever chain the node is. result is a pointer.
+func (n *Node) Ask(ctx context.Context, method string, result any, args ...any) error {
+	one := []query{call(method, result, args...)}
+	if err := n.exchange(ctx, one); err != nil {
+		return err
+	}
+	return firstError(one)
+}
+
 // each is batch, and returns the first error of any call.
 func (n *Node) each(ctx context.Context, calls ...query) error {
 	calls, err := n.batch(ctx, calls...)

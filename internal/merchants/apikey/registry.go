@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -47,7 +46,7 @@ func (r *Registry) Create(ctx context.Context, merchantName string, request KeyR
 	if err != nil {
 		return Minted{}, err
 	}
-	if m.Key, err = request.of(operator("mer_"+id, merchantName), m.Key); err != nil {
+	if m.Key, err = request.of(Key{Grant: Full()}, m.Key); err != nil {
 		return Minted{}, err
 	}
 	if err := r.store.Create(ctx, m.Key); err != nil {
@@ -81,33 +80,6 @@ func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
 		return Key{}, fmt.Errorf("looking up %s: %w", p.KeyID, err)
 	}
 	return k, nil
-}
-
-// ErrMerchant reports an id that no merchant can have.
-var ErrMerchant = errors.New("a merchant's id is mer_ and 16 letters or digits")
-
-// Operator returns an unstored key with all rights, for requests of an operator in the
-// merchant's place. If the store has lost every key of the merchant, name must be the
-// merchant's name, and the errors are ErrMerchant and those of CheckName. Without a name it
-// returns ErrNotFound for a merchant without keys.
-func (r *Registry) Operator(ctx context.Context, merchantID, name string) (Key, error) {
-	keys, err := r.List(ctx, merchantID)
-	id, ok := strings.CutPrefix(merchantID, "mer_")
-	switch {
-	case err != nil:
-		return Key{}, err
-	case len(keys) > 0:
-		return operator(merchantID, keys[0].MerchantName), nil
-	case name == "":
-		return Key{}, fmt.Errorf("looking for keys of %q: %w", merchantID, ErrNotFound)
-	case !ok || len(id) != merchantLen || strings.Trim(id, alphabet) != "":
-		return Key{}, fmt.Errorf("%q: %w", merchantID, ErrMerchant)
-	}
-	return operator(merchantID, name), CheckName(name)
-}
-
-func operator(merchantID, merchantName string) Key {
-	return Key{MerchantID: merchantID, MerchantName: merchantName, Grant: Full()}
 }
 
 // Issue makes a further key of by's merchant, with no scope that by lacks and no later

@@ -110,11 +110,10 @@ func TestStoreOutage(t *testing.T) {
 		}
 		s.failing = []string{"Named", "List"}
 		for what, err := range map[string]error{
-			"List":     must.Err(registry.List(t.Context(), who.MerchantID)),
-			"Operator": must.Err(registry.Operator(t.Context(), who.MerchantID, "Shop")),
-			"Issue":    must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
-			"Rotate":   must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
-			"Revoke":   must.Err(registry.Revoke(t.Context(), who, id)),
+			"List":   must.Err(registry.List(t.Context(), who.MerchantID)),
+			"Issue":  must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
+			"Rotate": must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
+			"Revoke": must.Err(registry.Revoke(t.Context(), who, id)),
 		} {
 			if !errors.Is(err, errLost) {
 				t.Errorf("%s without a read: %v", what, err)
@@ -156,28 +155,6 @@ func TestRandomnessFailsOnce(t *testing.T) {
 			if made, err := call(); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 				t.Errorf("%s, read %d fails: %v, %v", what, n, made, err)
 			}
-		}
-	}
-}
-
-func TestOperator(t *testing.T) {
-	_, registry, m := stack(t)
-	for _, test := range []struct {
-		id, name, want string // the name that the key has
-		err            error
-	}{
-		{m.Key.MerchantID, "", "Shop", nil},
-		{m.Key.MerchantID, "Other", "Shop", nil},
-		{"mer_0123456789ABCDef", "Lost", "Lost", nil},
-		{"mer_0123456789ABCDef", "", "", apikey.ErrNotFound},
-		{"mer_0123456789ABCDef", "\u00a0", "\u00a0", apikey.ErrNameBlank},
-		{"mer_0123456789ABCDe", "Short", "", apikey.ErrMerchant},
-		{"mer_0123456789ABCDe-", "Dash", "", apikey.ErrMerchant},
-		{"0123456789ABCDef", "No prefix", "", apikey.ErrMerchant},
-	} {
-		k, err := registry.Operator(t.Context(), test.id, test.name)
-		if k.MerchantName != test.want || !errors.Is(err, test.err) || test.want != "" && (k.MerchantID != test.id || k.Grant != apikey.Full()) {
-			t.Errorf("Operator(%q, %q) = %+v, %v; want %q, %v", test.id, test.name, k, err, test.want, test.err)
 		}
 	}
 }

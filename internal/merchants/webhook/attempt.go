@@ -66,7 +66,6 @@ func text(b []byte) string {
 	return s
 }
 
-// result returns the attempt's result as a Meter counts it.
 func (a Attempt) result() string {
 	switch a.StatusCode / 100 {
 	case 2, 3, 4, 5:
@@ -87,7 +86,6 @@ const (
 	testAttempts = 4   // of the schedule, in test mode
 )
 
-// attemptLimit returns the number of attempts of a delivery in the given mode.
 func attemptLimit(mode string) int {
 	if mode == "test" {
 		return testAttempts

@@ -119,7 +119,7 @@ func TestNextAttempt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(mine, hook)
-			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			deliverer := webhook.NewDeliverer(w.store, w, w, &meter{}, w.now, func() float64 { return test.jitter })
 			w.mustPublish(event)
 			d := w.stored()
 			for i := range test.failed {

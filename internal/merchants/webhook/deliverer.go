@@ -27,7 +27,7 @@ type Deliverer struct {
 }
 
 // NewDeliverer returns a deliverer. jitter returns numbers in [0, 1), as
-// rand.Float64 of math/rand/v2 does; meter may be NoMeter{}.
+// rand.Float64 of math/rand/v2 does.
 func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func() time.Time, jitter func() float64) *Deliverer {
 	return &Deliverer{store, queue, sender, meter, now, jitter}
 }

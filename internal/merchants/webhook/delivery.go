@@ -155,9 +155,8 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
 	}
 	return Delivery{
-		Ref:    Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])},
-		Event:  ev,
-		Status: Pending, NextAttemptAt: now, CreatedAt: now, Parked: true,
+		Ref: Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, Event: ev, Status: Pending,
+		NextAttemptAt: now, CreatedAt: now, Parked: true,
 	}, nil
 }
 

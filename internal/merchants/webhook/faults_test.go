@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -213,8 +214,8 @@ func TestEveryErrorIsTold(t *testing.T) {
 		},
 		"Test":       func(s stack) error { return must.Err(s.tester.Test(t.Context(), mine, s.e.ID)) },
 		"Deliveries": func(s stack) error { return must.Err(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
-		"ResendFailed": func(s stack) error {
-			return must.Err(s.log.ResendFailed(t.Context(), mine, s.e.ID, noon, noon.Add(time.Hour)))
+		"resend.All": func(s stack) error {
+			return must.Err(resend.All(t.Context(), s.log, mine, s.e.ID, noon, noon.Add(time.Hour), noon))
 		},
 		"Publish":  func(s stack) error { return s.publish(event) },
 		"Announce": func(s stack) error { return s.publisher.Announce(t.Context(), mine, "api_key.created", noon, "data") },
@@ -225,7 +226,7 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s := build()
 		must.OK(t, call(s))
 		for n, effect := range s.faults.names {
-			if effect == "Post" || name == "ResendFailed" && effect == "Enqueue" {
+			if effect == "Post" || name == "resend.All" && effect == "Enqueue" {
 				continue
 			}
 			s := build()

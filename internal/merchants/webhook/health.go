@@ -41,7 +41,6 @@ func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery, a Atte
 	return fmt.Errorf("assessing, %d times: %w", saveTries, ErrConflict)
 }
 
-// same reports whether e and f have the same health.
 func (e Endpoint) same(f Endpoint) bool {
 	return e.Status == f.Status && e.QuietSince.Equal(f.QuietSince) && e.Exhausted == f.Exhausted &&
 		e.Slow == f.Slow && e.RetryAt.Equal(f.RetryAt)

@@ -5,18 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
-// LogLimit is the most deliveries that a merchant is shown, scanLimit the most
-// that an operator's search reads. A delivery whose attempt is overdue by
-// stuckAfter has lost its job: the queue gave it up, or was emptied.
-const (
-	LogLimit   = 100
-	scanLimit  = 100_000
-	stuckAfter = time.Hour
-)
+// LogLimit is the most deliveries that a merchant is shown.
+const LogLimit = 100
 
 // A Log lists the deliveries of endpoints and resends them.
 type Log struct {
@@ -35,10 +28,11 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 // without their bodies. A deleted endpoint still has its log. ErrNotFound if the
 // owner never had an endpoint of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
-	return l.deliveries(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
+	return l.Between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
 }
 
-func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
+// Between is Deliveries of a time span, from inclusive, and with another limit. A zero time is no bound.
+func (l *Log) Between(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
 	if _, err := known(ctx, l.store, o, endpoint); err != nil {
 		return nil, err
 	}
@@ -47,36 +41,6 @@ func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to
 		return nil, fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
 	}
 	return ds, nil
-}
-
-// Failed returns the deliveries created in [from, to) that were exhausted or
-// cancelled or have lost their job, one per event, oldest first, without their
-// bodies. An event that another delivery brought to the endpoint, or still
-// carries, is left out. ErrTooMany if the log since from is too long to search:
-// the failures of a part of it could pass for all.
-func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
-	since, err := l.deliveries(ctx, o, endpoint, from, time.Time{}, scanLimit)
-	if err != nil {
-		return nil, err
-	}
-	if len(since) == scanLimit {
-		return nil, fmt.Errorf("searching the log of %s: %w", endpoint, ErrTooMany)
-	}
-	skip := map[string]bool{} // events that arrived, are on their way, or are in failed
-	for _, d := range since {
-		stuck := !d.Parked && l.now().Sub(d.NextAttemptAt) > stuckAfter
-		if d.Status == Delivered || d.Status == Pending && !stuck {
-			skip[d.Event.ID] = true
-		}
-	}
-	var failed []Delivery
-	for _, d := range slices.Backward(since) {
-		if d.CreatedAt.Before(to) && !skip[d.Event.ID] {
-			skip[d.Event.ID] = true
-			failed = append(failed, d)
-		}
-	}
-	return failed, nil
 }
 
 // Resend makes a new delivery of the same event, with the same event id and
@@ -115,22 +79,4 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	// job is only quicker, and its loss no error.
 	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
 	return d, nil
-}
-
-// ResendFailed resends each delivery that Failed returns and returns the new
-// deliveries. A second call, also after a crash, resends only the rest.
-func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
-	failed, err := l.Failed(ctx, o, endpoint, from, to)
-	if err != nil {
-		return nil, err
-	}
-	var resent []Delivery
-	for _, f := range failed {
-		d, err := l.Resend(ctx, o, endpoint, f.Delivery)
-		if err != nil {
-			return resent, err
-		}
-		resent = append(resent, d)
-	}
-	return resent, nil
 }

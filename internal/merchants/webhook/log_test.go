@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
@@ -81,24 +82,24 @@ func TestFailedInAWindow(t *testing.T) {
 	w.clock = at(6)
 	failed := func(want ...string) {
 		t.Helper()
-		list := must.Get(w.log.Failed(t.Context(), mine, e.ID, at(1), at(5)))(t)
+		list := must.Get(resend.Failed(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()))(t)
 		if !slices.EqualFunc(list, want, func(d webhook.Delivery, id string) bool { return d.Event.ID == id }) {
 			t.Errorf("failed: %+v, want %v", list, want)
 		}
 	}
 	failed("evt_2", "evt_3", "evt_5")
-	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); !errors.Is(err, webhook.ErrDisabled) {
+	if _, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()); !errors.Is(err, webhook.ErrDisabled) {
 		t.Errorf("to a disabled endpoint: %v", err)
 	}
 	w.change(e, enable)
 	w.answers[hook] = statuses(200)
-	resent, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5))
+	resent, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now())
 	if err != nil || len(resent) != 3 {
 		t.Errorf("%d resent, %v", len(resent), err)
 	}
 	failed() // they are on their way again
 	w.drain()
-	if again, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); err != nil || len(again) != 0 {
+	if again, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()); err != nil || len(again) != 0 {
 		t.Errorf("a second time: %d resent, %v", len(again), err)
 	}
 	w.drain()
@@ -110,7 +111,7 @@ func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	log := webhook.NewLog(busy{w.store}, w, w.now, rand.Reader)
-	if failed, err := log.Failed(t.Context(), mine, e.ID, noon, noon.Add(time.Hour)); !errors.Is(err, webhook.ErrTooMany) || failed != nil {
+	if failed, err := resend.Failed(t.Context(), log, mine, e.ID, noon, noon.Add(time.Hour), noon); !errors.Is(err, resend.ErrTooMany) || failed != nil {
 		t.Errorf("%d failed, %v", len(failed), err)
 	}
 }
@@ -129,13 +130,13 @@ func TestALostJobIsFailed(t *testing.T) {
 	w.jobs = nil
 	for after, want := range map[time.Duration]int{time.Hour + 5*time.Second: 0, time.Hour + 5*time.Second + 1: 1} {
 		w.clock = noon.Add(after)
-		failed, err := w.log.Failed(t.Context(), mine, e.ID, noon, w.now())
+		failed, err := resend.Failed(t.Context(), w.log, mine, e.ID, noon, w.now(), w.now())
 		if err != nil || len(failed) != want {
 			t.Errorf("after %v: %d failed, %v", after, len(failed), err)
 		}
 	}
 	w.clock = noon.Add(2 * time.Hour)
-	must.Get(w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()))(t)
+	must.Get(resend.All(t.Context(), w.log, mine, e.ID, noon, w.now(), w.now()))(t)
 	w.drain()
 	w.has(2, 0)
 	w.logged(e, webhook.Delivered, 1)

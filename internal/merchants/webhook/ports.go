@@ -161,15 +161,3 @@ type Meter interface {
 	// time, 0 when none waits. It is called once per PushDue.
 	OldestDue(age time.Duration)
 }
-
-// NoMeter counts nothing.
-type NoMeter struct{}
-
-// Attempted implements Meter.
-func (NoMeter) Attempted(string, time.Duration) {}
-
-// Ended implements Meter.
-func (NoMeter) Ended(DeliveryStatus, time.Duration) {}
-
-// OldestDue implements Meter.
-func (NoMeter) OldestDue(time.Duration) {}

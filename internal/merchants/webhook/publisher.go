@@ -92,7 +92,7 @@ type Pusher struct {
 	meter Meter
 }
 
-// NewPusher returns a pusher from store to queue; meter may be NoMeter{}.
+// NewPusher returns a pusher from store to queue.
 func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 	return &Pusher{store, queue, meter}
 }

@@ -223,7 +223,6 @@ var (
 	deliveryIDs = regexp.MustCompile("^dlv_[0-9a-f]{32}$")
 )
 
-// checkTypes returns types without repetitions.
 func checkTypes(types []string) ([]string, error) {
 	var kept []string
 	for _, t := range types {

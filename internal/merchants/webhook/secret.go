@@ -61,7 +61,6 @@ func ParseStored(text string) (Secret, error) {
 // Stored returns the text that a store keeps: sealed, if the secret is.
 func (s Secret) Stored() string { return cmp.Or(s.sealed, s.text) }
 
-// unsealed returns the bytes of a sealed secret's text.
 func unsealed(text string) ([]byte, error) {
 	b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, sealedPrefix))
 	if err != nil || len(b) == 0 {
@@ -123,7 +122,6 @@ func Sign(secrets []Secret, id string, at time.Time, body []byte) (string, error
 	return strings.Join(entries, " "), nil
 }
 
-// header returns the header of ev sent to e at the given time.
 func header(e Endpoint, ev Event, at time.Time) (http.Header, error) {
 	signature, err := Sign(e.Secrets(at), ev.ID, at, ev.Body)
 	if err != nil {

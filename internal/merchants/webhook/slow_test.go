@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -320,7 +322,7 @@ func (s *shared) median(t *testing.T, slow float64) time.Duration {
 		s.ready = make(chan struct{}, 20)
 		ctx, stop := context.WithCancel(t.Context())
 		registry := webhook.NewRegistry(s, checker{}, time.Now, rand.NewChaCha8([32]byte{1}))
-		deliverer := webhook.NewDeliverer(s, s, s, webhook.NoMeter{}, time.Now, half)
+		deliverer := webhook.NewDeliverer(s, s, s, emf.New(io.Discard, "", time.Now), time.Now, half)
 		publisher := webhook.NewPublisher(s, s)
 		var work sync.WaitGroup
 		for range cap(s.ready) {

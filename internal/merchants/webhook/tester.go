@@ -61,7 +61,6 @@ func (h hurried) Post(ctx context.Context, url string, header http.Header, body 
 	return a, err
 }
 
-// testEvent returns an event whose data names the endpoint.
 func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
 	id, err := newID("evt_", random)
 	if err != nil {
@@ -70,7 +69,6 @@ func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
 	return enveloped(e.Owner, id, TestType, now, map[string]string{"webhook_id": e.ID})
 }
 
-// enveloped returns an event in the envelope of all events.
 func enveloped(o Owner, id, kind string, at time.Time, data any) (Event, error) {
 	body, err := json.Marshal(struct {
 		ID        string `json:"id"`

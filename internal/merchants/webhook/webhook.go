@@ -26,9 +26,6 @@ var ErrDisabled = errors.New("the webhook is disabled")
 // Nothing was written.
 var ErrConflict = errors.New("changed since it was read")
 
-// ErrTooMany reports a log of an endpoint that is too long to search.
-var ErrTooMany = errors.New("100,000 deliveries or more: begin later")
-
 // ErrJob reports a job whose text names no delivery, so that it cannot be done.
 var ErrJob = errors.New("not a webhook job")
 

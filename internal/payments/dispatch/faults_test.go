@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -673,7 +674,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
 		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.Now())
-		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.Now()}, 1, token.Token{}, "")
+		stored, _ := onchain.Payment(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.Now()}, 1, token.Token{}, "")
 		_, _, err := p.Tables.Create(t.Context(), stored)
 		p.Must(err)
 		if commit {

@@ -55,7 +55,6 @@ func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (ch
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(crypto.Keccak256(raw)), Raw: raw}, nil
 }
 
-// encode returns a transaction of these items.
 func encode(items []any) ([]byte, error) {
 	list, err := rlp.EncodeToBytes(items)
 	return append([]byte{typeEIP1559}, list...), err

@@ -62,21 +62,6 @@ func ParseKey(s string) (Key, error) {
 	return keyOf(b)
 }
 
-// Generate makes a key from the next 32 bytes of random. Bytes that are no key of
-// secp256k1 (about 1 in 2^128) are skipped. The same bytes make the same key, so
-// random must be crypto/rand.Reader wherever money is involved.
-func Generate(random io.Reader) (Key, error) {
-	var b [32]byte
-	for {
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return Key{}, fmt.Errorf("generating a key: %w", err)
-		}
-		if key, err := keyOf(b[:]); err == nil {
-			return key, nil
-		}
-	}
-}
-
 func keyOf(b []byte) (Key, error) {
 	var scalar secp256k1.ModNScalar
 	if overflows := scalar.SetByteSlice(b); overflows || scalar.IsZero() {

@@ -1,17 +1,13 @@
 package keyring
 
 import (
-	"cmp"
 	"context"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -19,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// ErrSignature reports bytes that are no signature by a wallet's key, or no public key.
+// ErrSignature reports bytes that are no signature by a wallet's key.
 var ErrSignature = errors.New("not of the wallet's key")
 
 // A Remote signs with a key that never leaves the service which keeps it, such as AWS
@@ -96,27 +92,4 @@ func (r *Remote) compact(der, digest []byte) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: it is another's signature, or of something else", ErrSignature)
-}
-
-// AddressOf returns the account of a public key of secp256k1 in the DER form of RFC
-// 5280, a SubjectPublicKeyInfo. Anything else is ErrSignature.
-func AddressOf(der []byte) (token.Address, error) {
-	var info struct {
-		Algorithm pkix.AlgorithmIdentifier
-		Key       asn1.BitString
-	}
-	rest, err := asn1.Unmarshal(der, &info)
-	if err != nil || len(rest) > 0 {
-		return token.Address{}, fmt.Errorf("%w: no public key: %w", ErrSignature, cmp.Or(err, errors.New("more follows it")))
-	}
-	var curve asn1.ObjectIdentifier // SEC 2: secp256k1 is 1.3.132.0.10
-	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil ||
-		!curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {
-		return token.Address{}, fmt.Errorf("%w: a key of another curve than secp256k1", ErrSignature)
-	}
-	key, err := secp256k1.ParsePubKey(info.Key.RightAlign())
-	if err != nil {
-		return token.Address{}, fmt.Errorf("%w: %w", ErrSignature, err)
-	}
-	return addressOf(key), nil
 }

@@ -27,7 +27,6 @@ func CSV[T any](w io.Writer, header bool, rows ...T) error {
 	return out.Error()
 }
 
-// fields returns the names and the cells of a struct.
 func fields(v any) (names, cells []string) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -44,7 +43,6 @@ func fields(v any) (names, cells []string) {
 	return names, cells
 }
 
-// cell writes one value of JSON.
 func cell(value json.RawMessage) string {
 	if string(value) == "null" {
 		return ""

@@ -39,7 +39,7 @@ type Entry struct {
 // has taken it.
 type Payment struct {
 	ID             ID
-	Merchant       string        // empty while the payment is known from the chain alone: see Recovered
+	Merchant       string        // empty while the payment is known from the chain alone: see package onchain
 	Mode           string        // "test" or "live"
 	IdempotencyKey string        // Idempotency-Key, empty when none was sent
 	Fingerprint    string        // Request.Fingerprint
@@ -108,7 +108,6 @@ const (
 	NonceConsumed     FailureCode = "nonce_consumed"
 )
 
-// failures are the messages merchants read.
 var failures = map[FailureCode]string{
 	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
 	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
@@ -126,35 +125,13 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	}
 }
 
-// Recovered returns the payment that a mined transaction makes by its call data, unsigned, not yet
-// stored, and assigned to its sender. The chain does not record the merchant, which stays empty
-// until Adopted. It returns false if tx does not transfer coin, or has no payment's ID after its
-// arguments.
-func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
-	at := tx.At.UTC().Truncate(time.Millisecond)
-	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
-	t, memo, ok := chain.ParseTransfer([]byte(tx.Data))
-	if ok && tx.To == coin.Contract {
-		p.To, p.Amount = t.To, t.Amount
-	} else {
-		contract, outputs, rest, batch := disburser.Parse([]byte(tx.Data))
-		p.BatchContract, memo, ok = tx.To, rest, batch && contract == coin.Contract && len(outputs) > 1
-		for _, o := range outputs {
-			p.Entries = append(p.Entries, Entry{To: o.To, Amount: o.Amount})
-			p.Amount, _ = p.Amount.Add(o.Amount) // at most 2^96-1 each
-		}
-	}
-	p.ID = MemoID(memo)
-	return p.AssignedTo(tx.From, chain.Tx{ChainID: chainID, To: tx.To, Data: []byte(tx.Data)}), ok && p.ID.Memo() != nil
-}
-
 // Pays reports whether p moves the amounts of outputs to their recipients, in this order. The chain
 // records no more of a request.
 func (p Payment) Pays(outputs []Entry) bool {
 	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
 }
 
-// Adopted returns a Recovered payment as the answer to r, a request whose merchant, mode and key
+// Adopted returns a payment that was found on the chain as the answer to r, a request whose merchant, mode and key
 // give its ID. It takes references and metadata from r: they are not on the chain.
 func (p Payment) Adopted(r Request) Payment {
 	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()

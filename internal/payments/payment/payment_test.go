@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -130,7 +131,7 @@ func TestRecovered(t *testing.T) {
 	p.BatchContract = token.Address{0xba}
 	find := func(p payment.Payment) (payment.Payment, bool) {
 		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}
-		return payment.Recovered(mined, 7, coin, "net")
+		return onchain.Payment(mined, 7, coin, "net")
 	}
 	found, ok := find(p)
 	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||

@@ -81,7 +81,6 @@ func (p Payment) feeUnit() string {
 	return "wei"
 }
 
-// given returns a text, nil for none.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -105,7 +104,6 @@ type Event struct {
 	Body []byte // JSON
 }
 
-// eventOf writes the event of a payment that has just ended.
 func eventOf(p Payment, previous Status) (Event, error) {
 	kind := "payment." + string(p.State.Status())
 	return eventAs(EventID(p.ID, kind), kind, p.UpdatedAt, p.Public(), previous)

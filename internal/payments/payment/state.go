@@ -54,7 +54,6 @@ func (s State) Status() Status {
 	}
 }
 
-// forbidden is the error of a move that the state machine does not have.
 func (p Payment) forbidden(to State) error {
 	return fmt.Errorf("payment %s: cannot move from %s to %s", p.ID, p.State, to)
 }

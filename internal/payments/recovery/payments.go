@@ -9,6 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -52,7 +53,7 @@ func (r *run) putBack(ctx context.Context) error {
 // putBackOf is putBack of one transaction.
 func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	ours := slices.Contains(r.wallets(), tx.From)
-	found, ok := payment.Recovered(tx, r.ChainID, r.Token, r.Network)
+	found, ok := onchain.Payment(tx, r.ChainID, r.Token, r.Network)
 	found.Tx.GasUnit = r.GasUnit
 	switch {
 	case !ours, !ok:

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A committer is the part of PendingTxs that Commit needs.
 type committer interface {
 	Commit(ctx context.Context, p payment.Payment) error
 }
@@ -33,7 +32,6 @@ func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.P
 	return committed, to.Commit(ctx, committed)
 }
 
-// A noopStore is the part of PendingTxs that UseUp needs.
 type noopStore interface {
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 }
@@ -73,7 +71,7 @@ func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	coin, gas := tx.Takes(p.Coins())
 	return wallet.PendingTx{
 		ID: wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: coin, Gas: gas, Merchant: p.Merchant,
-		HasNoop: p.HasNoop(),
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: coin, Gas: gas,
+		Merchant: p.Merchant, HasNoop: p.HasNoop(),
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -92,7 +92,7 @@ func (a *Account) Steps(all [][3]string) {
 func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	t.Helper()
 	tables, stored := memory.NewPayments(), settings.Default()
-	stored.BatchContract = disburser.Address()
+	stored.BatchContract = install.Address()
 	must.OK(t, tables.SetSettings(t.Context(), stored))
 	return &deployed.Local{Nodes: nodes, Config: config,
 		Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},

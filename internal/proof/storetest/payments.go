@@ -9,6 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -215,7 +216,7 @@ var paymentPromises = []promise[*check]{
 // adopts checks the adoption of a payment of request that was found on the chain.
 func (c *check) adopts(request payment.Request) {
 	draft := offer(c.walletID(), noon, request)
-	found, ok := payment.Recovered(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To, Data: string(draft.CallData(true)), At: noon},
+	found, ok := onchain.Payment(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To, Data: string(draft.CallData(true)), At: noon},
 		draft.Tx.ChainID, usdc, draft.Network)
 	if !ok {
 		c.Fatal("it was not found")

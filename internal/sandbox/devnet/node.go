@@ -22,7 +22,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rpc"
 
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 )
 
 // Limits of the JSON-RPC service: far above the requests of Remit, so that no test
@@ -111,7 +111,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
 		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
-		common.Address(disburser.Deployer()): {Balance: new(big.Int), Code: disburser.DeployerCode()},
+		common.Address(install.Deployer()): {Balance: new(big.Int), Code: install.DeployerCode()},
 	})
 	for a, code := range c.cfg.Contracts {
 		alloc[common.Address(a)] = types.Account{Balance: new(big.Int), Code: code}

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -48,11 +48,11 @@ func (c *Chain) deploy() error {
 		return fmt.Errorf("reading the token's artifact: %w", err)
 	}
 	c.abi = compiled.ABI
-	deployer, unlimited := common.Address(disburser.Deployer()), token.MaxAmount().Bytes32()
-	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}, {Gas: deployGas, To: &deployer, Data: disburser.Deployment()}}
+	deployer, unlimited := common.Address(install.Deployer()), token.MaxAmount().Bytes32()
+	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}, {Gas: deployGas, To: &deployer, Data: install.Deployment()}}
 	for _, w := range c.wallets {
 		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
-		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(disburser.Address()),
+		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(install.Address()),
 			new(big.Int).SetBytes(unlimited[:]))
 		if err := errors.Join(err, approveErr); err != nil {
 			return err

@@ -121,7 +121,7 @@ func (parkingStore) Unpark(context.Context, webhook.Due) error { return nil }
 // however long they wait: the deliverer sends none early.
 func (s parkingStore) recall(ctx context.Context, now time.Time) error {
 	const limit = 1_000_000
-	_, err := webhook.NewPusher(s, s.jobs, webhook.NoMeter{}).PushDue(ctx, now.AddDate(1, 0, 0), limit)
+	_, err := webhook.NewPusher(s, s.jobs, unmetered{}).PushDue(ctx, now.AddDate(1, 0, 0), limit)
 	return err
 }
 
@@ -164,3 +164,10 @@ func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, 
 		}
 	}
 }
+
+// unmetered is a webhook.Meter that counts nothing.
+type unmetered struct{}
+
+func (unmetered) Attempted(string, time.Duration)             {}
+func (unmetered) Ended(webhook.DeliveryStatus, time.Duration) {}
+func (unmetered) OldestDue(time.Duration)                     {}

@@ -94,7 +94,7 @@ func (s *process) openTables(ctx context.Context) (err error) {
 func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
-	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
+	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, unmetered{}, time.Now, mathrand.Float64).Deliver
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
 	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)

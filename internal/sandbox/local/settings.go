@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
@@ -120,7 +120,7 @@ func (s *Settings) initial() settings.Settings {
 	initial.Minimum, initial.Maximum, initial.Daily = s.Minimum, s.Maximum, s.DailyLimit
 	initial.BatchContract, initial.MerchantCap = s.BatchContract, 100
 	if len(s.RPC) == 0 {
-		initial.BatchContract = disburser.Address()
+		initial.BatchContract = install.Address()
 	}
 	return initial
 }

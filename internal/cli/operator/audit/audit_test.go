@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -245,7 +245,7 @@ func TestAuditOfABatch(t *testing.T) {
 		{To: operatortest.Payee, Amount: token.Units(30)}}
 	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "batch"}.Batch(entries)
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
-	p.BatchContract = disburser.Address()
+	p.BatchContract = install.Address()
 	call := p.Call(l.Keys[0].Address(), true)
 	l.Enter(0, p.AssignedTo(call.From, chain.Tx{ChainID: l.Chain.ID(), To: call.To, Data: call.Data, Gas: 500_000,
 		Fees: operatortest.Fees}), true)

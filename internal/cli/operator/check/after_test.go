@@ -17,7 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -209,7 +209,7 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 // TestDoctorFindsEachProblem of a stack on AWS on which hardly anything is well.
 func TestDoctorFindsEachProblem(t *testing.T) {
 	tables, stored := newTables(), settings.Default()
-	stored.BatchContract = disburser.Address()
+	stored.BatchContract = install.Address()
 	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
 	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
 	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {

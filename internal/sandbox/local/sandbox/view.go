@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -274,7 +275,7 @@ func (s *Sandbox) paidIn(b devnet.Block) (ids []payment.ID) {
 		if t.Tx.Hash == last {
 			continue
 		}
-		p, ok := payment.Recovered(t.Tx, s.Chain.ID(), s.Token, "")
+		p, ok := onchain.Payment(t.Tx, s.Chain.ID(), s.Token, "")
 		if !ok {
 			p.ID = ""
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -49,7 +50,7 @@ func TestBatches(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	s.Chain, s.Token = c, c.Token()
 	var raw [][]byte
-	contract, signer := common.Address(disburser.Address()), types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID()))
+	contract, signer := common.Address(install.Address()), types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID()))
 	for i, w := range c.Wallets() {
 		id := payment.KeyID("mer_1", "test", fmt.Sprint(i))
 		s.reached(id, Committed)
