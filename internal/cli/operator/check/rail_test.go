@@ -2,7 +2,6 @@ package check_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -11,14 +10,10 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other
@@ -108,28 +103,4 @@ func examine(t *testing.T, stack *deployed.Local, args ...string) map[string]fin
 		byCheck[f.Check] = f
 	}
 	return byCheck
-}
-
-// TestDoctorReadsSettings: settings that hold up payments are a finding.
-func TestDoctorReadsSettings(t *testing.T) {
-	payments, keys := memory.NewPayments(), new(memory.APIKeys)
-	local := operatortest.Empty(t, stack.Config{})
-	local.Payments, local.Keys = payments, keys
-	want := func(text string) {
-		t.Helper()
-		if got := examine(t, local)["settings"]; !strings.Contains(got.Saw, text) {
-			t.Errorf("doctor reports %q, want %q", got.Saw, text)
-		}
-	}
-	want("payments, version 0: no settings are stored")
-	must.OK(t, errors.Join(payments.SetSettings(t.Context(), settings.Default()),
-		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))))
-	want("payments at version 1, keys at version 1")
-	must.OK(t, payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()))
-	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 " +
-		"on chain 5, and")
-	payments.SpoilSettings(settings.ErrDamaged)
-	want("payments, version 1: the stored settings are damaged")
-	payments.SpoilSettings(settings.ErrNewer)
-	want("need newer code")
 }

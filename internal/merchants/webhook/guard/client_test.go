@@ -230,30 +230,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestTheConnectionIsChecked: a name that was public when it was registered has
-// moved to a private address. The first row shows that the server is there.
-func TestTheConnectionIsChecked(t *testing.T) {
-	const moved = "the host name resolves to an address that is not public"
-	for _, test := range []struct {
-		name    string
-		allowed func(netip.Addr) bool
-		host    string
-		reason  string
-		hits    int32
-	}{
-		{"unguarded, the server is reached", thisMachine, "example.com", "", 1},
-		{"guarded, it is not", guard.Public, "example.com", moved, 0},
-		{"nor by its address", guard.Public, "127.0.0.1", "the URL is not acceptable", 0},
-	} {
-		r := receive(t, answer(200, ""))
-		_, err := r.client(t, test.allowed).Post(t.Context(), r.url(test.host), http.Header{}, nil)
-		expect(t, err, test.reason)
-		if r.hits.Load() != test.hits {
-			t.Errorf("%s: %d hits", test.name, r.hits.Load())
-		}
-	}
-}
-
 // TestRebinding: a name server says one thing when asked first and another when asked again.
 func TestRebinding(t *testing.T) {
 	r := receive(t, answer(200, ""))
