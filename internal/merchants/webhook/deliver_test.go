@@ -50,6 +50,8 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	if diff := cmp.Diff(want, p.header); diff != "" {
 		t.Error(diff)
 	}
+	must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String())) // a copy of its job
+	w.has(1, 0)
 }
 
 // TestSchedule holds the waits to the table in the merchants' documentation, give
@@ -133,14 +135,6 @@ func TestNextAttempt(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestADeliveredJobIsDropped(t *testing.T) {
-	w, e := delivered(t)
-	for range 3 {
-		must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
-	}
-	w.has(1, 0)
 }
 
 // TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
