@@ -300,7 +300,7 @@ var steps = map[string]func(*api){
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {
-		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
+		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},
 	"an entry below the minimum":  refused(second(dispatch.ErrAmountBelow)),
 	"an entry above the maximum":  refused(second(dispatch.ErrAmountAbove)),

@@ -128,7 +128,7 @@ func TestRPC(t *testing.T) {
 	}
 	for _, text := range []string{
 		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"urls":[]}`, `{"urls":"https://k3y"}`, `{"urls":[""]}`, `{"urls":["https://a/k3y","ws://k3y"]}`,
-		`{"urls":["https://"]}`, `{"urls":["k3y.example/x"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]} k3y`,
+		`{"urls":["https://"]}`, `{"urls":["k3y.example"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]}k3y`,
 	} {
 		urls, err := secrets.RPC([]byte(text))
 		if !errors.Is(err, secrets.ErrRPC) {

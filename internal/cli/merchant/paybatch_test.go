@@ -21,7 +21,7 @@ import (
 )
 
 // before serves api, and takes the requests for itself that a function answers.
-func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, serve http.Handler) bool) string {
+func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, h http.Handler) bool) string {
 	t.Helper()
 	target := must.Get(url.Parse(api))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
@@ -240,9 +240,9 @@ func TestPayBatchesStops(t *testing.T) {
 			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)}, want: `100 refused, 50 not sent`, keys: 1},
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
-		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
+		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
-		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
+		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `nothing was paid.*403`},
 		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			flags: "single", want: `nothing was paid.*403`},
@@ -263,7 +263,7 @@ func TestPayBatchesStops(t *testing.T) {
 		"a first row that is refused": {file: upTo(0, 4),
 			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
 			paid: upTo(1, 4), keys: 3},
-		"no answer to the first row": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
+		"no first answer": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
 			keys: 1},
 		"a run that is begun in batches meanwhile": {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)},
 			pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2},
@@ -277,7 +277,7 @@ func TestPayBatchesStops(t *testing.T) {
 			want: `2 unknown`, paid: []int{0, 2}, keys: 2},
 		"no answer to what was paid": {file: upTo(0, 2), find: answers{lost},
 			want: `nothing was paid, since what was paid before is not known`},
-		"a batch that another request is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
+		"a batch that another is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
 			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
 			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},

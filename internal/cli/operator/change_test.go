@@ -21,7 +21,7 @@ func TestEveryChangeAsks(t *testing.T) {
 		name := strings.ReplaceAll(leaf.Path(), " ", ".")
 		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")
 		if reads := strings.Contains(readers, " "+name+" "); reads == changes {
-			t.Errorf("remit %s: a command that changes is a change.Command: %t; listed as a reader: %t", name, changes, reads)
+			t.Errorf("remit %s: is a change.Command: %t; listed as a reader: %t", name, changes, reads)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestPauseAll(t *testing.T) {
 	for line, want := range map[string]string{
 		"wallet pause --yes": "give the address of one wallet, or --all",
 		"wallet resume --all --yes " + gone.Address.String():                             "give the address of one wallet, or --all",
-		"wallet pause --all --yes --table wallets=pause-wallets":                         "use keys, payments or webhooks",
+		"wallet pause --all --yes --table wallets=pause-wallets":                         "use keys, payments",
 		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {
 		if _, err := a.Remit(line); err == nil || !strings.Contains(err.Error(), want) {

@@ -90,7 +90,7 @@ func TestWhatToRaise(t *testing.T) {
 		{"the defaults are enough", 20, 1000, "base", ""},
 		{"memory", 500, 1000, "base", "CheckReceiptsMemory, from 512 to 5,658"},
 		{"memory that Lambda does not give", 5000, 1000, "base", "CheckReceiptsMemory, from 512 to 10,240"},
-		{"a new table", 500, 1000, "base", "warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
+		{"a new table", 500, 1000, "base", "doubles by itself each half hour, from 4,000 to 10,000"},
 		{"a rate of the API", 500, 1000, "base", "Size (Api), from 500 to 1,429"},
 		{"half of the windows for one merchant", 20, 1, "base", "MerchantCap, from 50 to 82"},
 		{"what nothing moves", 100, 1000, "ethereum", "cannot:  the gas of the chain's blocks ends at 80.6 payments"},

@@ -277,7 +277,7 @@ func TestAuthenticate(t *testing.T) {
 		{"a key within its overlap", key, noon.Add(time.Hour - 1), nil, 1},
 		{"a key at the instant it expires", key, noon.Add(time.Hour), apikey.ErrInvalid, 1},
 		{"its successor", successor.Secret.Reveal(), noon.Add(100 * time.Hour), nil, 1},
-		{"a revoked key, even on a clock that is behind", gone.Secret.Reveal(), noon.Add(-time.Hour), apikey.ErrInvalid, 1},
+		{"a revoked key, by a clock that is behind", gone.Secret.Reveal(), noon.Add(-time.Hour), apikey.ErrInvalid, 1},
 		{"a well-formed key that was never handed out", unheard.Reveal(), noon, apikey.ErrInvalid, 1},
 		{"a key of the other mode is not looked up", live.Reveal(), noon, apikey.ErrInvalid, 0},
 		{"a mistyped key is not looked up", key[:len(key)-1] + "!", noon, apikey.ErrInvalid, 0},

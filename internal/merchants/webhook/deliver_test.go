@@ -121,7 +121,7 @@ func TestNextAttempt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(mine, hook)
-			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			by := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
 			w.mustPublish(event)
 			d := w.stored()
 			for i := range test.failed {
@@ -129,7 +129,7 @@ func TestNextAttempt(t *testing.T) {
 				must.Get(w.store.Record(t.Context(), d, i))(t)
 			}
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
-			must.OK(t, deliverer.Deliver(t.Context(), d.Ref.String()))
+			must.OK(t, by.Deliver(t.Context(), d.Ref.String()))
 			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
 				t.Errorf("next attempt in %v, want %v", got, test.want)
 			}

@@ -125,7 +125,7 @@ func (w *fixture) Post(_ context.Context, url string, header http.Header, body [
 	w.posts = append(w.posts, p)
 	w.clock = w.clock.Add(w.took)
 	if p.answer.StatusCode == 0 {
-		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
+		return webhook.Answer{}, &webhook.SendError{Reason: "no answer in time", Err: context.DeadlineExceeded}
 	}
 	return p.answer, nil
 }

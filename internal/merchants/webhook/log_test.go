@@ -118,8 +118,8 @@ func TestASearchIsNeverPartial(t *testing.T) {
 // A busy store has as many deliveries as its caller's limit.
 type busy struct{ webhook.Store }
 
-func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.Time, limit int) ([]webhook.Delivery, error) {
-	return make([]webhook.Delivery, limit), nil
+func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.Time, n int) ([]webhook.Delivery, error) {
+	return make([]webhook.Delivery, n), nil
 }
 
 // TestALostJobIsFailed: the queue gave up the job of a second attempt, or was emptied.
@@ -168,7 +168,7 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 		{"a third one reaches 120 hours", []at{{1, false}, {2, false}, {60, false}}, webhook.Disabled},
 		{"long silence before two failures counts, too", []at{{100, false}, {101, false}}, webhook.Disabled},
 		{"a success between them starts again", []at{{1, false}, {90, true}, {91, false}}, webhook.Enabled},
-		{"and the 120 hours start at that success", []at{{1, false}, {90, true}, {91, false}, {92, false}}, webhook.Enabled},
+		{"the 120 hours start at it", []at{{1, false}, {90, true}, {91, false}, {92, false}}, webhook.Enabled},
 		{"until they are over", []at{{1, false}, {90, true}, {91, false}, {140, false}}, webhook.Disabled},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -209,7 +209,7 @@ func TestTestPostsOnce(t *testing.T) {
 		t.Errorf("%d deliveries in the log, %v", len(log), err)
 	}
 	w.answers[hook] = statuses(0)
-	if a, err := w.tester.Test(t.Context(), mine, e.ID); err != nil || a.StatusCode != 0 || a.Error != "there was no answer in time" {
+	if a, err := w.tester.Test(t.Context(), mine, e.ID); err != nil || a.StatusCode != 0 || a.Error != "no answer in time" {
 		t.Errorf("no answer: %+v, %v", a, err)
 	}
 	w.change(e, disable)

@@ -359,7 +359,7 @@ func (s *shared) median(t *testing.T, slow float64) time.Duration {
 // events, which they would if they were not parked.
 func TestSlowEndpointsDelayNobody(t *testing.T) {
 	alone := new(shared).median(t, 0)
-	for name, answers := range map[string]time.Duration{"hanging": time.Hour, "answering after 14 s": 14 * time.Second} {
+	for name, answers := range map[string]time.Duration{"hanging": time.Hour, "answers after 14 s": 14 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			parked := (&shared{answers: answers}).median(t, 1.4)
 			unparked := (&shared{answers: answers, unparked: true}).median(t, 1.4)

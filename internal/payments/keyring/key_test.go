@@ -128,7 +128,7 @@ func TestReadsKeys(t *testing.T) {
 	}
 	const order = "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141" // of secp256k1, SEC 2
 	for name, s := range map[string]string{
-		"empty": "", "only a prefix": "0x", "63 digits": keyHex[:65], "65 digits": keyHex + "4", "66 digits": keyHex + "46",
+		"empty": "", "a prefix": "0x", "63 digits": keyHex[:65], "65 digits": keyHex + "4", "66 digits": keyHex + "46",
 		"not hex": "0x" + strings.Repeat("zz", 32), "blanks": " " + keyHex, "0X": "0X" + keyHex[2:],
 		"zero": "0x" + strings.Repeat("00", 32), "the order of the curve": order,
 	} {

@@ -48,7 +48,7 @@ func TestNewID(t *testing.T) {
 	if a, b := id("m", "test", "k", nil), payment.KeyID("m", "test", "k"); a != b {
 		t.Errorf("NewID %s, KeyID %s of one key", a, b)
 	}
-	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(errFull)); !errors.Is(err, errFull) {
 		t.Errorf("without randomness: %v: two payments would share an id", err)
 	}
 }

@@ -29,7 +29,7 @@ func TestRefusal(t *testing.T) {
 			w.Ceiling, w.Balance, w.Gas = 0, token.Amount{}, token.Amount{}
 		}, wallet.ErrPaused},
 		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Balance, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
-		{"one unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
+		{"a unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
 		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -296,7 +296,7 @@ var keyPromises = []promise[keyCheck]{
 		c.refused("revoking", must.Err(c.Revoke(c.Context(), "mer_other", k.Hash, noon)), apikey.ErrNotFound)
 		c.holds(k)
 		missing := c.fresh()
-		c.refused("revoking", must.Err(c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)), apikey.ErrNotFound)
+		c.refused("ending", must.Err(c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)), apikey.ErrNotFound)
 		c.absent(missing)
 	}},
 }
@@ -363,7 +363,7 @@ var entryPromises = []promise[entryCheck]{
 	{"books of merchants and modes are apart", func(c entryCheck) {
 		c.add(c.entry(1))
 		for _, of := range [][2]string{{c.merchant, "live"}, {c.merchant + "x", "test"}} {
-			c.refused("finding", must.Err(c.Entry(c.Context(), of[0], of[1], c.entry(1).Address)), recipient.ErrNotFound)
+			c.refused("found", must.Err(c.Entry(c.Context(), of[0], of[1], c.entry(1).Address)), recipient.ErrNotFound)
 			c.refused("deleting", c.DeleteEntry(c.Context(), of[0], of[1], c.entry(1).Address), recipient.ErrNotFound)
 			page, more, err := c.Entries(c.Context(), of[0], of[1], recipient.Position{}, 5)
 			c.ok("listing", err)

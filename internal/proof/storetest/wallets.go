@@ -166,7 +166,7 @@ var walletPromises = []promise[*check]{
 	{"a registration moves only from the state that the caller names", func(c *check) {
 		r := wallet.Registration{ID: c.walletID(), State: wallet.Active, Key: wallet.InSecret, Since: noon}
 		r.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		c.refused("an unknown wallet", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
+		c.refused("unknown", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
 		c.ok("registering", c.Register(c.Context(), r))
 		for n, step := range []struct {
 			from, to, is wallet.State
@@ -215,7 +215,7 @@ var walletPromises = []promise[*check]{
 		retire(6, nil)
 		retire(6, nil) // again: the first answer may have been lost
 		c.refused("reserving", must.Err(c.Reserve(c.Context(), need(w, "pay_b"))), wallet.ErrPaused)
-		c.refused("draining it again", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
+		c.refused("draining", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
 		if err := c.Retire(c.Context(), wallet.Wallet{ID: c.walletID()}, noon); !errors.Is(err, wallet.ErrUnknown) {
 			c.Errorf("retiring an unknown wallet: %v", err)
 		}

@@ -162,7 +162,7 @@ var endpointPromises = []promise[hookCheck]{
 	{"merchants and modes have their own endpoints and limits", func(c hookCheck) {
 		mine := c.added(owner(), 1)
 		for _, o := range []webhook.Owner{owner(), {Merchant: mine.Merchant, Mode: "live"}} {
-			c.refused("reading another owner's endpoint", must.Err(c.Endpoint(c.Context(), o, mine.ID)), webhook.ErrNotFound)
+			c.refused("another owner's", must.Err(c.Endpoint(c.Context(), o, mine.ID)), webhook.ErrNotFound)
 			c.lists(o, c.added(o, 1))
 		}
 	}},

@@ -135,7 +135,7 @@ func TestAnEndedProcessReachesNothing(t *testing.T) {
 		for _, op := range []string{"Create", "Reserve", "Commit", "Send"} {
 			before := len(reached)
 			err := fault.Around(ctx, interpose.Call{Op: op}, func(context.Context) { reached += op })
-			if ended := fault.HasEnded(ctx); ended != errors.Is(err, fault.ErrEnded) || !ended && len(reached) == before {
+			if end := fault.HasEnded(ctx); end != errors.Is(err, fault.ErrEnded) || !end && len(reached) == before {
 				t.Errorf("cut at %+v: %s is answered %v", cut, op, err)
 			}
 		}

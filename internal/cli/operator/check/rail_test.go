@@ -26,11 +26,11 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		check  string
 		want   string // ! marks a finding
 	}{
-		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 16 in flight"},
+		{"a stack that is well shows its rules", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 16 in flight"},
 		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
-		{"nodes of one chain have the same blocks", operatortest.Node{"eth_getBlockByNumber 0x3de": operatortest.Block("2")},
+		{"nodes of a chain have the same", operatortest.Node{"eth_getBlockByNumber 0x3de": operatortest.Block("2")},
 			"nodes agree", "!different branches"},
-		{"and all of them", operatortest.Node{"eth_getBlockByNumber 0x3de": `"result":null`}, "nodes agree", "!lacks blocks"},
+		{"all blocks", operatortest.Node{"eth_getBlockByNumber 0x3de": `"result":null`}, "nodes agree", "!lacks blocks"},
 		{"what is paid beside gas", nil, "fees", "0.100000001 gwei, and 0.000000007 gwei a payment beside gas"},
 		{"which is not known without the oracle of the OP stack", operatortest.Node{"eth_call 0x275aedd2": `"result":"0x"`}, "fees",
 			"!gas price oracle"},
@@ -40,7 +40,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 			"!has no finalized block"},
 		{"a tag that it refuses too", operatortest.Node{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`},
 			"finality", "!invalid block"},
-		{"the state of the final block is needed", operatortest.Node{"eth_getTransactionCount 0x2bc": missing}, "finality",
+		{"the final block's state is needed", operatortest.Node{"eth_getTransactionCount 0x2bc": missing}, "finality",
 			"!lacks the state of the final block"},
 		{"without fees no payment is made", operatortest.Node{"eth_feeHistory": missing}, "fees", "!reading fees"},
 		{"nor above the limit", operatortest.Node{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees",
@@ -52,7 +52,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		{"a token that takes more", operatortest.Node{"eth_estimateGas": `"result":"0xc350"`}, "memo", "the token takes a payment's id"},
 		{"a token that takes neither", nil, "memo", "not tried: "},
 		{"the contract of batches", operatortest.Node{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!has other code at"},
-		{"another chain", operatortest.Node{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
+		{"another chain", operatortest.Node{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, "},
 	} {
 		good, bad := httptest.NewServer(operatortest.WellNode(nil)), httptest.NewServer(operatortest.WellNode(c.faults))
 		own, _ := chains.Of(8453)

@@ -36,7 +36,7 @@ func TestRollback(t *testing.T) {
 		err   string
 	}{
 		{"two of three are of the release", release + "rollback", none, "a1 b1 c1", "a 1,b 1", ""},
-		{"a bad version was put back before", "create a1; update a2; rollback; update a3; rollback", none, "a1", "a 1", ""},
+		{"one was put back before", "create a1; update a2; rollback; update a3; rollback", none, "a1", "a 1", ""},
 		{"twice", "create a1; update a2; rollback; update a3; rollback; update a4; rollback", none, "a1", "a 1", ""},
 		{"a canary was undone before", "create a1; undone a2; update a3; rollback", none, "a1", "a 1", ""},
 		{"the last deployment was undone", "create a1; update a2; undone a3; rollback", none, "a1", "a 1", ""},
@@ -64,7 +64,7 @@ func TestRollback(t *testing.T) {
 			"a 1,cancel", "run remit rollback again"},
 		{"CloudFormation goes back already", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_IN_PROGRESS"), "a1 b1", "a 1", ""},
 
-		{"CloudFormation is stuck", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_FAILED"), "a1 b1", "a 1", ""},
+		{"AWS is stuck", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_FAILED"), "a1 b1", "a 1", ""},
 
 		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} },
 			"a2 b2 c1", "", "version 1 of b does not understand"},
@@ -137,7 +137,7 @@ func TestRollbackIsAgreedTo(t *testing.T) {
 		}
 		r.deploys("open", "a3")
 		said, err = r.rollBack(t, true)
-		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete --stack-name remit"; err != nil ||
+		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete"; err != nil ||
 			!strings.HasPrefix(said, want) {
 			t.Errorf("an update: %v, %q, want %q", err, said, want)
 		}

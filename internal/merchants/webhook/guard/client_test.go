@@ -98,7 +98,7 @@ func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 		got = req
 		body, _ = io.ReadAll(req.Body)
 	})
-	header := http.Header{"Webhook-Id": {"evt_1"}, "Content-Type": {"application/json"}, "User-Agent": {"Remit-Webhooks/1"}}
+	header := http.Header{"Webhook-Id": {"evt_1"}, "Content-Type": {"application/json"}, "User-Agent": {"Webhooks/1"}}
 	sent := []byte("{\"a\":\"Söđ 🧁\x00\u2028\"}")
 	a, err := r.client(t, thisMachine).Post(t.Context(), r.url("example.com"), header, sent)
 	if err != nil || a.StatusCode != 200 {
@@ -136,7 +136,7 @@ func TestReceivers(t *testing.T) {
 		{"is killed in the middle of a header", hijack("HTTP/1.1 200 OK\r\nA:"), webhook.Answer{}, "the connection was closed without an answer"},
 		{"is killed in the middle of a body", hijack("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
 			webhook.Answer{StatusCode: 200, Body: []byte("ok")}, ""},
-		{"does not speak HTTP", hijack("220 mail.example ESMTP\r\n"), webhook.Answer{}, "there was no answer that is HTTP"},
+		{"speaks no HTTP", hijack("220 mail.example ESMTP\r\n"), webhook.Answer{}, "there was no answer that is HTTP"},
 		{"sends a header without end", hijack("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20)), webhook.Answer{},
 			"there was no answer that is HTTP"},
 		{"switches protocols", hijack("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
