@@ -75,8 +75,7 @@ func TestPaymentsTable(t *testing.T) {
 	})
 }
 
-// TestACopyOfATable: that the wallets of the first were compared, it does not say of
-// itself.
+// TestACopyOfATable: that the wallets of the first were compared, it does not say of itself.
 func TestACopyOfATable(t *testing.T) {
 	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	first, second := tables(t, db).Payments, tables(t, db).Payments
@@ -167,8 +166,7 @@ func TestWebhooksExpire(t *testing.T) {
 	}
 }
 
-// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of
-// the same size.
+// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of the same size.
 func TestIssuedNamesValidKeysOnly(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).APIKeys

@@ -14,8 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes
-// and its expiry.
+// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes and its expiry.
 func TestKeyRequests(t *testing.T) {
 	_, registry, first := stack(t)
 	all, manager := first.Key, first.Key
@@ -106,8 +105,7 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}
 }
 
-// TestNoKeyWithoutItsAnnouncement: a key without its announcement is not stored, and a refused key
-// is not announced.
+// TestNoKeyWithoutItsAnnouncement: a key without its announcement is not stored, and a refused key is not announced.
 func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	s, registry, m := stack(t)
 	deaf := func(context.Context, apikey.Key) error { return errLost }
@@ -136,8 +134,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	}
 }
 
-// TestAsking: a principal that API Gateway remembers makes no key once its own has
-// ended.
+// TestAsking: a principal that API Gateway remembers makes no key once its own has ended.
 func TestAsking(t *testing.T) {
 	s := &store{APIKeys: memory.APIKeys{}, calls: map[string]int{}}
 	now := noon

@@ -101,8 +101,7 @@ func TestUseUp(t *testing.T) {
 	}
 }
 
-// TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
-// own price and gas limit.
+// TestPendingTxOf: a payment's pending transaction has the newest bytes, at their own price and gas limit.
 func TestPendingTxOf(t *testing.T) {
 	p := must.Get(prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now))(t)
 	p, err := p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}},

@@ -122,8 +122,7 @@ func TestSpendable(t *testing.T) {
 	}
 }
 
-// TestNoop: each attempt at a no-op keeps the earlier hashes and the time of the first, and
-// replaces the rest.
+// TestNoop: each attempt at a no-op keeps the earlier hashes and the time of the first, and replaces the rest.
 func TestNoop(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}

@@ -276,14 +276,4 @@ var sealedPromises = []promise[hookCheck]{
 		}
 		signs(fresh, e.Secret)
 	}},
-	{"a secret from before there was a key is read as it is", func(c hookCheck) {
-		e := c.added(owner(), 1)
-		d := deliveryOf(e.Owner, e.ID, noon)
-		c.add(d)
-		got, _, err := webhook.Sealed{Store: c.Store, Open: unnamed}.Load(c.Context(), d.Ref)
-		c.ok("loading", err)
-		if got.Secret.Reveal() != e.Secret.Reveal() {
-			c.Errorf("loaded was %q", got.Secret.Stored())
-		}
-	}},
 }

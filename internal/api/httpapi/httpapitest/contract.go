@@ -20,8 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
-// A Contract is openapi.yaml, ready to be compared with exchanges. It is safe
-// for concurrent use.
+// A Contract is openapi.yaml, ready to be compared with exchanges. It is safe for concurrent use.
 type Contract struct {
 	document map[string]any
 
@@ -107,8 +106,7 @@ func (c *Contract) validateJSON(pointer string, text []byte) error {
 	return c.validate(pointer, value)
 }
 
-// CheckEvent reports where the body of a payment's event differs from the schema
-// in openapi.yaml.
+// CheckEvent reports where the body of a payment's event differs from the schema in openapi.yaml.
 func (c *Contract) CheckEvent(body []byte) error {
 	if err := c.validateJSON("/components/schemas/PaymentEvent", body); err != nil {
 		return fmt.Errorf("%w: %s", err, body)

@@ -41,8 +41,7 @@ const recordedTemplate = `{
 				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
 		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
 
-// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their
-// logs, one a page.
+// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their logs, one a page.
 type recorded struct {
 	functions map[string]map[string]any // by name, and :live or :aliases after it
 	lines     []string
@@ -120,8 +119,7 @@ func newTables() deployed.Tables {
 	return deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}
 }
 
-// TestDoctorComparesWhatRuns: doctor compares each value of the live versions with the template
-// and its parameters.
+// TestDoctorComparesWhatRuns: doctor compares each value of the live versions with the template and its parameters.
 func TestDoctorComparesWhatRuns(t *testing.T) {
 	for _, c := range []struct {
 		why    string
@@ -172,8 +170,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every
-// page, but not for ever.
+// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every page, but not for ever.
 func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 	tables, stored, keys := newTables(), settings.Default(), settings.DefaultKeys(false)
 	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
