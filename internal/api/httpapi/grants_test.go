@@ -33,8 +33,8 @@ func TestSuspended(t *testing.T) {
 	}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {
-		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" &&
-			(got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
+		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" && (got.status != 403 ||
+			got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
 		}
 	}
@@ -129,8 +129,8 @@ func TestResemblingRecipients(t *testing.T) {
 		t.Errorf("nothing is known: %s", got)
 	}
 	a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(t, 201)
-	both := `["Resembles ` + alike(1) + `, an entry of your address book` + end + `,"Resembles ` + alike(2) + `, a recipient that you have paid` +
-		end + `]}`
+	both := `["Resembles ` + alike(1) + `, an entry of your address book` + end + `,"Resembles ` + alike(2) +
+		`, a recipient that you have paid` + end + `]}`
 	if got := add(3); got != both {
 		t.Errorf("one entry and one payment resemble it: %s, want %s", got, both)
 	}

@@ -79,8 +79,8 @@ func TestFoundOnTheChain(t *testing.T) {
 type recovered struct{ store.Store }
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
-	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6},
-		Network: "base", Version: 1}, nil
+	return payment.Payment{State: payment.Committed, Amount: token.Units(1),
+		Token: token.Token{Symbol: "USDC", Decimals: 6}, Network: "base", Version: 1}, nil
 }
 
 // TestUnderKey: by idempotency_key a client whose POST got no answer finds its payment.
@@ -274,8 +274,8 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "created_after=2026-01-02T15:04:05Z",
-		"idempotency_key=k"} {
+	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z",
+		"created_after=2026-01-02T15:04:05Z", "idempotency_key=k"} {
 		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
 	}
 }

@@ -119,8 +119,8 @@ func TestDamagedRules(t *testing.T) {
 func TestARegistrationWithoutAnAddress(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
-	payments, good := dynamo.NewPayments(db, table),
-		wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+	payments, good := dynamo.NewPayments(db, table), wallet.Registration{ID: wallet.ID{ChainID: 1,
+		Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
 	must.OK(t, payments.Register(t.Context(), good))
 	item := keyOf("wallets#1", "wallet#nobody's")
 	item["state"], item["signer"] = text("active"), text("secret")

@@ -194,8 +194,8 @@ func TestAgentPay(t *testing.T) {
 		posts       int
 	}{
 		"another amount": {list: other, says: "Accepted", posts: 1},
-		"an entry of a batch": {list: strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`, 1),
-			says: "paid nothing: "},
+		"an entry of a batch": {list: strings.Replace(other, "{", `{"payments":[{"to":"`+alice+`","amount":2500000}],`,
+			1), says: "paid nothing: "},
 		"it is named":                   {list: pending, named: "0xOLD", says: "Accepted", posts: 1},
 		"failed, paid nobody":           {list: reverted, says: "Accepted", posts: 1},
 		"failed, coins moved":           {list: differs, says: "paid nothing: "},

@@ -99,8 +99,8 @@ func TestListenShowsForgeries(t *testing.T) {
 	at := strings.Fields(out.Await(t, "Listening at"))[2]
 	answer := must.Get(http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`)))(t)
 	_ = answer.Body.Close()
-	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") ||
-		!strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
+	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") ||
+		!strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
 		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
 	}
 	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {

@@ -96,8 +96,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
-	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee +
-		",1500000,Zürich; May\n"
+	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" +
+		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
@@ -192,8 +192,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	other := write(t, "address,amount_units\n"+payee+",16\n")
 	results = other + ".results.csv"
 	deaf.Store(true)
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) || renewed.Load() < 2 ||
-		!matches(`1 unknown; .* run the same command again`, err.Error()) {
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) ||
+		renewed.Load() < 2 || !matches(`1 unknown; .* run the same command again`, err.Error()) {
 		t.Errorf("no answer: %v\n%s", err, out)
 	}
 	deaf.Store(false)

@@ -71,16 +71,16 @@ func TestCreate(t *testing.T) {
 	registered := func() (all []string) {
 		wallets := must.Get(tables.Wallets(t.Context(), 84532))(t)
 		for _, r := range wallets {
-			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened ||
-				a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {
+			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret ||
+				r.Opened || a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {
 				t.Errorf("%+v, with a secret: %t", r, a.Secrets["remit/wallets/"+all[len(all)-1]] != "")
 			}
 		}
 		return all
 	}
 	a.Breaks = "CreateSecret"
-	if out, err := a.Remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in five minutes") ||
-		len(registered()) != 0 {
+	if out, err := a.Remit(create); err == nil || out != "" ||
+		!strings.Contains(err.Error(), "run remit wallet create in five minutes") || len(registered()) != 0 {
 		t.Errorf("while it is not known whether the key is stored: %q, %v", out, err)
 	}
 	stored := slices.Collect(maps.Keys(a.Secrets))

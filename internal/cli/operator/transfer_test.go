@@ -183,8 +183,8 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		e := &embedded{T: t, tables: memory.NewPayments(), keys: map[token.Address]keyring.Key{}}
-		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second, RegistryAge: time.Second,
-			Own:              stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
+		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second,
+			RegistryAge: time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
 			ConfirmationRule: chain.ConfirmationRule{Depth: 2}, ReservationAge: time.Second}
 		if config.TokenGas {
 			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract, false), chain.ConfirmationRule{Tag: "finalized"}
@@ -313,8 +313,8 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		{"both have it", approve + "5", at(ours), at(ours), passed},
 		{"any amount too", approve + "unlimited", at(ours), at(ours), passed},
 		{"one has another contract", approve + "5", at(ours), at(`"result":"0x6001"`), "has other code at " + own},
-		{"one does not say what is allowed", approve + "0", at(ours), operatortest.Node{"eth_call": `"error":{"code":-32000,"message":"header not found"}`},
-			"header not found"},
+		{"one does not say what is allowed", approve + "0", at(ours),
+			operatortest.Node{"eth_call": `"error":{"code":-32000,"message":"header not found"}`}, "header not found"},
 		{"one does not say", approve + "5", at(ours), at(`"error":{"code":-32000,"message":"missing trie node"}`), "missing trie node"},
 		{"one is behind", approve + "5", at(ours), at(`"result":"0x"`), "nodes disagree"},
 		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`),
@@ -324,8 +324,8 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		{"it is made once", deploy, at(ours), at(ours), "settings set BatchContract=" + own},
 		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "has other code at"},
 		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
-		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
-			at(`"result":"0x"`), "has other code at"},
+		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`,
+			"eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "has other code at"},
 		{"with it by a wallet", deploy, operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`},
 			operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
 	} {

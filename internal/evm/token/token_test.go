@@ -45,8 +45,8 @@ func TestAmountArithmetic(t *testing.T) {
 		n, den := rapid.Uint64().Draw(t, "n"), rapid.Uint64Min(1).Draw(t, "den")
 		x, y := bigOf(a), bigOf(b)
 		checked := func(name string, got token.Amount, err error, want *big.Int) {
-			if fits := want.Cmp(limit) <= 0; fits != (err == nil) || !fits && !errors.Is(err, token.ErrOverflow) || fits &&
-				bigOf(got).Cmp(want) != 0 {
+			if fits := want.Cmp(limit) <= 0; fits != (err == nil) || !fits && !errors.Is(err, token.ErrOverflow) ||
+				fits && bigOf(got).Cmp(want) != 0 {
 				t.Fatalf("%s = %v, %v; want %v", name, got, err, want)
 			}
 		}
@@ -237,8 +237,8 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q is %v %v, not %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", ".", "1.", ".5", "1.0000001", "1,5", "1 000", "-1", "+1", "1e6", "01", "00.1", "0x1", "1.5.2", " 1",
-		strings.Repeat("9", 78)} {
+	for _, text := range []string{"", ".", "1.", ".5", "1.0000001", "1,5", "1 000", "-1", "+1", "1e6", "01", "00.1",
+		"0x1", "1.5.2", " 1", strings.Repeat("9", 78)} {
 		if got, err := token.ParseTokens(text, 6); !errors.Is(err, token.ErrAmount) {
 			t.Errorf("%q is read as %v, %v", text, got, err)
 		}

@@ -25,8 +25,8 @@ func TestKeyRequests(t *testing.T) {
 	for _, r := range limited {
 		k, err := issued(t, registry, all, r)
 		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients)
-		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount || k.Daily.Count != r.Count ||
-			k.Book != r.Book {
+		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
+			k.Daily.Count != r.Count || k.Book != r.Book {
 			t.Errorf("%+v makes %+v, %v", r, k, err)
 		}
 		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
@@ -77,8 +77,8 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}{
 		{"the same", apikey.KeyRequest{Scopes: keys, Life: time.Hour}, nil, nil, nil},
 		{"a shorter life", apikey.KeyRequest{Scopes: keys, Life: time.Minute}, nil, nil, nil},
-		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted, apikey.ErrNotPermitted,
-			apikey.ErrNotPermitted},
+		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted,
+			apikey.ErrNotPermitted, apikey.ErrNotPermitted},
 		{"a longer life", apikey.KeyRequest{Scopes: keys, Life: time.Hour + 1e9}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, nil},
 	} {
 		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {

@@ -31,8 +31,8 @@ func TestEveryCreateMakesAMerchant(t *testing.T) {
 		t.Errorf("two merchants share %q or %q", first.Key.MerchantID, first.Key.ID)
 	}
 	k := first.Key
-	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" || k.Mode != apikey.Test ||
-		!k.CreatedAt.Equal(noon) {
+	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" ||
+		k.Mode != apikey.Test || !k.CreatedAt.Equal(noon) {
 		t.Errorf("made %+v", k)
 	}
 	if stored, err := f.APIKeys.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
@@ -60,8 +60,8 @@ func TestRotate(t *testing.T) {
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
 		}
-		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" || next.Key.ID == id ||
-			!next.Key.ExpiresAt.IsZero()) {
+		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" ||
+			next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
 			t.Errorf("%s: made %+v", test.why, next.Key)
 		}
 		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {

@@ -91,8 +91,8 @@ func TestPutOff(t *testing.T) {
 			w, e := parked(t, 15*time.Second, 0)
 			ev := w.numbered(9)
 			ev.At = w.now().Add(-test.age)
-			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(w.now())}, Event: ev,
-				Status: webhook.Pending, NextAttemptAt: w.now(), CreatedAt: ev.At}
+			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(w.now())},
+				Event: ev, Status: webhook.Pending, NextAttemptAt: w.now(), CreatedAt: ev.At}
 			if test.first {
 				d.NextAttemptAt = ev.At
 			}
@@ -144,8 +144,8 @@ func TestProbes(t *testing.T) {
 		status int
 		waits  []time.Duration // from a probe's begin, or a late success, to the next probe
 	}{
-		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
-			16 * time.Minute}},
+		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute,
+			8 * time.Minute, 16 * time.Minute, 16 * time.Minute}},
 		{"late successes", 14 * time.Second, 200, []time.Duration{14 * time.Second, 14 * time.Second, 14 * time.Second}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

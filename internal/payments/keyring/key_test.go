@@ -290,8 +290,8 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 	if diff := cmp.Diff(map[token.Address]int{key.Address(): 1}, opened); diff != "" {
 		t.Errorf("opened (-want +got):\n%s", diff)
 	}
-	for a, want := range map[token.Address]error{{9}: wallet.ErrNoKey, swapped: keyring.ErrSecret, broken: keyring.ErrSecret,
-		other.Address(): nil} {
+	for a, want := range map[token.Address]error{{9}: wallet.ErrNoKey, swapped: keyring.ErrSecret,
+		broken: keyring.ErrSecret, other.Address(): nil} {
 		if _, err := keys.Signer(t.Context(), registered(a)); !errors.Is(err, want) {
 			t.Errorf("Signer(%s): %v, want %v", a, err, want)
 		}

@@ -19,9 +19,9 @@ import (
 var (
 	now   = time.Date(2026, time.January, 2, 3, 4, 5, 678_900_000, time.UTC)
 	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-	asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{0xee}, Amount: token.Units(1000000),
-		Reference: "inv-1",
-		Metadata:  map[string]string{"order": "2041"}}
+	asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{0xee},
+		Amount: token.Units(1000000), Reference: "inv-1",
+		Metadata: map[string]string{"order": "2041"}}
 	tx = chain.Tx{ChainID: 7, To: coin.Contract, Data: []byte{1}, Gas: 60_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(10)}}
 )
 
@@ -198,8 +198,8 @@ func TestPublic(t *testing.T) {
 	p := in(t, payment.Failed)
 	p.Reference, p.Metadata, p.Amount = "", nil, token.MaxAmount()
 	view := p.Public()
-	if view.Reference != nil || view.Metadata == nil || view.OnchainTxHash != nil || view.BlockNumber != nil || view.Failure == nil ||
-		view.Failure.Message == "" {
+	if view.Reference != nil || view.Metadata == nil || view.OnchainTxHash != nil || view.BlockNumber != nil ||
+		view.Failure == nil || view.Failure.Message == "" {
 		t.Errorf("a payment whose nonce somebody else used: %+v", view)
 	}
 	if paid := in(t, payment.Confirmed).Public(); paid.OnchainTxHash == nil || *paid.OnchainTxHash != (chain.Hash{1}) ||

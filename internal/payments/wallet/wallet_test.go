@@ -137,8 +137,8 @@ func TestNoop(t *testing.T) {
 	if !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
 		t.Errorf("bumped twice: %v, %v", once.Hashes, twice.Hashes)
 	}
-	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) || !once.Since.Equal(now) ||
-		once.Gas != token.Units(300) {
+	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) ||
+		!once.Since.Equal(now) || once.Gas != token.Units(300) {
 		t.Errorf("bumped: %+v", once)
 	}
 }
@@ -150,8 +150,8 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // stored returns a wallet with so many payments in flight.
 func stored(last byte, inFlight uint64) wallet.Wallet {
-	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window,
-		Balance: token.Units(1000)}
+	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight,
+		Ceiling: 100 + window, Balance: token.Units(1000)}
 }
 
 // inOrder draws so that Choose leaves the order as it is.

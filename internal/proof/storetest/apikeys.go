@@ -137,8 +137,8 @@ var keyPromises = []promise[keyCheck]{
 			{suspended, apikey.Terms{}, apikey.Terms{}},
 			{apikey.Terms{}, suspended, suspended},
 		} {
-			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil &&
-				!errors.Is(err, apikey.ErrTerms) {
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) ||
+				err != nil && !errors.Is(err, apikey.ErrTerms) {
 				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
 			}
 			got := must.Get(c.Terms(c.Context(), m))(c)
@@ -317,8 +317,8 @@ type entryCheck struct {
 // entry returns the n-th entry of the check's merchant, which is not stored.
 func (c entryCheck) entry(n byte) recipient.Entry {
 	at := noon.Add(time.Duration(n) * time.Millisecond)
-	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁", CreatedAt: at,
-		ActiveAt: at.Add(time.Hour)}
+	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁",
+		CreatedAt: at, ActiveAt: at.Add(time.Hour)}
 }
 
 func (c entryCheck) add(entries ...recipient.Entry) {

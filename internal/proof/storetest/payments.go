@@ -215,8 +215,8 @@ var paymentPromises = []promise[*check]{
 // adopts checks the adoption of a payment of request that was found on the chain.
 func (c *check) adopts(request payment.Request) {
 	draft := offer(c.walletID(), noon, request)
-	found, ok := payment.Recovered(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To, Data: string(draft.CallData(true)), At: noon},
-		draft.Tx.ChainID, usdc, draft.Network)
+	found, ok := payment.Recovered(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To,
+		Data: string(draft.CallData(true)), At: noon}, draft.Tx.ChainID, usdc, draft.Network)
 	if !ok {
 		c.Fatal("it was not found")
 	}

@@ -92,8 +92,8 @@ func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery
 
 func attemptAt(at time.Time, status int) webhook.Attempt {
 	at = at.Add(123456789) // to the nanosecond
-	return webhook.Attempt{At: at, StatusCode: status, Duration: 1234 * time.Millisecond, Error: "the endpoint answered",
-		Response: "nö\x00\n"}
+	return webhook.Attempt{At: at, StatusCode: status, Duration: 1234 * time.Millisecond,
+		Error: "the endpoint answered", Response: "nö\x00\n"}
 }
 
 // tried returns d after another failed attempt, due an hour later.

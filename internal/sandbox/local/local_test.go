@@ -80,14 +80,14 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 // unless it is told to, and on a main network it does not start without limits.
 func TestRealMoneyIsClosed(t *testing.T) {
 	flagsFor := func(chainID uint64) []string {
-		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
-			ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond,
+			Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		must.OK(t, err)
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
 		must.OK(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
-		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(),
-			"--wallet-file=" + keys}
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret",
+			"--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
 	}
 	served := func(flags []string) (shown string, made error) {
 		out, stop := localtest.Start(t, &local.Command{}, flags...)

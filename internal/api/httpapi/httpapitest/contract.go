@@ -140,8 +140,8 @@ func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 		return err
 	}
 	if err := c.described(r, answer, body); err != nil {
-		return fmt.Errorf("%s %s answered %d, which openapi.yaml does not describe: %w\n%s", r.Method, r.URL.Path, answer.StatusCode, err,
-			body)
+		return fmt.Errorf("%s %s answered %d, which openapi.yaml does not describe: %w\n%s", r.Method, r.URL.Path,
+			answer.StatusCode, err, body)
 	}
 	return nil
 }
@@ -230,8 +230,8 @@ func checkHeader(r *http.Request, answer *http.Response) error {
 	if id := answer.Header.Values("X-Request-Id"); len(id) != 1 || !requestID.MatchString(id[0]) {
 		return fmt.Errorf("X-Request-Id is %q", id)
 	}
-	if wait := answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable; wait &&
-		answer.Header.Get("Retry-After") == "" {
+	if wait := answer.StatusCode == http.StatusTooManyRequests ||
+		answer.StatusCode == http.StatusServiceUnavailable; wait && answer.Header.Get("Retry-After") == "" {
 		return fmt.Errorf("%d without Retry-After", answer.StatusCode)
 	}
 	return nil

@@ -100,8 +100,8 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 		a.Parameters[name] = value
 	}
 	var out bytes.Buffer
-	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
-		Mode: "test", Out: &out}
+	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
+		Account: a, ChainID: 84532, Mode: "test", Out: &out}
 	failed := (&check.Doctor{MinGasGwei: 1}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
@@ -143,8 +143,8 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
 		}, "version 5 beside it for 10% of requests (Send)"},
 	} {
-		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue",
-			"LARGE": "no"}
+		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x",
+			"ARN": "arn:queue", "LARGE": "no"}
 		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29,
 			"LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
 		alias := map[string]any{"Name": "live", "FunctionVersion": "4"}
@@ -220,8 +220,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
-			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B", "CheckReceiptsFunctionRole a",
-				"SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
+			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
+				"CheckReceiptsFunctionRole a", "SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
 			"ListGrants":                `{"Grants":[{"GrantId":"1","Operations":["Sign"],"GranteePrincipal":"arn:aws:iam::1:role/a"}]}`,
 			"DescribeTable":             `{"Table":{"TableStatus":"ACTIVE"}}`,
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,

@@ -29,8 +29,8 @@ import (
 func fly(t *testing.T, parameters string) map[string]string {
 	t.Helper()
 	var out bytes.Buffer
-	err := (&check.Preflight{Stack: "remit", Template: "../../../../template.yaml", Parameters: strings.Fields(parameters)}).Run(t.Context(),
-		&out)
+	err := (&check.Preflight{Stack: "remit", Template: "../../../../template.yaml",
+		Parameters: strings.Fields(parameters)}).Run(t.Context(), &out)
 	found, last := map[string]string{}, ""
 	for line := range strings.Lines(out.String()) {
 		if more, is := strings.CutPrefix(line, "     "); is {
@@ -51,8 +51,8 @@ func over(t *testing.T, cloud *operatortest.Cloud) {
 	t.Helper()
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
-		"AWS_ENDPOINT_URL": server.URL} {
+	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit",
+		"AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL} {
 		t.Setenv(name, value)
 	}
 }
@@ -99,8 +99,8 @@ func TestPreflightTriesNodes(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(nil))
 	defer node.Close()
 	own, _ := chains.Of(8453)
-	for _, c := range [][3]string{{"Mode=live", "nodes agree", "WARN "}, {"Mode=live Quorum=answering", "nodes agree", "ok "},
-		{"Mode=test", "nodes agree", "ok "}, {"TokenDecimals=18", "token", "WARN 127.0.0.1"}} {
+	for _, c := range [][3]string{{"Mode=live", "nodes agree", "WARN "}, {"Mode=live Quorum=answering", "nodes agree",
+		"ok "}, {"Mode=test", "nodes agree", "ok "}, {"TokenDecimals=18", "token", "WARN 127.0.0.1"}} {
 		over(t, &operatortest.Cloud{Nodes: []string{node.URL}, Answer: func(_ *http.Request, action, _ string) string {
 			return map[string]string{"Query": "{}", "GetItem": "{}"}[action]
 		}})

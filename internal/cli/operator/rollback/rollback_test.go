@@ -131,8 +131,8 @@ func (r *released) rollBack(t *testing.T, yes bool) (string, error) {
 		}
 		return nil
 	})
-	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit"}, Platform: r, Account: r.Account, Mode: "live", Out: &out,
-		Tables: deployed.Tables{Payments: r.tables, AuditLog: r.tables, Keys: r.books}}
+	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit"}, Platform: r, Account: r.Account, Mode: "live",
+		Out: &out, Tables: deployed.Tables{Payments: r.tables, AuditLog: r.tables, Keys: r.books}}
 	err := (&rollback.Command{Yes: yes}).Run(ctx, d)
 	return out.String(), err
 }

@@ -280,8 +280,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"1.3", "example.com", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true, ""},
 		{"1.2", "example.com", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true, ""},
-		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, true,
-			"the TLS handshake failed"},
+		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
+			true, "the TLS handshake failed"},
 		{"a certificate of no known authority", "example.com", func(*tls.Config) {}, false, "the TLS certificate is not valid for this host"},
 		{"another name's certificate", "other.example", func(*tls.Config) {}, true, "the TLS certificate is not valid for this host"},
 	} {

@@ -43,8 +43,8 @@ func TestGive(t *testing.T) {
 func TestOtherChains(t *testing.T) {
 	for _, config := range []devnet.Config{{ChainID: 1}, {Seed: "another"}} {
 		chain := start(t, config)
-		if err := faucet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1), token.Units(1)); !errors.Is(err,
-			faucet.ErrChain) {
+		if err := faucet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1),
+			token.Units(1)); !errors.Is(err, faucet.ErrChain) {
 			t.Errorf("%+v: %v", config, err)
 		}
 	}
