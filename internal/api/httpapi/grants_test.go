@@ -187,13 +187,10 @@ func TestRecipientBook(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	var first struct {
-		NextCursor string `json:"next_cursor"`
-	}
-	must.OK(t, json.Unmarshal([]byte(a.get("/recipients?limit=2").body), &first))
-	a.get("/transactions?cursor="+first.NextCursor).want(t, 422, "cursor_invalid")
+	cursor := a.get("/recipients?limit=2").member(t, "next_cursor")
+	a.get("/transactions?cursor="+cursor).want(t, 422, "cursor_invalid")
 	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
-	a.get("/recipients?cursor="+first.NextCursor, other).want(t, 422, "cursor_invalid")
+	a.get("/recipients?cursor="+cursor, other).want(t, 422, "cursor_invalid")
 	a.get("/recipients", other).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
 	for _, bad := range []string{"limit=0", "limit=101", "limit=x", "cursor="} {
 		a.get("/recipients?"+bad).want(t, 422)

@@ -246,10 +246,7 @@ func TestFilters(t *testing.T) {
 	a.confirm()       // the first one
 	for query, want := range map[string][]int{
 		"status=confirmed":                          {1},
-		"status=pending&limit=3":                    {10, 9, 8},
 		"status=failed":                             nil,
-		"created_after=2026-01-02T15:04:12Z":        {10, 9},
-		"created_before=2026-01-02T15:04:06Z":       {1},
 		"created_after=2026-01-02T15:04:11.999Z":    {10, 9, 8},
 		"created_after=2026-01-02T16:04:12%2B01:00": {10, 9},
 		"created_after=2026-01-02T15:04:07Z&created_before=2026-01-02T15:04:10Z": {5, 4},
