@@ -23,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
@@ -137,26 +138,17 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
-	for flag, want := range map[string]string{
-		"--confirmation-rule=soon": "--confirmation-rule: ",
-		"--daily-limit=much":       "--daily-limit: ",
-		"--token=0x1":              "--token: ",
-		"--block-time=1ms":         "--block-time 1ms: use 10ms or more",
-		"--wallets=0":              "--wallets 0: use 1 to 1000",
-		"--wallet-file=keys":       "remove --token, --wallet-file and --batch-contract, or add --rpc",
-		"--rpc=http://127.0.0.1:9": "--rpc lacks a token or wallets; add --token",
-		"--fresh":                  "use it with --dynamodb and without --rpc",
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		var command local.Command
 		var out strings.Builder
-		err := localtest.Parse(&command, append([]string{"--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0"}, strings.Fields(flag)...)...)
+		err := localtest.Parse(&command, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", c.Name)
 		if err == nil {
 			err = command.Run(t.Context(), &out)
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
-			t.Errorf("%s: error %v, output %q", flag, err, out.String())
+		if err == nil || !strings.Contains(err.Error(), c.Want) || out.Len() > 0 {
+			t.Errorf("error %v, output %q", err, out.String())
 		}
-	}
+	})
 }
 
 // TestTakenPorts: the errors name the address and the flag.
