@@ -346,33 +346,17 @@ func TestGolden(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	test, live := mint(t, apikey.Test).Reveal(), mint(t, apikey.Live).Reveal()
 	body := test[:len(test)-6]
-	for name, in := range map[string]string{
-		"another scheme":                summed(strings.Replace(body, "remit", "remix", 1)),
-		"another mode, with its sum":    summed(strings.Replace(body, "_test_", "_prod_", 1)),
-		"no mark behind the mode":       summed(strings.Replace(body, "_test_", "_test.", 1)),
-		"no mark behind the id":         summed(body[:23] + "." + body[24:]),
-		"a mark in the id":              summed(body[:12] + "_" + body[13:]),
-		"a mark in the random part":     summed(body[:30] + "_" + body[31:]),
-		"nothing":                       "",
-		"blanks":                        "   ",
-		"a blank before":                " " + test,
-		"a line feed after":             test + "\n",
-		"quotes":                        `"` + test + `"`,
-		"two keys in one header":        test + ", " + live,
-		"the same key twice":            test + test,
-		"upper case":                    strings.ToUpper(test),
-		"a test key relabelled as live": strings.Replace(test, "_test_", "_live_", 1),
-		"another mode":                  strings.Replace(test, "_test_", "_prod_", 1),
-		"the prefix alone":              mint(t, apikey.Test).Prefix(),
-		"a Bearer token":                "Bearer " + test,
-		"a megabyte":                    strings.Repeat("a", 1<<20),
-		"not UTF-8":                     test[:20] + "\xff" + test[21:],
-		"letters that look the same":    strings.Replace(test, "e", "е", 1)[:len(test)],
-	} {
-		if _, err := apikey.Parse(in); !errors.Is(err, apikey.ErrInvalid) {
-			t.Errorf("%s: error = %v, want ErrInvalid", name, err)
+	words := map[string]string{"key": test, "live": live, "prefix": mint(t, apikey.Test).Prefix(), "KEY": strings.ToUpper(test),
+		"other scheme": summed(strings.Replace(body, "remit", "remix", 1)), "_prod_": strings.Replace(test, "_test_", "_prod_", 1),
+		"_prod_ summed": summed(strings.Replace(body, "_test_", "_prod_", 1)), "_live_": strings.Replace(test, "_test_", "_live_", 1),
+		"no mark": summed(strings.Replace(body, "_test_", "_test.", 1)), "no id": summed(body[:23] + "." + body[24:]),
+		"marked id": summed(body[:12] + "_" + body[13:]), "marked": summed(body[:30] + "_" + body[31:]),
+		"not UTF-8": test[:20] + "\xff" + test[21:], "alike": strings.Replace(test, "e", "е", 1)[:len(test)]}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if _, err := apikey.Parse(c.In[0]); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("error = %v, want ErrInvalid", err)
 		}
-	}
+	})
 }
 
 // summed returns a key's text with its checksum.

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,20 +27,9 @@ import (
 )
 
 // recordedTemplate is the processed template of two functions.
-const recordedTemplate = `{
-	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]},
-		"Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
-	"Mappings": {"Memory": {"dev": {"MB": 512}, "prod": {"MB": 1024}}},
-	"Resources": {
-		"Configuration": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"Description": {"Fn::Sub": "${Mode} ${LogLevel} ${KmsKeyArn}"}}},
-		"Send": {"Type": "AWS::Lambda::Function", "Properties": {
-			"MemorySize": {"Fn::FindInMap": ["Memory", {"Ref": "Environment"}, "MB"]}, "Timeout": 29,
-			"KmsKeyArn": {"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}]},
-			"LoggingConfig": {"ApplicationLogLevel": {"Ref": "LogLevel"}},
-			"Environment": {"Variables": {"CONFIGURATION": {"Ref": "Configuration"}, "MODE": {"Ref": "Mode"},
-				"NAME": {"Fn::Sub": "${AWS::StackName}/x"}, "ARN": {"Fn::GetAtt": ["Queue", "Arn"]},
-				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
-		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
+//
+//go:embed testdata/template.json
+var recordedTemplate string
 
 // A recorded cloud answers doctor's queries about a stack: its functions, and lines of their logs, one a page.
 type recorded struct {
