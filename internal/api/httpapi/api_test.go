@@ -53,8 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// contract is openapi.yaml, read once: every response of every test is held
-// against it.
+// contract is openapi.yaml, read once: every response of every test is held against it.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
 // An api is every endpoint of this package, on stores in memory, with a clock
@@ -179,10 +178,9 @@ var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 // header is a header with its name, in requests and wanted answers.
 var header = regexp.MustCompile(`^[A-Z][A-Za-z-]+: `)
 
-// send serves a request with the given headers ("Name: value"), with a valid
-// key unless a header says otherwise, and holds the answer against the
-// contract. A Content-Type of JSON is added to a body that has none. The value
-// "(none)" takes a header away; the Content-Length may be "unknown".
+// send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
+// holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"
+// takes a header away; the Content-Length may be "unknown".
 func (a *api) send(method, path, body string, headers ...string) answered {
 	a.Helper()
 	r := a.request(method, path, body)
@@ -244,8 +242,7 @@ func (got answered) want(t *testing.T, status int, parts ...string) {
 	}
 }
 
-// outcome is want for the last column of a table: a status, then the parts with
-// " … " between them.
+// outcome is want for the last column of a table: a status, then the parts with " … " between them.
 func (got answered) outcome(t *testing.T, want string) {
 	t.Helper()
 	code, parts, _ := strings.Cut(want, " ")
@@ -300,7 +297,7 @@ var steps = map[string]func(*api){
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {
-		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
+		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},
 	"an entry below the minimum":  refused(second(dispatch.ErrAmountBelow)),
 	"an entry above the maximum":  refused(second(dispatch.ErrAmountAbove)),
@@ -335,9 +332,8 @@ func broken(err error) error { return fmt.Errorf("asking: %w", errors.Join(err, 
 // refused is the step after which dispatch returns err.
 func refused(err error) func(*api) { return func(a *api) { a.payments.refuse = broken(err) } }
 
-// answers runs the table of t. Each case begins with an api of its own. The first
-// of its inputs stands for %s in request, if that has one; further inputs are
-// headers, steps and requests.
+// answers runs the table of t. Each case begins with an api of its own. The first of its inputs stands for %s in
+// request, if that has one; further inputs are headers, steps and requests.
 func answers(t *testing.T, begin func(*testing.T) *api, request string) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		if strings.Contains(request, "%s") {
@@ -447,8 +443,7 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Head
 	return n.account, n.err
 }
 
-// hooks is a Registry that also stands for the sender and the log of package
-// webhook.
+// hooks is a Registry that also stands for the sender and the log of package webhook.
 type hooks struct {
 	*webhook.Registry
 	events []event

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,8 +33,8 @@ func TestSuspended(t *testing.T) {
 	}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {
-		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" &&
-			(got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
+		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" && (got.status != 403 ||
+			got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
 		}
 	}
@@ -130,8 +129,8 @@ func TestResemblingRecipients(t *testing.T) {
 		t.Errorf("nothing is known: %s", got)
 	}
 	a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(t, 201)
-	both := `["Resembles ` + alike(1) + `, an entry of your address book` + end + `,"Resembles ` + alike(2) + `, a recipient that you have paid` +
-		end + `]}`
+	both := `["Resembles ` + alike(1) + `, an entry of your address book` + end + `,"Resembles ` + alike(2) +
+		`, a recipient that you have paid` + end + `]}`
 	if got := add(3); got != both {
 		t.Errorf("one entry and one payment resemble it: %s, want %s", got, both)
 	}
@@ -188,13 +187,10 @@ func TestRecipientBook(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	var first struct {
-		NextCursor string `json:"next_cursor"`
-	}
-	must.OK(t, json.Unmarshal([]byte(a.get("/recipients?limit=2").body), &first))
-	a.get("/transactions?cursor="+first.NextCursor).want(t, 422, "cursor_invalid")
+	cursor := a.get("/recipients?limit=2").member(t, "next_cursor")
+	a.get("/transactions?cursor="+cursor).want(t, 422, "cursor_invalid")
 	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
-	a.get("/recipients?cursor="+first.NextCursor, other).want(t, 422, "cursor_invalid")
+	a.get("/recipients?cursor="+cursor, other).want(t, 422, "cursor_invalid")
 	a.get("/recipients", other).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
 	for _, bad := range []string{"limit=0", "limit=101", "limit=x", "cursor="} {
 		a.get("/recipients?"+bad).want(t, 422)
@@ -202,13 +198,9 @@ func TestRecipientBook(t *testing.T) {
 	for _, path := range []string{want[0], "0x00", "alice.eth", strings.ToLower(alice), "%00"} {
 		a.post("/recipients/"+path+"/delete", ``, other).want(t, 404, `"code":"recipient_not_found"`)
 	}
-	a.post("/recipients/"+want[0]+"/delete", ``).want(t, 200)
-	a.post("/recipients/"+want[0]+"/delete", ``).want(t, 404)
-	a.post("/recipients", fmt.Sprintf(`{"address":%q,"label":"anew"}`, want[0])).want(t, 201, `"label":"anew","status":"pending"`)
 }
 
-// TestCreationsAreAnnounced: keys and entries are told of before they are there, in
-// the form in which they are listed, and nothing is stored that cannot be told.
+// TestCreationsAreAnnounced: new keys and entries are announced in the form in which they are listed.
 func TestCreationsAreAnnounced(t *testing.T) {
 	a := newAPI(t)
 	a.now = a.now.Add(time.Second)
@@ -233,16 +225,7 @@ func TestCreationsAreAnnounced(t *testing.T) {
 	if len(a.hooks.events) != 3 {
 		t.Errorf("%d events", len(a.hooks.events))
 	}
-	a.hooks.refuse = errBroken
-	a.post("/api-keys", ``).want(t, 500)
-	a.post("/api-keys/"+a.keyID()+"/rotate", ``).want(t, 500)
-	a.post("/recipients", `{"address":"0x`+strings.Repeat("1", 40)+`"}`).want(t, 500)
-	if a.get("/api-keys").body != listed || a.get("/recipients").body != entries {
-		t.Error("something is stored that was not told")
-	}
 }
-
-var keyText = regexp.MustCompile(`remit_(test|live)_[0-9A-Za-z]{12}_[0-9A-Za-z]+`)
 
 // member reads one string of an answer's body.
 func (got answered) member(t *testing.T, name string) string {
@@ -263,46 +246,6 @@ func TestKeyCreationByOperator(t *testing.T) {
 	}
 }
 
-// TestKeyLife: create, list, rotate with an overlap, expire, revoke.
-func TestKeyLife(t *testing.T) {
-	a := newAPI(t)
-	id, old := a.keyID(), "X-Api-Key: "+a.key
-	a.now = a.now.Add(time.Hour)
-	rotated := a.post("/api-keys/"+id+"/rotate", `{"expires_in_seconds":600}`)
-	rotated.want(t, 201, `"last_used_at":null,"expires_at":null,"revoked_at":null,"label":null`)
-	fresh := "X-Api-Key: " + rotated.member(t, "api_key")
-
-	list := a.get("/api-keys", fresh)
-	list.want(t, 200, `"expires_at":"2026-01-02T16:14:05.000Z"`)
-	if strings.Index(list.body, rotated.member(t, "id")) > strings.Index(list.body, id) {
-		t.Errorf("the newest key is not first: %s", list.body)
-	}
-	if found := keyText.FindAllString(list.body, -1); found != nil {
-		t.Errorf("the list shows %d keys themselves", len(found))
-	}
-	a.now = a.now.Add(10*time.Minute - time.Millisecond)
-	a.get("/api-keys", old).want(t, 200)
-	a.now = a.now.Add(time.Millisecond)
-	a.get("/api-keys", old).want(t, 401)
-	a.get("/api-keys", fresh).want(t, 200)
-
-	revoked := a.post("/api-keys/"+id+"/revoke", ``, fresh)
-	revoked.want(t, 200, `"revoked_at":"2026-01-02T16:14:05.000Z"`)
-	a.now = a.now.Add(time.Hour)
-	if again := a.post("/api-keys/"+id+"/revoke", `{}`, fresh); again.status != 200 ||
-		again.member(t, "revoked_at") != revoked.member(t, "revoked_at") {
-		t.Errorf("revoking twice answers %d %s", again.status, again.body)
-	}
-	self := a.post("/api-keys/"+rotated.member(t, "id")+"/revoke", ``, fresh)
-	self.want(t, 200)
-	a.get("/api-keys", fresh).want(t, 401)
-	for _, got := range []answered{revoked, self} {
-		if keyText.MatchString(got.body) {
-			t.Error("revoking shows the key itself")
-		}
-	}
-}
-
 // TestOverlaps: 0 to 604800 seconds, a day by default.
 func TestOverlaps(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
@@ -313,16 +256,4 @@ func TestOverlaps(t *testing.T) {
 		}
 		got.outcome(t, c.Want)
 	})
-}
-
-// TestOthersKeys: acting on another merchant's key is 404.
-func TestOthersKeys(t *testing.T) {
-	a := newAPI(t)
-	other := a.otherMerchant()
-	for _, id := range []string{other.Key.ID, "key_unknown", "x", "%00", "key_" + strings.Repeat("a", 3000)} {
-		for _, action := range []string{"rotate", "revoke"} {
-			a.post("/api-keys/"+id+"/"+action, ``).want(t, 404, `{"detail":"No such API key.","code":"api_key_not_found"}`)
-		}
-	}
-	a.get("/api-keys", "X-Api-Key: "+other.Secret.Reveal()).want(t, 200, `"revoked_at":null`)
 }

@@ -29,8 +29,8 @@ import (
 // env is an environment of exactly these variables, on top of those every Lambda has.
 func env(t *testing.T, vars map[string]string) *boot.Env {
 	t.Helper()
-	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",
-		"AWS_SESSION_TOKEN": "token"}
+	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID",
+		"AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
 			return v

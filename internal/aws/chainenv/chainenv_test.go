@@ -64,8 +64,8 @@ func TestAsset(t *testing.T) {
 		{"all are set", nil, usdc, "base-sepolia", ""},
 		{"none is", none, usdc, "base-sepolia", ""},
 		{"another token", other, token.Token{Symbol: "EUR", Decimals: 18, Contract: address}, "devnet", ""},
-		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20), "TOKEN_DECIMALS": ""},
-			token.Token{}, "", "set TokenSymbol and TokenDecimals"},
+		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20),
+			"TOKEN_DECIMALS": ""}, token.Token{}, "", "set TokenSymbol and TokenDecimals"},
 		{"no token on an unknown chain", map[string]string{"CHAIN_ID": "5", "TOKEN_ADDRESS": ""}, token.Token{}, "", "chain 5 is not known"},
 		{"decimals in words", map[string]string{"TOKEN_DECIMALS": "six"}, token.Token{}, "", "TokenDecimals"},
 		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
@@ -122,8 +122,8 @@ func TestNodes(t *testing.T) {
 
 // TestL1Fee: nodes are asked for the L1 fee of chains that charge one, and of no other.
 func TestL1Fee(t *testing.T) {
-	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false, "42220": false,
-		"31337": false} {
+	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false,
+		"42220": false, "31337": false} {
 		asked := make(chan bool, 10)
 		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -178,8 +178,8 @@ func TestSilentAfter(t *testing.T) {
 		mode, quorum string
 		want         time.Duration
 		ok           bool
-	}{{"live", "", 0, true}, {"test", "", 5 * time.Minute, true}, {"live", "answering", 5 * time.Minute, true}, {"test", "strict", 0, true},
-		{"live", "most", 0, false}} {
+	}{{"live", "", 0, true}, {"test", "", 5 * time.Minute, true}, {"live", "answering", 5 * time.Minute, true},
+		{"test", "strict", 0, true}, {"live", "most", 0, false}} {
 		env := stack(t, new(string), map[string]string{"MODE": test.mode, "QUORUM": test.quorum})
 		if got := chainenv.SilentAfter(env); got != test.want || (env.Err() == nil) != test.ok {
 			t.Errorf("%s %q: %v, %v; want %v, %t", test.mode, test.quorum, got, env.Err(), test.want, test.ok)

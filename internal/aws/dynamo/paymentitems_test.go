@@ -245,12 +245,13 @@ func TestDamagedItemsAreNamed(t *testing.T) {
 		nonces            bool // are known all the same
 	}{
 		{"next_nonce", "five", false}, {"nonce_ceiling", "six", false}, {"reservations", "none", false}, {"reserved_at", "never", false},
-		{"token_available", "much", true}, {"claimed_until", "soon", true}, {"returned", "often", true},
+		{"token_available", "much", true}, {"claimed_until", "soon", true}, {"returned", "often", true}, {"progress", "x", true},
 	} {
 		s.renew()
 		damage(t, s.db, s.table, "wallet#1#"+s.w.Address.String(), "wallet", row.attribute, row.damage)
 		w, err := s.Wallet(ctx, s.w.ID)
-		if row.nonces != (err == nil) || err != nil && !errors.Is(err, store.ErrUnreadable) || err == nil && w.NextNonce != s.w.NextNonce {
+		if row.nonces != (err == nil) || err != nil && !errors.Is(err, store.ErrUnreadable) || err == nil &&
+			(w.NextNonce != s.w.NextNonce || (w.Damaged == "") != (row.attribute == "progress")) { // pauses no wallet
 			t.Errorf("%s = %q: %+v, %v", row.attribute, row.damage, w, err)
 		}
 	}

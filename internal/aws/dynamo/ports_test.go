@@ -75,8 +75,7 @@ func TestPaymentsTable(t *testing.T) {
 	})
 }
 
-// TestACopyOfATable: that the wallets of the first were compared, it does not say of
-// itself.
+// TestACopyOfATable: that the wallets of the first were compared, it does not say of itself.
 func TestACopyOfATable(t *testing.T) {
 	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	first, second := tables(t, db).Payments, tables(t, db).Payments
@@ -120,8 +119,8 @@ func TestDamagedRules(t *testing.T) {
 func TestARegistrationWithoutAnAddress(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
-	payments, good := dynamo.NewPayments(db, table),
-		wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+	payments, good := dynamo.NewPayments(db, table), wallet.Registration{ID: wallet.ID{ChainID: 1,
+		Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
 	must.OK(t, payments.Register(t.Context(), good))
 	item := keyOf("wallets#1", "wallet#nobody's")
 	item["state"], item["signer"] = text("active"), text("secret")
@@ -167,8 +166,7 @@ func TestWebhooksExpire(t *testing.T) {
 	}
 }
 
-// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of
-// the same size.
+// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of the same size.
 func TestIssuedNamesValidKeysOnly(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).APIKeys

@@ -97,8 +97,8 @@ func everything(t *testing.T) string {
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9,
 		Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
-		Spent: []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xaa}, Fee: amount},
-			{Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
+		Spent: []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount},
+			{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
 	}, runreport.Of{Decimals: 6, GasLowGwei: 2})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Missed: 15},

@@ -77,14 +77,14 @@ func TestGet(t *testing.T) {
 		"kept":   {{0, 200, one, "one", 1, 1}, {secrets.KeepFor - 1, 200, two, "one", 1, 1}, {1, 200, two, "two", 2, 2}},
 		"same":   {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 200, one, "one", 2, 1}},
 		"binary": {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1, 1}},
-		"an outage after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 500, outage, "one", 2, 1}, {0, 500, outage, "one", 2, 1},
-			{time.Hour, 500, outage, "one", 3, 1}, {15 * time.Second, 200, two, "two", 4, 2}},
+		"an outage after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 500, outage, "one", 2, 1}, {0, 500, outage,
+			"one", 2, 1}, {time.Hour, 500, outage, "one", 3, 1}, {15 * time.Second, 200, two, "two", 4, 2}},
 		"an outage before it":  {{0, 400, denied, "", 1, 0}, {0, 200, one, "one", 2, 1}},
 		"no such secret":       {{0, 400, missing, "", 1, 0}, {0, 200, one, "one", 2, 1}, {secrets.KeepFor, 400, missing, "one", 3, 1}},
 		"an empty value":       {{0, 200, `{"SecretString":""}`, "", 1, 0}, {0, 200, two, "two", 2, 1}},
 		"no value of any sort": {{0, 200, `{}`, "", 1, 0}, {0, 200, two, "two", 2, 1}},
-		"a bad value after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 200, bad, "one", 2, 2}, {0, 200, two, "one", 2, 2},
-			{15 * time.Second, 200, two, "two", 3, 3}},
+		"a bad value after it": {{0, 200, one, "one", 1, 1}, {secrets.KeepFor, 200, bad, "one", 2, 2},
+			{0, 200, two, "one", 2, 2}, {15 * time.Second, 200, two, "two", 3, 3}},
 		"a bad value before it": {{0, 200, bad, "", 1, 1}, {0, 200, one, "one", 2, 2}},
 	} {
 		v, s := open(t)
@@ -92,8 +92,8 @@ func TestGet(t *testing.T) {
 			v.clock.Add(int64(step.after))
 			v.set(step.status, step.answers)
 			got, err := s.Get(t.Context())
-			if got != step.want || (err == nil) != (step.want != "") || step.want == "" && !errors.Is(err, errs[step.answers]) &&
-				step.answers != denied || v.reads.Load() != step.reads || v.makes != step.makes {
+			if got != step.want || (err == nil) != (step.want != "") || step.want == "" && !errors.Is(err,
+				errs[step.answers]) && step.answers != denied || v.reads.Load() != step.reads || v.makes != step.makes {
 				t.Errorf("%s, step %d: Get = %q, %v after %d reads, %d makes; want %+v", why, i, got, err, v.reads.Load(), v.makes, step)
 			}
 		}
@@ -128,7 +128,7 @@ func TestRPC(t *testing.T) {
 	}
 	for _, text := range []string{
 		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"urls":[]}`, `{"urls":"https://k3y"}`, `{"urls":[""]}`, `{"urls":["https://a/k3y","ws://k3y"]}`,
-		`{"urls":["https://"]}`, `{"urls":["k3y.example/x"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]} k3y`,
+		`{"urls":["https://"]}`, `{"urls":["k3y.example"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]}k3y`,
 	} {
 		urls, err := secrets.RPC([]byte(text))
 		if !errors.Is(err, secrets.ErrRPC) {

@@ -46,7 +46,7 @@ func TestAStackThatIsNotThere(t *testing.T) {
 		"smoke":  (&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
 		"listen": (&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+"; start a stack there with remit local") {
+		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+"; start a stack there") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestListen(t *testing.T) {
 	sandbox := must.Get(api.Call(t.Context(), "GET", "/sandbox", ""))(t)
 	failing := regexp.MustCompile(`"address":"(0x[0-9a-fA-F]{40})","behaviour":"revert"`).FindSubmatch(sandbox.Body)
 	for _, test := range []struct{ event, to, want string }{
-		{"payment.confirmed", payee, `payment\.confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
+		{"payment.confirmed", payee, `confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 		{"payment.failed", string(failing[1]), `payment\.failed     verified  1000000 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 	} {
 		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
@@ -99,8 +99,8 @@ func TestListenShowsForgeries(t *testing.T) {
 	at := strings.Fields(out.Await(t, "Listening at"))[2]
 	answer := must.Get(http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`)))(t)
 	_ = answer.Body.Close()
-	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") ||
-		!strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
+	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") ||
+		!strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
 		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
 	}
 	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {

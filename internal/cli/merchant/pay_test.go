@@ -52,7 +52,7 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
 			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: has 2 fields, and the header 3|line 11: .*128 characters`},
 		"a broken quote":     {"address,amount\n\"" + payee + ",1\n", `line 2: `},
-		"no amount":          {"address,sum\n" + payee + ",1\n", `has 0 columns named amount or amount_units; name one`},
+		"no amount":          {"address,sum\n" + payee + ",1\n", `has 0 columns named amount or amount_units`},
 		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `has 2 columns named`},
 		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
 		"no row":             {"address,amount\n", `a header and no row`},
@@ -96,8 +96,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
-	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee +
-		",1500000,Zürich; May\n"
+	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" +
+		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
@@ -192,8 +192,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	other := write(t, "address,amount_units\n"+payee+",16\n")
 	results = other + ".results.csv"
 	deaf.Store(true)
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) || renewed.Load() < 2 ||
-		!matches(`1 unknown; .* run the same command again`, err.Error()) {
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) ||
+		renewed.Load() < 2 || !matches(`1 unknown; .* run the same command again`, err.Error()) {
 		t.Errorf("no answer: %v\n%s", err, out)
 	}
 	deaf.Store(false)
@@ -213,7 +213,7 @@ func TestPayAcrossFailures(t *testing.T) {
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "27" {
 		t.Errorf("it holds %s, not 27 (%v)", have.Balance, err)
 	}
-	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); !matches("401", fmt.Sprint(err)) {
 		t.Errorf("a wrong key: %v", err)
 	}
 	between.Close()

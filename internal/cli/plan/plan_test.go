@@ -3,11 +3,13 @@ package plan_test
 import (
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestThePageShowsAPlan: docs/scale.md shows `remit plan` as it prints.
@@ -82,24 +84,13 @@ func TestAPlanHolds(t *testing.T) {
 
 // TestWhatToRaise: a plan names each limit of the template's defaults that its rate exceeds, from its number to the needed one.
 func TestWhatToRaise(t *testing.T) {
-	for _, row := range []struct {
-		why             string
-		rate, merchants float64
-		chain, want     string // "" for none
-	}{
-		{"the defaults are enough", 20, 1000, "base", ""},
-		{"memory", 500, 1000, "base", "CheckReceiptsMemory, from 512 to 5,658"},
-		{"memory that Lambda does not give", 5000, 1000, "base", "CheckReceiptsMemory, from 512 to 10,240"},
-		{"a new table", 500, 1000, "base", "warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
-		{"a rate of the API", 500, 1000, "base", "Size (Api), from 500 to 1,429"},
-		{"half of the windows for one merchant", 20, 1, "base", "MerchantCap, from 50 to 82"},
-		{"what nothing moves", 100, 1000, "ethereum", "cannot:  the gas of the chain's blocks ends at 80.6 payments"},
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		rate, merchants := must.Get(strconv.ParseFloat(c.In[0], 64))(t), must.Get(strconv.ParseFloat(c.In[1], 64))(t)
 		out := strings.Builder{}
-		must.OK(t, (&plan.Command{Rate: row.rate, Chain: row.chain, Merchants: row.merchants, Hours: 1}).Run(&out))
+		must.OK(t, (&plan.Command{Rate: rate, Chain: c.In[2], Merchants: merchants, Hours: 1}).Run(&out))
 		_, got, _ := strings.Cut(out.String(), "each\n\n")
-		if !strings.Contains(got, row.want) || row.want == "" && got != "" {
-			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		if (got == "") != (c.Want == "nothing") || got != "" && !strings.Contains(got, c.Want) {
+			t.Errorf("%q, want %q", got, c.Want)
 		}
-	}
+	})
 }

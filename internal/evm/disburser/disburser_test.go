@@ -210,8 +210,8 @@ func TestBatch(t *testing.T) {
 				rt.Fatalf("%s has %d of %s", e.To, got, due[e.To])
 			}
 		}
-		if left := tr.ask(t, "balanceOf", tr.payer); left.Cmp(bigOf(balance.Sub(paid))) != 0 ||
-			tr.ask(t, "allowance", tr.payer, contract).Cmp(bigOf(allowance.Sub(paid))) != 0 || tr.ask(t, "balanceOf", contract).Sign() != 0 {
+		if left := tr.ask(t, "balanceOf", tr.payer); left.Cmp(bigOf(balance.Sub(paid))) != 0 || tr.ask(t, "allowance",
+			tr.payer, contract).Cmp(bigOf(allowance.Sub(paid))) != 0 || tr.ask(t, "balanceOf", contract).Sign() != 0 {
 			rt.Fatalf("the payer has %d of %s after %s", left, balance, paid)
 		}
 		var order []disburser.Entry

@@ -14,8 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes
-// and its expiry.
+// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes and its expiry.
 func TestKeyRequests(t *testing.T) {
 	_, registry, first := stack(t)
 	all, manager := first.Key, first.Key
@@ -26,8 +25,8 @@ func TestKeyRequests(t *testing.T) {
 	for _, r := range limited {
 		k, err := issued(t, registry, all, r)
 		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients)
-		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount || k.Daily.Count != r.Count ||
-			k.Book != r.Book {
+		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
+			k.Daily.Count != r.Count || k.Book != r.Book {
 			t.Errorf("%+v makes %+v, %v", r, k, err)
 		}
 		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
@@ -78,8 +77,8 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}{
 		{"the same", apikey.KeyRequest{Scopes: keys, Life: time.Hour}, nil, nil, nil},
 		{"a shorter life", apikey.KeyRequest{Scopes: keys, Life: time.Minute}, nil, nil, nil},
-		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted, apikey.ErrNotPermitted,
-			apikey.ErrNotPermitted},
+		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted,
+			apikey.ErrNotPermitted, apikey.ErrNotPermitted},
 		{"a longer life", apikey.KeyRequest{Scopes: keys, Life: time.Hour + 1e9}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, nil},
 	} {
 		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {
@@ -106,8 +105,7 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}
 }
 
-// TestNoKeyWithoutItsAnnouncement: a key without its announcement is not stored, and a refused key
-// is not announced.
+// TestNoKeyWithoutItsAnnouncement: a key without its announcement is not stored, and a refused key is not announced.
 func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	s, registry, m := stack(t)
 	deaf := func(context.Context, apikey.Key) error { return errLost }
@@ -136,8 +134,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	}
 }
 
-// TestAsking: a principal that API Gateway remembers makes no key once its own has
-// ended.
+// TestAsking: a principal that API Gateway remembers makes no key once its own has ended.
 func TestAsking(t *testing.T) {
 	s := &store{APIKeys: memory.APIKeys{}, calls: map[string]int{}}
 	now := noon

@@ -31,8 +31,8 @@ func TestEveryCreateMakesAMerchant(t *testing.T) {
 		t.Errorf("two merchants share %q or %q", first.Key.MerchantID, first.Key.ID)
 	}
 	k := first.Key
-	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" || k.Mode != apikey.Test ||
-		!k.CreatedAt.Equal(noon) {
+	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" ||
+		k.Mode != apikey.Test || !k.CreatedAt.Equal(noon) {
 		t.Errorf("made %+v", k)
 	}
 	if stored, err := f.APIKeys.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
@@ -60,8 +60,8 @@ func TestRotate(t *testing.T) {
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
 		}
-		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" || next.Key.ID == id ||
-			!next.Key.ExpiresAt.IsZero()) {
+		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" ||
+			next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
 			t.Errorf("%s: made %+v", test.why, next.Key)
 		}
 		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
@@ -254,7 +254,7 @@ func TestAuthenticate(t *testing.T) {
 		{"a key within its overlap", key, noon.Add(time.Hour - 1), nil, 1},
 		{"a key at the instant it expires", key, noon.Add(time.Hour), apikey.ErrInvalid, 1},
 		{"its successor", successor.Secret.Reveal(), noon.Add(100 * time.Hour), nil, 1},
-		{"a revoked key, even on a clock that is behind", gone.Secret.Reveal(), noon.Add(-time.Hour), apikey.ErrInvalid, 1},
+		{"a revoked key, by a clock that is behind", gone.Secret.Reveal(), noon.Add(-time.Hour), apikey.ErrInvalid, 1},
 		{"a well-formed key that was never handed out", unheard.Reveal(), noon, apikey.ErrInvalid, 1},
 		{"a key of the other mode is not looked up", live.Reveal(), noon, apikey.ErrInvalid, 0},
 		{"a mistyped key is not looked up", key[:len(key)-1] + "!", noon, apikey.ErrInvalid, 0},
@@ -323,33 +323,17 @@ func TestGolden(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	test, live := mint(t, apikey.Test).Reveal(), mint(t, apikey.Live).Reveal()
 	body := test[:len(test)-6]
-	for name, in := range map[string]string{
-		"another scheme":                summed(strings.Replace(body, "remit", "remix", 1)),
-		"another mode, with its sum":    summed(strings.Replace(body, "_test_", "_prod_", 1)),
-		"no mark behind the mode":       summed(strings.Replace(body, "_test_", "_test.", 1)),
-		"no mark behind the id":         summed(body[:23] + "." + body[24:]),
-		"a mark in the id":              summed(body[:12] + "_" + body[13:]),
-		"a mark in the random part":     summed(body[:30] + "_" + body[31:]),
-		"nothing":                       "",
-		"blanks":                        "   ",
-		"a blank before":                " " + test,
-		"a line feed after":             test + "\n",
-		"quotes":                        `"` + test + `"`,
-		"two keys in one header":        test + ", " + live,
-		"the same key twice":            test + test,
-		"upper case":                    strings.ToUpper(test),
-		"a test key relabelled as live": strings.Replace(test, "_test_", "_live_", 1),
-		"another mode":                  strings.Replace(test, "_test_", "_prod_", 1),
-		"the prefix alone":              mint(t, apikey.Test).Prefix(),
-		"a Bearer token":                "Bearer " + test,
-		"a megabyte":                    strings.Repeat("a", 1<<20),
-		"not UTF-8":                     test[:20] + "\xff" + test[21:],
-		"letters that look the same":    strings.Replace(test, "e", "е", 1)[:len(test)],
-	} {
-		if _, err := apikey.Parse(in); !errors.Is(err, apikey.ErrInvalid) {
-			t.Errorf("%s: error = %v, want ErrInvalid", name, err)
+	words := map[string]string{"key": test, "live": live, "prefix": mint(t, apikey.Test).Prefix(), "KEY": strings.ToUpper(test),
+		"other scheme": summed(strings.Replace(body, "remit", "remix", 1)), "_prod_": strings.Replace(test, "_test_", "_prod_", 1),
+		"_prod_ summed": summed(strings.Replace(body, "_test_", "_prod_", 1)), "_live_": strings.Replace(test, "_test_", "_live_", 1),
+		"no mark": summed(strings.Replace(body, "_test_", "_test.", 1)), "no id": summed(body[:23] + "." + body[24:]),
+		"marked id": summed(body[:12] + "_" + body[13:]), "marked": summed(body[:30] + "_" + body[31:]),
+		"not UTF-8": test[:20] + "\xff" + test[21:], "alike": strings.Replace(test, "e", "е", 1)[:len(test)]}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if _, err := apikey.Parse(c.In[0]); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("error = %v, want ErrInvalid", err)
 		}
-	}
+	})
 }
 
 // summed returns a key's text with its checksum.

@@ -29,8 +29,7 @@ func (s store) Entry(ctx context.Context, merchant, mode string, a token.Address
 	return e, cmp.Or(s.failure, err)
 }
 
-// TestBook: an entry may be paid when its hold is over, and whatever fails is an error and
-// no entry.
+// TestBook: an entry may be paid when its hold is over, and whatever fails is an error and no entry.
 func TestBook(t *testing.T) {
 	entries := new(memory.APIKeys)
 	e := recipient.Entry{Merchant: "mer_1", Mode: "test", Address: token.Address{1}}

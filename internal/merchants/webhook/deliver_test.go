@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 const hook = "https://hook.example/in"
@@ -50,6 +52,8 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	if diff := cmp.Diff(want, p.header); diff != "" {
 		t.Error(diff)
 	}
+	must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String())) // a copy of its job
+	w.has(1, 0)
 }
 
 // TestSchedule holds the waits to the table in the merchants' documentation, give
@@ -89,58 +93,26 @@ func TestSchedule(t *testing.T) {
 
 // TestNextAttempt looks at one failed attempt of each number and kind.
 func TestNextAttempt(t *testing.T) {
-	date := func(d time.Duration) string { return noon.Add(d).Format(http.TimeFormat) }
-	for _, test := range []struct {
-		name       string
-		failed     int // attempts before this one
-		status     int
-		retryAfter string
-		jitter     float64
-		want       time.Duration
-	}{
-		{"the middle of the spread is the plan", 0, 500, "", 0.5, 5 * time.Second},
-		{"the spread begins 20 % below", 1, 500, "", 0, 4 * time.Minute},
-		{"the spread ends 20 % above", 1, 500, "", 1, 6 * time.Minute},
-		{"no answer is a failure like others", 1, 0, "", 0.5, 5 * time.Minute},
-		{"503 asks for more and gets it", 1, 503, "400", 0, 400 * time.Second},
-		{"429 too", 1, 429, "400", 0, 400 * time.Second},
-		{"less than the plan is not granted", 1, 503, "1", 0, 5 * time.Minute},
-		{"nor more than twice the plan", 1, 503, "86400", 0, 10 * time.Minute},
-		{"nor any number of digits", 1, 429, strings.Repeat("9", 99), 0, 10 * time.Minute},
-		{"a date will do", 1, 429, date(7 * time.Minute), 0, 7 * time.Minute},
-		{"a date in the past means the plan", 1, 429, date(-time.Hour), 0, 5 * time.Minute},
-		{"blanks around it are ignored", 1, 429, " 400 ", 0, 400 * time.Second},
-		{"nonsense is ignored", 1, 429, "soon", 0, 4 * time.Minute},
-		{"a negative number is nonsense", 1, 503, "-5", 0.5, 5 * time.Minute},
-		{"an empty one too", 1, 503, "", 0.5, 5 * time.Minute},
-		{"500 may not ask", 1, 500, "400", 0.5, 5 * time.Minute},
-		{"a long wait is asked for in hours", 4, 503, "20000", 0, 20000 * time.Second},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := newFixture(t)
-			e := w.register(mine, hook)
-			deliverer := webhook.NewDeliverer(w.store, w, w, &meter{}, w.now, func() float64 { return test.jitter })
-			w.mustPublish(event)
-			d := w.stored()
-			for i := range test.failed {
-				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
-				must.Get(w.store.Record(t.Context(), d, i))(t)
-			}
-			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
-			must.OK(t, deliverer.Deliver(t.Context(), d.Ref.String()))
-			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
-				t.Errorf("next attempt in %v, want %v", got, test.want)
-			}
-		})
-	}
-}
-
-func TestADeliveredJobIsDropped(t *testing.T) {
-	w, e := delivered(t)
-	for range 3 {
-		must.OK(t, w.deliverer.Deliver(t.Context(), w.newest(e).Ref.String()))
-	}
-	w.has(1, 0)
+	words := map[string]string{"in 7 minutes": noon.Add(7 * time.Minute).Format(http.TimeFormat),
+		"an hour ago": noon.Add(-time.Hour).Format(http.TimeFormat)}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		failed, status := must.Get(strconv.Atoi(c.In[0]))(t), must.Get(strconv.Atoi(c.In[1]))(t)
+		jitter := must.Get(strconv.ParseFloat(c.In[3], 64))(t)
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		by := webhook.NewDeliverer(w.store, w, w, &meter{}, w.now, func() float64 { return jitter })
+		w.mustPublish(event)
+		d := w.stored()
+		for i := range failed {
+			d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
+			must.Get(w.store.Record(t.Context(), d, i))(t)
+		}
+		w.answers[hook] = []webhook.Answer{{StatusCode: status, RetryAfter: c.In[2]}}
+		must.OK(t, by.Deliver(t.Context(), d.Ref.String()))
+		if got := w.newest(e).NextAttemptAt.Sub(noon); got != must.Get(time.ParseDuration(c.Want))(t) {
+			t.Errorf("next attempt in %v, want %s", got, c.Want)
+		}
+	})
 }
 
 // TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -109,50 +108,6 @@ func TestEveryFault(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases over %d effects", cases, n)
-}
-
-// TestAnOutageLosesNothing lets every effect of one kind fail for an hour.
-func TestAnOutageLosesNothing(t *testing.T) {
-	for _, name := range []string{"Enqueue", "Record", "Load", "Post", "Unpark", "Due", "SaveEndpoint", "AddDelivery", "Endpoints"} {
-		for _, kind := range []fault{before, after} {
-			t.Run(fmt.Sprint(name, " fails ", kind), func(t *testing.T) {
-				w := newFixture(t)
-				e := w.register(mine, "https://good.example")
-				w.answers[e.URL] = statuses(500, 500, 200)
-				w.outage(name, kind)
-				for w.publish(event) != nil {
-					w.until(w.now().Add(time.Minute))
-					w.clock = w.now().Add(time.Minute)
-				}
-				w.drain()
-				checkInvariants(w)
-			})
-		}
-	}
-}
-
-// TestAJobThatComesTwice lets a second copy of a job be done completely before each effect of the first.
-func TestAJobThatComesTwice(t *testing.T) {
-	undisturbed := life(t, func(*fixture) {})
-	for at := range len(undisturbed.faults.names) {
-		w := life(t, func(w *fixture) {
-			w.faults.plan = func(n int, _ string) fault {
-				if n != at {
-					return none
-				}
-				for _, job := range slices.Clone(w.made) {
-					if err := webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(t.Context(), job); err != nil {
-						t.Errorf("the copy of a job: %v", err)
-					}
-				}
-				return none
-			}
-		})
-		checkInvariants(w)
-		if t.Failed() {
-			t.Fatalf("with a copy before effect %d of %v", at, w.faults.names)
-		}
-	}
 }
 
 // A faultyStack is faulty in what only merchants' requests use, too.

@@ -125,7 +125,7 @@ func (w *fixture) Post(_ context.Context, url string, header http.Header, body [
 	w.posts = append(w.posts, p)
 	w.clock = w.clock.Add(w.took)
 	if p.answer.StatusCode == 0 {
-		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
+		return webhook.Answer{}, &webhook.SendError{Reason: "no answer in time", Err: context.DeadlineExceeded}
 	}
 	return p.answer, nil
 }
@@ -416,8 +416,8 @@ func (f faulty) Record(ctx context.Context, d webhook.Delivery, attempts int) (s
 	return stored, err
 }
 
-func (f faulty) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) (ds []webhook.Delivery,
-	err error) {
+func (f faulty) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time,
+	limit int) (ds []webhook.Delivery, err error) {
 	err = f.do("Deliveries", func() (err error) { ds, err = f.Store.Deliveries(ctx, o, endpoint, from, to, limit); return err })
 	return ds, err
 }

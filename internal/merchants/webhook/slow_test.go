@@ -93,8 +93,8 @@ func TestPutOff(t *testing.T) {
 			w, e := parked(t, 15*time.Second, 0)
 			ev := w.numbered(9)
 			ev.At = w.now().Add(-test.age)
-			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(w.now())}, Event: ev,
-				Status: webhook.Pending, NextAttemptAt: w.now(), CreatedAt: ev.At}
+			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(w.now())},
+				Event: ev, Status: webhook.Pending, NextAttemptAt: w.now(), CreatedAt: ev.At}
 			if test.first {
 				d.NextAttemptAt = ev.At
 			}
@@ -146,8 +146,8 @@ func TestProbes(t *testing.T) {
 		status int
 		waits  []time.Duration // from a probe's begin, or a late success, to the next probe
 	}{
-		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
-			16 * time.Minute}},
+		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute,
+			8 * time.Minute, 16 * time.Minute, 16 * time.Minute}},
 		{"late successes", 14 * time.Second, 200, []time.Duration{14 * time.Second, 14 * time.Second, 14 * time.Second}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -361,7 +361,7 @@ func (s *shared) median(t *testing.T, slow float64) time.Duration {
 // events, which they would if they were not parked.
 func TestSlowEndpointsDelayNobody(t *testing.T) {
 	alone := new(shared).median(t, 0)
-	for name, answers := range map[string]time.Duration{"hanging": time.Hour, "answering after 14 s": 14 * time.Second} {
+	for name, answers := range map[string]time.Duration{"hanging": time.Hour, "answers after 14 s": 14 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			parked := (&shared{answers: answers}).median(t, 1.4)
 			unparked := (&shared{answers: answers, unparked: true}).median(t, 1.4)

@@ -48,7 +48,7 @@ func TestNewID(t *testing.T) {
 	if a, b := id("m", "test", "k", nil), payment.KeyID("m", "test", "k"); a != b {
 		t.Errorf("NewID %s, KeyID %s of one key", a, b)
 	}
-	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(errFull)); !errors.Is(err, errFull) {
 		t.Errorf("without randomness: %v: two payments would share an id", err)
 	}
 }
@@ -104,8 +104,8 @@ func TestBatch(t *testing.T) {
 	}
 	named, single, seen := one, of(one), map[string]string{}
 	named.Reference, single.Entries = "r", nil
-	for name, r := range map[string]payment.Request{"one payment": single, "a batch of one": of(one), "with a reference": of(named),
-		"two": of(one, two), "the other way round": of(two, one)} {
+	for name, r := range map[string]payment.Request{"one payment": single, "a batch of one": of(one),
+		"with a reference": of(named), "two": of(one, two), "the other way round": of(two, one)} {
 		if other := seen[r.Fingerprint()]; other != "" {
 			t.Errorf("%s means the same as %s", name, other)
 		}
@@ -136,8 +136,8 @@ func TestMemo(t *testing.T) {
 			t.Errorf("memo of %s is %x, which is of %s", id, memo, payment.MemoID(memo))
 		}
 	}
-	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)), "pay_" + payment.ID(strings.Repeat("1", 32)),
-		"pay_" + payment.ID(strings.Repeat("a", 40))} {
+	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)),
+		"pay_" + payment.ID(strings.Repeat("1", 32)), "pay_" + payment.ID(strings.Repeat("a", 40))} {
 		if memo := id.Memo(); memo != nil {
 			t.Errorf("memo of %q is %x", id, memo)
 		}

@@ -29,7 +29,7 @@ func TestRefusal(t *testing.T) {
 			w.Ceiling, w.Balance, w.Gas = 0, token.Amount{}, token.Amount{}
 		}, wallet.ErrPaused},
 		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Balance, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
-		{"one unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
+		{"a unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
 		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,8 +122,7 @@ func TestSpendable(t *testing.T) {
 	}
 }
 
-// TestNoop: each attempt at a no-op keeps the earlier hashes and the time of the first, and
-// replaces the rest.
+// TestNoop: each attempt at a no-op keeps the earlier hashes and the time of the first, and replaces the rest.
 func TestNoop(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
@@ -138,8 +137,8 @@ func TestNoop(t *testing.T) {
 	if !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
 		t.Errorf("bumped twice: %v, %v", once.Hashes, twice.Hashes)
 	}
-	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) || !once.Since.Equal(now) ||
-		once.Gas != token.Units(300) {
+	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) ||
+		!once.Since.Equal(now) || once.Gas != token.Units(300) {
 		t.Errorf("bumped: %+v", once)
 	}
 }
@@ -151,8 +150,8 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // stored returns a wallet with so many payments in flight.
 func stored(last byte, inFlight uint64) wallet.Wallet {
-	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window,
-		Balance: token.Units(1000)}
+	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight,
+		Ceiling: 100 + window, Balance: token.Units(1000)}
 }
 
 // inOrder draws so that Choose leaves the order as it is.

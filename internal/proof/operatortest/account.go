@@ -25,6 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -86,6 +87,16 @@ func (a *Account) Steps(all [][3]string) {
 			a.Errorf("%s: remit %s: error %v, answer %q, want %q", step[0], step[1], err, out, step[2])
 		}
 	}
+}
+
+// Play is Steps for the commands in testdata/NAME.txt, where NAME is the test's (package tabletest).
+func (a *Account) Play(words map[string]string) {
+	a.Helper()
+	tabletest.Run(a.T, words, func(t *testing.T, c tabletest.Case) {
+		one := &Account{T: t, Cloud: a.Cloud}
+		one.Steps([][3]string{{c.Name, c.In[0], c.Want}})
+		a.Printed += one.Printed
+	})
 }
 
 // Empty returns a stack in this process without wallets.

@@ -83,8 +83,8 @@ func (l *Ledger) Mine(from int, tx chain.Tx) chain.Signed {
 
 // Transfer is a transfer of the token.
 func (l *Ledger) Transfer(to token.Address, units uint64) chain.Tx {
-	return chain.Tx{ChainID: l.Chain.ID(), To: l.Chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000,
-		Fees: Fees}
+	return chain.Tx{ChainID: l.Chain.ID(), To: l.Chain.Token().Contract,
+		Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: Fees}
 }
 
 // Pay makes a payment, and settles it if it is to be.
@@ -93,15 +93,15 @@ func (l *Ledger) Pay(from int, to token.Address, units uint64, settled bool) {
 	key := fmt.Sprint("order-", len(l.Payments))
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
 	at := Nine.Add(time.Duration(len(l.Payments)) * 24 * time.Hour)
-	l.Enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.Chain.Token(), "local", at).AssignedTo(l.Keys[from].Address(),
-		l.Transfer(to, units)), settled)
+	l.Enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.Chain.Token(), "local",
+		at).AssignedTo(l.Keys[from].Address(), l.Transfer(to, units)), settled)
 }
 
 // Move makes an operator's transfer between wallets.
 func (l *Ledger) Move(from, to int, coin token.Token, units uint64) {
 	l.Helper()
-	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.Keys[to].Address(),
-		Amount: token.Units(units)}
+	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol,
+		To: l.Keys[to].Address(), Amount: token.Units(units)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "local", Nine)
 	tx := l.Transfer(r.To, units)
 	if p.Ether() {
@@ -162,7 +162,7 @@ func (l *Ledger) Fill(tables store.Store, all []payment.Payment) {
 		must.OK(l, tables.PutNoop(l.Context(), tx))
 	}
 	for _, key := range l.Keys {
-		must.OK(l, tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(), Address: key.Address()},
-			State: wallet.Active, Key: wallet.InSecret}))
+		must.OK(l, tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(),
+			Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
 	}
 }

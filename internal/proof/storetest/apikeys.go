@@ -137,8 +137,8 @@ var keyPromises = []promise[keyCheck]{
 			{suspended, apikey.Terms{}, apikey.Terms{}},
 			{apikey.Terms{}, suspended, suspended},
 		} {
-			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil &&
-				!errors.Is(err, apikey.ErrTerms) {
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) ||
+				err != nil && !errors.Is(err, apikey.ErrTerms) {
 				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
 			}
 			got := must.Get(c.Terms(c.Context(), m))(c)
@@ -296,7 +296,7 @@ var keyPromises = []promise[keyCheck]{
 		c.refused("revoking", must.Err(c.Revoke(c.Context(), "mer_other", k.Hash, noon)), apikey.ErrNotFound)
 		c.holds(k)
 		missing := c.fresh()
-		c.refused("revoking", must.Err(c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)), apikey.ErrNotFound)
+		c.refused("ending", must.Err(c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)), apikey.ErrNotFound)
 		c.absent(missing)
 	}},
 }
@@ -317,8 +317,8 @@ type entryCheck struct {
 // entry returns the n-th entry of the check's merchant, which is not stored.
 func (c entryCheck) entry(n byte) recipient.Entry {
 	at := noon.Add(time.Duration(n) * time.Millisecond)
-	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁", CreatedAt: at,
-		ActiveAt: at.Add(time.Hour)}
+	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁",
+		CreatedAt: at, ActiveAt: at.Add(time.Hour)}
 }
 
 func (c entryCheck) add(entries ...recipient.Entry) {
@@ -363,7 +363,7 @@ var entryPromises = []promise[entryCheck]{
 	{"books of merchants and modes are apart", func(c entryCheck) {
 		c.add(c.entry(1))
 		for _, of := range [][2]string{{c.merchant, "live"}, {c.merchant + "x", "test"}} {
-			c.refused("finding", must.Err(c.Entry(c.Context(), of[0], of[1], c.entry(1).Address)), recipient.ErrNotFound)
+			c.refused("found", must.Err(c.Entry(c.Context(), of[0], of[1], c.entry(1).Address)), recipient.ErrNotFound)
 			c.refused("deleting", c.DeleteEntry(c.Context(), of[0], of[1], c.entry(1).Address), recipient.ErrNotFound)
 			page, more, err := c.Entries(c.Context(), of[0], of[1], recipient.Position{}, 5)
 			c.ok("listing", err)

@@ -159,8 +159,8 @@ var boundPromises = []promise[*check]{
 		w.ID = c.walletID()
 		for i := range wallet.MaxInFlight + 1 {
 			if i < wallet.MaxInFlight {
-				w.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon,
-					For: fmt.Sprintf("%032d", i)}
+				w.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i),
+					At: noon, For: fmt.Sprintf("%032d", i)}
 				continue
 			}
 			more := w

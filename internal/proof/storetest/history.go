@@ -31,8 +31,8 @@ var listPromises = []promise[*check]{
 		ended, prepared := c.confirmed(c.bumped(c.committed(c.created(id), 4), 30)), c.unstored()
 		prepared = c.create(prepared)
 		spoiled := c.committed(c.created(id), 5)
-		noop := wallet.PendingTx{ID: id, Nonce: 6, Hashes: []chain.Hash{{6, 6, byte(len(c.merchant))}}, Raw: []byte{6}, Fees: ended.Tx.Fees,
-			At: noon, Since: noon, Gas: token.Units(1)}
+		noop := wallet.PendingTx{ID: id, Nonce: 6, Hashes: []chain.Hash{{6, 6, byte(len(c.merchant))}}, Raw: []byte{6},
+			Fees: ended.Tx.Fees, At: noon, Since: noon, Gas: token.Units(1)}
 		noop = c.put(noop)
 		c.Spoil(spoiled.ID)
 		unreadable := 0

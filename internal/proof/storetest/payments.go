@@ -120,13 +120,12 @@ var paymentPromises = []promise[*check]{
 		c.refused("discarding a committed payment", c.Discard(c.Context(), again), store.ErrChanged)
 		c.holds(committed)
 	}},
-	{"a payment that was found on the chain is adopted once it is committed", func(c *check) {
-		c.adopts(c.request(token.Units(1)))
-	}},
-	{"and so is a batch, with the references of its entries", func(c *check) {
-		c.adopts(c.batch(1))
-		c.merchant = "mer_" + rand.Text()
-		c.adopts(c.batch(3))
+	{"a payment that was found on the chain is adopted once it is committed, a batch with its references", func(c *check) {
+		for _, r := range []payment.Request{c.request(token.Units(1)), c.batch(1), c.batch(3)} {
+			c.merchant = "mer_" + rand.Text()
+			r.Merchant = c.merchant
+			c.adopts(r)
+		}
 	}},
 	{"a failed payment is stored with its failure", func(c *check) {
 		dear := token.MaxAmount()
@@ -216,8 +215,8 @@ var paymentPromises = []promise[*check]{
 // adopts checks the adoption of a payment of request that was found on the chain.
 func (c *check) adopts(request payment.Request) {
 	draft := offer(c.walletID(), noon, request)
-	found, ok := onchain.Payment(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To, Data: string(draft.CallData(true)), At: noon},
-		draft.Tx.ChainID, usdc, draft.Network)
+	found, ok := onchain.Payment(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To,
+		Data: string(draft.CallData(true)), At: noon}, draft.Tx.ChainID, usdc, draft.Network)
 	if !ok {
 		c.Fatal("it was not found")
 	}

@@ -60,13 +60,13 @@ func (c *check) rules() store.Rules {
 
 // KeySettings checks that a store keeps the promises of settings.KeyStore.
 func KeySettings(t *testing.T, s settings.KeyStore) {
-	versioned(tester{t}, settings.DefaultKeys(true), settings.APIKeys, s.KeySettings, s.SetKeySettings, s.KeySettingsHistory,
-		func(k *settings.Keys, n uint64) { k.Hold = time.Duration(n) * time.Second })
+	versioned(tester{t}, settings.DefaultKeys(true), settings.APIKeys, s.KeySettings, s.SetKeySettings,
+		s.KeySettingsHistory, func(k *settings.Keys, n uint64) { k.Hold = time.Duration(n) * time.Second })
 }
 
 // versioned checks that settings are kept in versions. differ makes a version unlike others.
-func versioned[T any](c tester, start T, t settings.Table[T], read func(context.Context) (T, error), set func(context.Context, T) error,
-	history func(context.Context) ([]T, error), differ func(*T, uint64),
+func versioned[T any](c tester, start T, t settings.Table[T], read func(context.Context) (T, error),
+	set func(context.Context, T) error, history func(context.Context) ([]T, error), differ func(*T, uint64),
 ) {
 	c.Helper()
 	ctx := c.Context()

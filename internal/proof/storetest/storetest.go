@@ -59,8 +59,8 @@ func Places(t *testing.T, s store.Places) {
 	c.ok("in the place that was left", s.Take(t.Context(), place("mer_1", "e", 3*time.Minute), noon.Add(90*time.Second), 2))
 	c.refused("beyond the bound", s.Take(t.Context(), first, noon, store.MaxPlaces+1), store.ErrTooLarge)
 	for i := range store.MaxPlaces {
-		c.ok("up to the bound", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20), fmt.Sprint(i, strings.Repeat("y", 26)), time.Minute),
-			noon, store.MaxPlaces))
+		c.ok("up to the bound", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20),
+			fmt.Sprint(i, strings.Repeat("y", 26)), time.Minute), noon, store.MaxPlaces))
 	}
 	c.refused("one more", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20), "z", time.Minute), noon, store.MaxPlaces), store.ErrFull)
 }

@@ -29,8 +29,8 @@ var walletPromises = []promise[*check]{
 	{"a damaged registration hides no other", func(c *check) {
 		id := c.walletID()
 		id.ChainID = binary.BigEndian.Uint64(id.Address[:]) // the registry is of these two alone
-		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}}, State: wallet.Active,
-			Key: wallet.InSecret, Since: noon}
+		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}},
+			State: wallet.Active, Key: wallet.InSecret, Since: noon}
 		damaged := wallet.Registration{ID: id, State: wallet.Active, Key: "a key", Since: noon}
 		c.ok("registering", errors.Join(c.Register(c.Context(), other), c.Register(c.Context(), damaged)))
 		c.SpoilRegistration(id)
@@ -147,8 +147,8 @@ var walletPromises = []promise[*check]{
 		c.registers(chainID, nil)
 		var want wallet.Registry
 		for range 5 {
-			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}, State: wallet.Active, Key: "arn:aws:kms:1",
-				Since: noon}
+			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address},
+				State: wallet.Active, Key: "arn:aws:kms:1", Since: noon}
 			want = append(want, r)
 			for _, since := range []time.Time{noon, noon.Add(1)} { // the second time it is registered already
 				r.Since = since
@@ -166,7 +166,7 @@ var walletPromises = []promise[*check]{
 	{"a registration moves only from the state that the caller names", func(c *check) {
 		r := wallet.Registration{ID: c.walletID(), State: wallet.Active, Key: wallet.InSecret, Since: noon}
 		r.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		c.refused("an unknown wallet", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
+		c.refused("unknown", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
 		c.ok("registering", c.Register(c.Context(), r))
 		for n, step := range []struct {
 			from, to, is wallet.State
@@ -190,8 +190,8 @@ var walletPromises = []promise[*check]{
 		}
 	}},
 	{"a wallet is retired once it is draining, holds no reservation, and has neither given out a nonce nor been paused since", func(c *check) {
-		w := c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.Units(100), Gas: token.Units(100),
-			Reservations: map[payment.ID]wallet.Reservation{}})
+		w := c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.Units(100),
+			Gas: token.Units(100), Reservations: map[payment.ID]wallet.Reservation{}})
 		reason := "" // as it was read
 		retire := func(next uint64, want error) {
 			if err := c.Retire(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: next, Paused: reason}, noon); !errors.Is(err, want) {
@@ -215,7 +215,7 @@ var walletPromises = []promise[*check]{
 		retire(6, nil)
 		retire(6, nil) // again: the first answer may have been lost
 		c.refused("reserving", must.Err(c.Reserve(c.Context(), need(w, "pay_b"))), wallet.ErrPaused)
-		c.refused("draining it again", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
+		c.refused("draining", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
 		if err := c.Retire(c.Context(), wallet.Wallet{ID: c.walletID()}, noon); !errors.Is(err, wallet.ErrUnknown) {
 			c.Errorf("retiring an unknown wallet: %v", err)
 		}

@@ -47,12 +47,3 @@ func TestAMissingToolFailsUnderCI(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatIsThereIsFound(t *testing.T) {
-	if path := tooltest.Path(t, "the sources", "internal/proof/tooltest/tooltest.go"); !strings.HasSuffix(path, "/tooltest.go") {
-		t.Errorf("found %s", path)
-	}
-	if path := tooltest.Program(t, "Go", "go"); !strings.HasSuffix(path, "/go") {
-		t.Errorf("found %s", path)
-	}
-}

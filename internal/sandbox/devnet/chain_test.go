@@ -208,11 +208,8 @@ func TestRevertingPaymentPassesEstimation(t *testing.T) {
 	tx := p.pay(devnet.RevertRecipient, 5)
 	after := p.pay(friend, 7)
 	p.mine()
-	if got := p.status(tx); got != "reverted" {
-		t.Errorf("the payment has %s; want reverted", got)
-	}
-	if got := p.status(after); got != "succeeded" {
-		t.Errorf("the wallet's next payment has %s; want succeeded", got)
+	if got, next := p.status(tx), p.status(after); got != "reverted" || next != "succeeded" {
+		t.Errorf("the payment has %s, and the wallet's next one %s; want reverted and succeeded", got, next)
 	}
 	if got := p.tokens(devnet.RevertRecipient); got != 0 {
 		t.Errorf("%d units arrived", got)
@@ -235,13 +232,8 @@ func TestStuckPaymentIsAlwaysInTheLatestBlock(t *testing.T) {
 		if r.BlockNumber.Uint64() != head.Number || r.BlockHash != common.Hash(head.Hash) {
 			t.Errorf("at block %d the receipt says block %d, %s", head.Number, r.BlockNumber, r.BlockHash)
 		}
-		for _, log := range r.Logs {
-			if log.BlockNumber != head.Number || log.BlockHash != common.Hash(head.Hash) {
-				t.Errorf("at block %d a log says block %d, %s", head.Number, log.BlockNumber, log.BlockHash)
-			}
-		}
-		if len(r.Logs) != 1 {
-			t.Errorf("%d logs; want the transfer's", len(r.Logs))
+		if len(r.Logs) != 1 || r.Logs[0].BlockNumber != head.Number || r.Logs[0].BlockHash != common.Hash(head.Hash) {
+			t.Errorf("at block %d it has the logs %+v; want the transfer's", head.Number, r.Logs)
 		}
 	}
 	if r := p.receipt(after); r == nil || r.BlockNumber.Uint64() != mined {
@@ -263,11 +255,8 @@ func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 	}
 
 	p.mine() // the reorg
-	if got := p.status(tx); got != "pending" {
-		t.Fatalf("after the reorg the payment has %s; want pending", got)
-	}
-	if got := p.status(beside); got != "pending" {
-		t.Errorf("after the reorg its neighbour has %s; want pending", got)
+	if got, neighbour := p.status(tx), p.status(beside); got != "pending" || neighbour != "pending" {
+		t.Fatalf("after the reorg the payment has %s, and its neighbour %s; want pending", got, neighbour)
 	}
 	if got, want := p.Head().Number, first.BlockNumber.Uint64()+1; got != want {
 		t.Errorf("after the reorg the head is %d; want %d: it must overtake the old one", got, want)

@@ -35,8 +35,8 @@ func TestGive(t *testing.T) {
 func TestOtherChains(t *testing.T) {
 	for _, config := range []devnet.Config{{ChainID: 1}, {Seed: "another"}} {
 		chain := start(t, config)
-		if err := devnet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1), token.Units(1)); !errors.Is(err,
-			devnet.ErrForeign) {
+		if err := devnet.Give(t.Context(), chain.URL(), token.Address{19: 0x77}, token.Units(1),
+			token.Units(1)); !errors.Is(err, devnet.ErrForeign) {
 			t.Errorf("%+v: %v", config, err)
 		}
 	}

@@ -110,7 +110,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
-		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
+		common.Address(c.owner.Address):    {Balance: ether(ownerGas)},
 		common.Address(install.Deployer()): {Balance: new(big.Int), Code: install.DeployerCode()},
 	})
 	for a, code := range c.cfg.Contracts {

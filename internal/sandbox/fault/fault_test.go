@@ -85,8 +85,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 		mode        fault.Mode
 		told        string // the client's answer, "" for an error
 		asked, lost int64  // requests that the service got, and answers that did not arrive
-	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1}, {fault.Stall, "", 1, 1},
-		{fault.Fail, "this receiver is broken\n", 0, 0}} {
+	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1},
+		{fault.Stall, "", 1, 1}, {fault.Fail, "this receiver is broken\n", 0, 0}} {
 		var asked atomic.Int64
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
@@ -111,8 +111,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 			p.Set(fault.Pass)
 		}
 		if got := <-told; got != row.told || asked.Load() != row.asked || p.Lost.Load() != row.lost || (p.Resets.Load() > 0) != (got == "") {
-			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got, asked.Load(), p.Lost.Load(),
-				p.Resets.Load(), row)
+			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got,
+				asked.Load(), p.Lost.Load(), p.Resets.Load(), row)
 		}
 		front.Close()
 		p.Close()
@@ -135,7 +135,7 @@ func TestAnEndedProcessReachesNothing(t *testing.T) {
 		for _, op := range []string{"Create", "Reserve", "Commit", "Send"} {
 			before := len(reached)
 			err := fault.Around(ctx, interpose.Call{Op: op}, func(context.Context) { reached += op })
-			if ended := fault.HasEnded(ctx); ended != errors.Is(err, fault.ErrEnded) || !ended && len(reached) == before {
+			if end := fault.HasEnded(ctx); end != errors.Is(err, fault.ErrEnded) || !end && len(reached) == before {
 				t.Errorf("cut at %+v: %s is answered %v", cut, op, err)
 			}
 		}

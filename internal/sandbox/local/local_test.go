@@ -22,8 +22,8 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
-	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
@@ -81,14 +81,14 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 // unless it is told to, and on a main network it does not start without limits.
 func TestRealMoneyIsClosed(t *testing.T) {
 	flagsFor := func(chainID uint64) []string {
-		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
-			ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond,
+			Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		must.OK(t, err)
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
 		must.OK(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
-		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(),
-			"--wallet-file=" + keys}
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret",
+			"--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
 	}
 	served := func(flags []string) (shown string, made error) {
 		out, stop := localtest.Start(t, &local.Command{}, flags...)
@@ -138,26 +138,17 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
-	for flag, want := range map[string]string{
-		"--confirmation-rule=soon": "--confirmation-rule: ",
-		"--daily-limit=much":       "--daily-limit: ",
-		"--token=0x1":              "--token: ",
-		"--block-time=1ms":         "--block-time 1ms: use 10ms or more",
-		"--wallets=0":              "--wallets 0: use 1 to 1000",
-		"--wallet-file=keys":       "remove --token, --wallet-file and --batch-contract, or add --rpc",
-		"--rpc=http://127.0.0.1:9": "--rpc lacks a token or wallets; add --token",
-		"--fresh":                  "use it with --dynamodb and without --rpc",
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		var command local.Command
 		var out strings.Builder
-		err := localtest.Parse(&command, append([]string{"--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0"}, strings.Fields(flag)...)...)
+		err := localtest.Parse(&command, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", c.Name)
 		if err == nil {
 			err = command.Run(t.Context(), &out)
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
-			t.Errorf("%s: error %v, output %q", flag, err, out.String())
+		if err == nil || !strings.Contains(err.Error(), c.Want) || out.Len() > 0 {
+			t.Errorf("error %v, output %q", err, out.String())
 		}
-	}
+	})
 }
 
 // TestTakenPorts: the errors name the address and the flag.
@@ -204,24 +195,16 @@ func TestServesEveryRoute(t *testing.T) {
 	}
 }
 
-// TestWelcome: README prints the lines that pay somebody as the stack does, and
-// the shell leaves the file alone that its output goes to.
+// TestWelcome: README shows the lines that pay somebody as the stack prints them. TestREADME of package merchant runs them.
 func TestWelcome(t *testing.T) {
 	readme := must.Get(os.ReadFile("../../../README.md"))(t)
-	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
+	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")
 	url := strings.Fields(out.Await(t, "API"))[1]
-	var script strings.Builder
 	for _, name := range []string{"KEY=", "/send-payment", " -d ", "sleep 4"} {
-		line := strings.TrimSpace(out.Await(t, name))
-		shown := strings.ReplaceAll(line, url, "http://127.0.0.1:8080")
+		shown := strings.ReplaceAll(strings.TrimSpace(out.Await(t, name)), url, "http://127.0.0.1:8080")
 		if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(shown) + `$`).Match(readme) {
 			t.Errorf("README.md does not show %s", shown)
 		}
-		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "echo; sleep 1", 1))
-	}
-	printed := guidetest.Run(t, script.String())
-	if !regexp.MustCompile(`^\{"tx_hash":"(0x\w+)","status":"pending".*\n\{"data":\[\{"tx_hash":"0x\w+"`).MatchString(printed) {
-		t.Errorf("the lines print %s", printed)
 	}
 }
 

@@ -15,9 +15,9 @@ func TestPayments(t *testing.T) {
 	storetest.Places(t, memory.NewPayments())
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
-		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet,
-			SpoilRegistration: s.SpoilRegistration,
-			SpoilSettings:     func() { s.SpoilSettings(settings.ErrDamaged) }}
+		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx,
+			SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration,
+			SpoilSettings: func() { s.SpoilSettings(settings.ErrDamaged) }}
 	})
 }
 

@@ -20,8 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 )
 
-// A Contract is openapi.yaml, ready to be compared with exchanges. It is safe
-// for concurrent use.
+// A Contract is openapi.yaml, ready to be compared with exchanges. It is safe for concurrent use.
 type Contract struct {
 	document map[string]any
 
@@ -107,8 +106,7 @@ func (c *Contract) validateJSON(pointer string, text []byte) error {
 	return c.validate(pointer, value)
 }
 
-// CheckEvent reports where the body of a payment's event differs from the schema
-// in openapi.yaml.
+// CheckEvent reports where the body of a payment's event differs from the schema in openapi.yaml.
 func (c *Contract) CheckEvent(body []byte) error {
 	if err := c.validateJSON("/components/schemas/PaymentEvent", body); err != nil {
 		return fmt.Errorf("%w: %s", err, body)
@@ -142,8 +140,8 @@ func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 		return err
 	}
 	if err := c.described(r, answer, body); err != nil {
-		return fmt.Errorf("%s %s answered %d, which openapi.yaml does not describe: %w\n%s", r.Method, r.URL.Path, answer.StatusCode, err,
-			body)
+		return fmt.Errorf("%s %s answered %d, which openapi.yaml does not describe: %w\n%s", r.Method, r.URL.Path,
+			answer.StatusCode, err, body)
 	}
 	return nil
 }
@@ -232,8 +230,8 @@ func checkHeader(r *http.Request, answer *http.Response) error {
 	if id := answer.Header.Values("X-Request-Id"); len(id) != 1 || !requestID.MatchString(id[0]) {
 		return fmt.Errorf("X-Request-Id is %q", id)
 	}
-	if wait := answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable; wait &&
-		answer.Header.Get("Retry-After") == "" {
+	if wait := answer.StatusCode == http.StatusTooManyRequests ||
+		answer.StatusCode == http.StatusServiceUnavailable; wait && answer.Header.Get("Retry-After") == "" {
 		return fmt.Errorf("%d without Retry-After", answer.StatusCode)
 	}
 	return nil
@@ -264,7 +262,7 @@ func checkFixed(r *http.Request, answer *http.Response, body string) (done bool,
 		return false, nil
 	}
 	if body != want && (r.Method != http.MethodHead || body != "") {
-		return true, fmt.Errorf("%s %s: %d with the body %s, want %s", r.Method, r.URL.Path, answer.StatusCode, body, want)
+		return true, fmt.Errorf("%s %s: %d with body %s, want %s", r.Method, r.URL.Path, answer.StatusCode, body, want)
 	}
 	return true, nil
 }

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,23 +27,11 @@ import (
 )
 
 // recordedTemplate is the processed template of two functions.
-const recordedTemplate = `{
-	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]},
-		"Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
-	"Mappings": {"Memory": {"dev": {"MB": 512}, "prod": {"MB": 1024}}},
-	"Resources": {
-		"Configuration": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"Description": {"Fn::Sub": "${Mode} ${LogLevel} ${KmsKeyArn}"}}},
-		"Send": {"Type": "AWS::Lambda::Function", "Properties": {
-			"MemorySize": {"Fn::FindInMap": ["Memory", {"Ref": "Environment"}, "MB"]}, "Timeout": 29,
-			"KmsKeyArn": {"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}]},
-			"LoggingConfig": {"ApplicationLogLevel": {"Ref": "LogLevel"}},
-			"Environment": {"Variables": {"CONFIGURATION": {"Ref": "Configuration"}, "MODE": {"Ref": "Mode"},
-				"NAME": {"Fn::Sub": "${AWS::StackName}/x"}, "ARN": {"Fn::GetAtt": ["Queue", "Arn"]},
-				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
-		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
+//
+//go:embed testdata/template.json
+var recordedTemplate string
 
-// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their
-// logs, one a page.
+// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their logs, one a page.
 type recorded struct {
 	functions map[string]map[string]any // by name, and :live or :aliases after it
 	lines     []string
@@ -87,7 +76,7 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 	return string(text)
 }
 
-// doctor runs remit doctor for a stack on a cloud with these tables, and returns its findings by check, after "BAD " if bad.
+// doctor runs remit doctor for a stack on a cloud with these tables, and returns its findings, after "BAD " if bad.
 func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, parameters string) map[string]string {
 	t.Helper()
 	server := httptest.NewServer(cloud)
@@ -101,8 +90,8 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 		a.Parameters[name] = value
 	}
 	var out bytes.Buffer
-	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
-		Mode: "test", Out: &out}
+	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
+		Account: a, ChainID: 84532, Mode: "test", Out: &out}
 	failed := (&check.Doctor{MinGasGwei: 1}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
@@ -120,8 +109,7 @@ func newTables() deployed.Tables {
 	return deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)}
 }
 
-// TestDoctorComparesWhatRuns: doctor compares each value of the live versions with the template
-// and its parameters.
+// TestDoctorComparesWhatRuns: doctor compares each value of the live versions with the template and its parameters.
 func TestDoctorComparesWhatRuns(t *testing.T) {
 	for _, c := range []struct {
 		why    string
@@ -145,8 +133,8 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
 		}, "version 5 beside it for 10% of requests (Send)"},
 	} {
-		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue",
-			"LARGE": "no"}
+		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x",
+			"ARN": "arn:queue", "LARGE": "no"}
 		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29,
 			"LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
 		alias := map[string]any{"Name": "live", "FunctionVersion": "4"}
@@ -172,8 +160,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every
-// page, but not for ever.
+// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every page, but not for ever.
 func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 	tables, stored, keys := newTables(), settings.Default(), settings.DefaultKeys(false)
 	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
@@ -223,8 +210,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
-			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B", "CheckReceiptsFunctionRole a",
-				"SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
+			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
+				"CheckReceiptsFunctionRole a", "SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
 			"ListGrants":                `{"Grants":[{"GrantId":"1","Operations":["Sign"],"GranteePrincipal":"arn:aws:iam::1:role/a"}]}`,
 			"DescribeTable":             `{"Table":{"TableStatus":"ACTIVE"}}`,
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,

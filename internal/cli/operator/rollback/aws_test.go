@@ -49,8 +49,8 @@ type released struct {
 }
 
 func newReleased() *released {
-	r := &released{tables: memory.NewPayments(), books: &memory.APIKeys{}, runs: map[string]string{}, canary: map[string]string{},
-		has: map[string]map[string]string{}, faults: map[string]string{}}
+	r := &released{tables: memory.NewPayments(), books: &memory.APIKeys{}, runs: map[string]string{},
+		canary: map[string]string{}, has: map[string]map[string]string{}, faults: map[string]string{}}
 	r.Account = &deployed.Account{Stack: "remit",
 		Outputs: map[string]string{"ApiKeysTableName": "keys", "PaymentsTableName": "payments"},
 		AWS:     aws.Config{Region: "us-east-1", HTTPClient: r, Credentials: aws.AnonymousCredentials{}}}

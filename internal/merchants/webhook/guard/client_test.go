@@ -98,7 +98,7 @@ func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 		got = req
 		body, _ = io.ReadAll(req.Body)
 	})
-	header := http.Header{"Webhook-Id": {"evt_1"}, "Content-Type": {"application/json"}, "User-Agent": {"Remit-Webhooks/1"}}
+	header := http.Header{"Webhook-Id": {"evt_1"}, "Content-Type": {"application/json"}, "User-Agent": {"Webhooks/1"}}
 	sent := []byte("{\"a\":\"Söđ 🧁\x00\u2028\"}")
 	a, err := r.client(t, thisMachine).Post(t.Context(), r.url("example.com"), header, sent)
 	if err != nil || a.StatusCode != 200 {
@@ -136,7 +136,7 @@ func TestReceivers(t *testing.T) {
 		{"is killed in the middle of a header", hijack("HTTP/1.1 200 OK\r\nA:"), webhook.Answer{}, "the connection was closed without an answer"},
 		{"is killed in the middle of a body", hijack("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
 			webhook.Answer{StatusCode: 200, Body: []byte("ok")}, ""},
-		{"does not speak HTTP", hijack("220 mail.example ESMTP\r\n"), webhook.Answer{}, "there was no answer that is HTTP"},
+		{"speaks no HTTP", hijack("220 mail.example ESMTP\r\n"), webhook.Answer{}, "there was no answer that is HTTP"},
 		{"sends a header without end", hijack("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20)), webhook.Answer{},
 			"there was no answer that is HTTP"},
 		{"switches protocols", hijack("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
@@ -230,30 +230,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestTheConnectionIsChecked: a name that was public when it was registered has
-// moved to a private address. The first row shows that the server is there.
-func TestTheConnectionIsChecked(t *testing.T) {
-	const moved = "the host name resolves to an address that is not public"
-	for _, test := range []struct {
-		name    string
-		allowed func(netip.Addr) bool
-		host    string
-		reason  string
-		hits    int32
-	}{
-		{"unguarded, the server is reached", thisMachine, "example.com", "", 1},
-		{"guarded, it is not", guard.Public, "example.com", moved, 0},
-		{"nor by its address", guard.Public, "127.0.0.1", "the URL is not acceptable", 0},
-	} {
-		r := receive(t, answer(200, ""))
-		_, err := r.client(t, test.allowed).Post(t.Context(), r.url(test.host), http.Header{}, nil)
-		expect(t, err, test.reason)
-		if r.hits.Load() != test.hits {
-			t.Errorf("%s: %d hits", test.name, r.hits.Load())
-		}
-	}
-}
-
 // TestRebinding: a name server says one thing when asked first and another when asked again.
 func TestRebinding(t *testing.T) {
 	r := receive(t, answer(200, ""))
@@ -304,8 +280,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"1.3", "example.com", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true, ""},
 		{"1.2", "example.com", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true, ""},
-		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, true,
-			"the TLS handshake failed"},
+		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
+			true, "the TLS handshake failed"},
 		{"a certificate of no known authority", "example.com", func(*tls.Config) {}, false, "the TLS certificate is not valid for this host"},
 		{"another name's certificate", "other.example", func(*tls.Config) {}, true, "the TLS certificate is not valid for this host"},
 	} {

@@ -23,8 +23,7 @@ type Command interface {
 	Run(ctx context.Context, out io.Writer) error
 }
 
-// A Screen keeps the lines that a command prints. Several goroutines may write to
-// it at once.
+// A Screen keeps the lines that a command prints. Several goroutines may write to it at once.
 type Screen struct {
 	lines chan string // without line ends; the first is the oldest
 	mu    sync.Mutex
@@ -90,8 +89,7 @@ func Parse(command Command, flags ...string) error {
 	return err
 }
 
-// Start runs a command until stop is called or the test ends. The test fails if
-// the command ends with an error.
+// Start runs a command until stop is called or the test ends. The test fails if the command ends with an error.
 func Start(t *testing.T, command Command, flags ...string) (out *Screen, stop func()) {
 	t.Helper()
 	err := Parse(command, flags...)

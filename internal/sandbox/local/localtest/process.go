@@ -77,8 +77,7 @@ func Launch(ctx context.Context, stderr io.Writer, program string, args ...strin
 	return p, nil
 }
 
-// Local starts `remit local` on free ports until the test ends, and returns it with a new
-// merchant of its stack.
+// Local starts `remit local` on free ports until the test ends, and returns it with a new merchant of its stack.
 func Local(t testing.TB, stderr io.Writer, remit string, flags ...string) (*Process, *remit.Client) {
 	t.Helper()
 	if err := build(remit); err != nil {

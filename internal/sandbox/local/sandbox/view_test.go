@@ -30,8 +30,8 @@ func TestAnUpdateIsShort(t *testing.T) {
 		s.count(id(i), 1, 1)
 	}
 	u := s.update()
-	if text, err := json.Marshal(u); err != nil || len(text) > 100_000 || len(u.Payments) != Listed || len(u.Lines) != logged ||
-		u.Count.Asked != 10_000 || u.Count.Once != 10_000 || u.Steps[Mined] != 10_000 {
+	if text, err := json.Marshal(u); err != nil || len(text) > 100_000 || len(u.Payments) != Listed ||
+		len(u.Lines) != logged || u.Count.Asked != 10_000 || u.Count.Once != 10_000 || u.Steps[Mined] != 10_000 {
 		t.Errorf("the update has %d bytes, %d payments, %d lines, %+v, %v: %v", len(text), len(u.Payments), len(u.Lines), u.Count, u.Steps, err)
 	}
 	s.count("", 2, 1) // a transfer without a payment's id
@@ -59,8 +59,8 @@ func TestBatches(t *testing.T) {
 			entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i), 1 + byte(j)}, Amount: token.Units(5)})
 		}
 		key := must.Get(crypto.ToECDSA(w.Key[:]))(t)
-		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), GasTipCap: big.NewInt(1e9),
-			GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
+		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(),
+			GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
 			To: &contract, Data: disburser.Calldata(c.Token().Contract, entries, id.Memo())})
 		must.OK(t, err)
 		bytes := must.Get(tx.MarshalBinary())(t)
