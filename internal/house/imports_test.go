@@ -25,8 +25,8 @@ var floors = []string{
 	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
 		"simulation/scheduler",
 	"dispatchenv operator/change operator/dossier simulation",
-	"operator/audit operator/setting local",
-	"operator/check operator/rollback local/localtest",
+	"operator/audit operator/deny operator/key operator/payment operator/setting operator/wallet operator/webhook local",
+	"operator/check operator/merchant operator/rollback local/localtest",
 	"operator",
 	"operatortest",
 }

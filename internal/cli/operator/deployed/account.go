@@ -27,6 +27,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
@@ -181,6 +182,17 @@ func (a *Account) RPC(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return secrets.RPC(value)
+}
+
+// Signing returns keys that sign in KMS too, for a stack on AWS.
+func (d *Deployment) Signing(keys *keyring.Ring) *keyring.Ring {
+	if d.Account == nil {
+		return keys
+	}
+	inKMS := kms.Open(d.Account.AWS)
+	return keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+		return inKMS.Sign(ctx, string(key), digest)
+	})
 }
 
 // secret reads a secret by its name or ARN.

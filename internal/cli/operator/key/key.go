@@ -1,4 +1,5 @@
-package operator
+// Package key has the commands for merchants' API keys.
+package key
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// Keys is `remit keys`.
-type Keys struct {
+// Commands is `remit keys`.
+type Commands struct {
 	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key." example:"'Acme Ltd'"`
 	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant another API key." example:"mer_1 --label x"`
 	List      keyList                      `cmd:"" help:"List a merchant's keys." example:"mer_1"`
@@ -159,12 +160,12 @@ func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, text := keyRows(keys)
+	rows, text := Rows(keys)
 	return d.Show(rows, text)
 }
 
-// keyRows returns keys as they are shown, in JSON and as text.
-func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
+// Rows returns keys as they are shown, in JSON and as text.
+func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 	rows := []apikey.Public{}
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")

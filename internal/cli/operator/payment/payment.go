@@ -1,4 +1,5 @@
-package operator
+// Package payment has the commands that show, redact, export and restore payments.
+package payment
 
 import (
 	"context"
@@ -9,8 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 )
 
-// Payment is `remit payment`.
-type Payment struct {
+// Commands is `remit payment`.
+type Commands struct {
 	Show   paymentShow                   `cmd:"" help:"Show a payment in full." example:"pay_1"`
 	Redact change.Command[paymentRedact] `cmd:"" help:"Erase a payment's reference and metadata." example:"pay_1"`
 }

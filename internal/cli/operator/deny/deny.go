@@ -1,4 +1,5 @@
-package operator
+// Package deny has the commands that block recipients.
+package deny
 
 import (
 	"context"
@@ -13,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Deny is `remit deny`.
-type Deny struct {
+// Commands is `remit deny`.
+type Commands struct {
 	Add    change.Command[denyAdd]    `cmd:"" help:"Refuse payments to a recipient." example:"0x2… --reason stolen"`
 	Remove change.Command[denyRemove] `cmd:"" help:"Allow payments again." example:"0x2…"`
 	List   denyList                   `cmd:"" help:"List the blocked recipients."`

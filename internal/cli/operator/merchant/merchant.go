@@ -1,4 +1,5 @@
-package operator
+// Package merchant has the commands that list, suspend and limit merchants.
+package merchant
 
 import (
 	"context"
@@ -10,12 +11,13 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/key"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// Merchants is `remit merchants`.
-type Merchants struct {
+// Commands is `remit merchants`.
+type Commands struct {
 	List    merchantList                    `cmd:"" help:"List the merchants."`
 	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"mer_1"`
 	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse all requests of a merchant." example:"mer_1 --reason x"`
@@ -156,7 +158,7 @@ func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
 		return err
 	}
 	text := ""
-	row.Keys, text = keyRows(keys)
+	row.Keys, text = key.Rows(keys)
 	return d.Show(row, merchantHead+row.String()+"\n"+text)
 }
 

@@ -1,4 +1,5 @@
-package operator
+// Package webhook has the commands that list and resend webhooks that failed.
+package webhook
 
 import (
 	"context"
@@ -12,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// Webhooks is `remit webhooks`.
-type Webhooks struct {
+// Commands is `remit webhooks`.
+type Commands struct {
 	Failed webhookFailed                 `cmd:"" help:"List the events that never arrived." example:"mer_1 we_1"`
 	Resend change.Command[webhookResend] `cmd:"" help:"Send the events again that failed lists." example:"mer_1 we_1"`
 }

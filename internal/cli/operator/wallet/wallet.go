@@ -1,4 +1,5 @@
-package operator
+// Package wallet has the commands that make, fund, pause and retire the wallets that pay.
+package wallet
 
 import (
 	"bufio"
@@ -19,8 +20,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Wallet is `remit wallet`.
-type Wallet struct {
+// Commands is `remit wallet`.
+type Commands struct {
 	Create  change.Command[walletCreate]  `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
 	Import  change.Command[walletImport]  `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
 	List    walletList                    `cmd:"" help:"Show balances, nonces and pauses."`

@@ -1,4 +1,4 @@
-package operator
+package payment
 
 import (
 	"context"
@@ -24,8 +24,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
-// recovering is the command line of `remit recover`.
-type recovering struct {
+// Recovering is the command line of `remit recover`.
+type Recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
 	Window uint64          `help:"Nonces that may be signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
@@ -47,7 +47,7 @@ type recovered struct {
 }
 
 // Change recovers. It reports progress on standard error.
-func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.recovery(ctx, d)
 	if err != nil {
 		return none, err
@@ -64,7 +64,7 @@ func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	}, nil
 }
 
-func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
+func (c Recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
 	ids, err := r.Hold(ctx)
 	if err != nil {
 		return none, err
@@ -92,7 +92,7 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 
 // unconfirm ends the confirmation of the settings, which may be older than the loss: live
 // payments wait until an operator has compared them.
-func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
+func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
 	if c.DryRun {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 }
 
 // recovery wires the parts as check-receipts does.
-func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
+func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	if err != nil {
 		return nil, err
 	}
-	keys := signing(d, keyring.New(read(d)))
+	keys := d.Signing(keyring.New(read(d)))
 	settler := settlement.New(d.Config, settlement.Parts{
 		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
 	})
