@@ -1,4 +1,4 @@
-package operator_test
+package wallet_test
 
 import (
 	"context"
