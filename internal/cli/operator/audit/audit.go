@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -247,7 +247,7 @@ func (a *auditor) compare(context.Context) error {
 		if p.State == payment.Confirmed && len(p.left) > 0 && a.ended(h, p) {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
 				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals),
-					p.Token.Symbol, dossier.Payee(p.Payment))})
+					p.Token.Symbol, room.Payee(p.Payment))})
 			for _, t := range p.left {
 				if p.Ether() {
 					t.Amount = p.Coins()
@@ -289,7 +289,7 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 		return kindUnknown, paid
 	case promised < 0:
 		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount),
-			dossier.Payee(p.Payment), p.Transfers()[0].From)
+			room.Payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:

@@ -161,13 +161,13 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	harmless := err == nil
 	var result []string
 	for _, t := range tables {
-		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
-		unfit := cmp.Or(t.Unusable(), t.Refused())
-		if unfit == nil && !t.Stamp().Confirmed && e.Mode == "live" {
+		result = append(result, fmt.Sprintf("%s at version %d", t.Kind, t.Stamp.Version))
+		unfit := cmp.Or(t.Unusable, t.Refused())
+		if unfit == nil && !t.Stamp.Confirmed && e.Mode == "live" {
 			unfit = errors.New("not confirmed for this table, which was restored")
 		}
 		if unfit != nil {
-			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind(), t.Stamp().Version, unfit))
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind, t.Stamp.Version, unfit))
 			harmless = harmless && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
 				!errors.Is(unfit, settings.ErrNewer)
 		}
@@ -188,9 +188,9 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 	readings, minutes, err := e.readings(ctx, time.Now())
 	lowest := map[string]uint64{} // by function and kind
 	for _, t := range tables {
-		stored := t.Stamp()
+		stored := t.Stamp
 		for _, r := range readings {
-			if r.Of != t.Kind() {
+			if r.Of != t.Kind {
 				continue
 			}
 			name := r.Function + " (" + r.Of + ")"

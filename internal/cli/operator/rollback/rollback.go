@@ -105,7 +105,7 @@ func (r *rollback) plan(ctx context.Context) error {
 	}
 	work, inTime := errgroup.WithContext(ctx)
 	var release operation
-	var tables []setting.Table
+	var tables []*setting.Table
 	work.Go(func() (err error) {
 		release, err = r.release(inTime, aws.ToString(found.Stacks[0].StackId))
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -110,6 +110,6 @@ func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Addr
 		if p.State == payment.Failed {
 			text = fmt.Sprintf("%s %s: %s\nGive the command with another --key to try again.", p.State.Status(), p.TxHash, p.Failure.Message)
 		}
-		return change.Answer{JSON: dossier.RowOf(p), Text: text}, nil
+		return change.Answer{JSON: room.RowOf(p), Text: text}, nil
 	}}, nil
 }

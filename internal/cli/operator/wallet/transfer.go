@@ -12,7 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -163,7 +163,7 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 	}
 	consequences += fmt.Sprintf("Nothing more is moved if this is done again with --key %s.", c.Key)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
-		rows, text := []dossier.Row{}, ""
+		rows, text := []room.Row{}, ""
 		for _, t := range transfers {
 			p, err := await(ctx, d, dispatcher, t)
 			if optional(t, err) {
@@ -172,7 +172,7 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 			if err != nil {
 				return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
 			}
-			rows = append(rows, dossier.RowOf(p))
+			rows = append(rows, room.RowOf(p))
 			text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
 		}
 		return change.Answer{JSON: rows, Text: text}, nil
