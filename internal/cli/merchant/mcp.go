@@ -168,9 +168,8 @@ func known(order remit.Order, p remit.Payment) (any, error) {
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
-// last returns the noted intent and its payment, once signed; none and nil once the payment can no
-// longer be made. Of intent itself it also returns a payment that is not signed, which needs
-// another request.
+// last returns the noted intent and its payment, once signed; none and nil once the payment can no longer be made. Of
+// intent itself it also returns a payment that is not signed, which needs another request.
 func (a *agent) last(ctx context.Context, n *note, intent string) (sent, *remit.Payment, error) {
 	for {
 		noted, age, err := n.read()

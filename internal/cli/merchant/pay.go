@@ -36,8 +36,7 @@ type Pay struct {
 	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
-// The statuses of a row in the file of results. A payment's own are beside them:
-// pending, confirmed, failed.
+// The statuses of a row in the file of results. A payment's own are beside them: pending, confirmed, failed.
 const (
 	notSent = "not_sent" // the run ended before its turn
 	refused = "refused"  // the API refused it, and nothing was paid
@@ -151,8 +150,7 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// each calls a function for every chosen row, several at once, and shows the progress. The
-// first error ends it.
+// each calls a function for every chosen row, several at once, and shows the progress. The first error ends it.
 func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
 	var rows []*payRow
 	for _, r := range p.rows {

@@ -93,8 +93,7 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 	return "401", nil
 }
 
-// register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of
-// our own.
+// register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of our own.
 func (s *smoke) register(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.URL)
 	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -126,8 +125,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	return at, nil
 }
 
-// await waits for the payment's webhook. With --key, those of the merchant's
-// other payments come here too.
+// await waits for the payment's webhook. With --key, those of the merchant's other payments come here too.
 func (s *smoke) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of
-// these, which only read.
+// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of these, which only read.
 func TestEveryChangeAsks(t *testing.T) {
 	const readers = " audit audit-log deny.list doctor export keys.list merchants.list merchants.show payment.show " +
 		"settings.export settings.history settings.show wallet.balance wallet.list webhooks.failed "

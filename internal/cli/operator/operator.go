@@ -1,7 +1,6 @@
-// Package operator has the commands for a stack on AWS or in a process of this machine.
-// They use the rights of the person who runs them (package deployed) and change a stack only
-// through package change. They store a private key in its own secret and never print it; only
-// remit recover reads keys.
+// Package operator has the commands for a stack on AWS or in a process of this machine. They use the rights of the
+// person who runs them (package deployed) and change a stack only through package change. They store a private key in
+// its own secret and never print it; only remit recover reads keys.
 package operator
 
 import (
@@ -124,8 +123,7 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 	return Advised(parsed.Run())
 }
 
-// ask refuses a change without consent. The client then asks the operator and sends the
-// command again with --yes.
+// ask refuses a change without consent. The client then asks the operator and sends the command again with --yes.
 func (e *response) ask(yes bool, consequences string) error {
 	e.Consequences, e.Asks = consequences, !yes
 	if !yes {
@@ -145,8 +143,7 @@ func Elsewhere(parsed *kong.Context) string {
 	return ""
 }
 
-// Forward has the stack at a URL on this machine run a command line, and writes
-// its answer to out.
+// Forward has the stack at a URL on this machine run a command line, and writes its answer to out.
 func Forward(ctx context.Context, url string, args []string, out io.Writer) error {
 	ended, err := send(ctx, url, args)
 	switch {

@@ -24,9 +24,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
-// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know
-// and wallets whose pause would end by itself. A wallet with an unreadable record is named and
-// stays paused.
+// TestPauseAll pauses every wallet of a restored table, also wallets that the table does not know and wallets whose
+// pause would end by itself. A wallet with an unreadable record is named and stays paused.
 func TestPauseAll(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	restored := schema.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
@@ -111,8 +110,7 @@ func TestPauseAll(t *testing.T) {
 	}
 }
 
-// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and
-// one rotated.
+// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and one rotated.
 func TestRevokedKeysStayRevoked(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {

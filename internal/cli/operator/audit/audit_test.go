@@ -141,8 +141,7 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and
-// is an error.
+// TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and is an error.
 func TestAuditFindsEachDifference(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	alter := func(i int, change func(*payment.Payment)) func([]payment.Payment) []payment.Payment {
@@ -192,8 +191,7 @@ func TestAuditFindsEachDifference(t *testing.T) {
 	}
 }
 
-// TestAuditNeedsNodesThatAgree: a node that gives other transfers, or none, is named, and
-// nothing is concluded.
+// TestAuditNeedsNodesThatAgree: a node that gives other transfers, or none, is named, and nothing is concluded.
 func TestAuditNeedsNodesThatAgree(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	// A request whose answer takes two seconds is sent again: two may be served at once.

@@ -64,8 +64,7 @@ func Answered(err error, json any, text string) (Answer, error) {
 	return Answer{json, text}, nil
 }
 
-// Run finds the change, and makes it if the operator agrees. Its answer is shown also
-// beside an error.
+// Run finds the change, and makes it if the operator agrees. Its answer is shown also beside an error.
 func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 	change, err := c.Line.Change(ctx, d)
 	if err != nil {
@@ -89,8 +88,7 @@ type record struct {
 
 type recordKey struct{}
 
-// Recorded returns a context for a command, of which args is the line. It asks for consent
-// as Ask does.
+// Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
 func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
 	return context.WithValue(ctx, recordKey{}, record{strings.Join(args, " "), ask})
 }
@@ -158,8 +156,7 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 // ErrDeclined reports that the operator did not consent.
 var ErrDeclined = errors.New("nothing was done; answer y to go on, or add --yes")
 
-// Ask shows the consequences of a command and asks for consent. Without a
-// terminal to ask on, consent is --yes.
+// Ask shows the consequences of a command and asks for consent. Without a terminal to ask on, consent is --yes.
 func Ask(yes bool, consequences string) error {
 	fmt.Fprintln(os.Stderr, consequences)
 	if yes {

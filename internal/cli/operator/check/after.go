@@ -211,8 +211,7 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s in the last %d minutes", text, minutes), err
 }
 
-// readings returns the lines of the last five minutes, or of as many as logCalls requests
-// show, the last ones first.
+// readings returns the lines of the last five minutes, or of as many as logCalls requests show, the last ones first.
 func (e *examination) readings(ctx context.Context, now time.Time) (all []reading, minutes int, err error) {
 	resources, err := e.Account.Resources(ctx)
 	if err != nil {

@@ -25,8 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their
-// logs, one a page.
+// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their logs, one a page.
 type recorded struct {
 	functions map[string]map[string]any // by name, and :live or :aliases after it
 	lines     []string
@@ -141,8 +140,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every
-// page, but not for ever.
+// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every page, but not for ever.
 func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 	tables, stored, keys := newTables(), settings.Default(), settings.DefaultKeys(false)
 	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)

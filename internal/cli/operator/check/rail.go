@@ -30,8 +30,7 @@ const (
 	apartTime = 20 * time.Second
 )
 
-// calls is how many calls a node must take in one request: as many as a round of settling
-// sends.
+// calls is how many calls a node must take in one request: as many as a round of settling sends.
 const calls = 100
 
 // ofNodes lists the checks of nodes, if their list was read.
@@ -184,8 +183,7 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 	return result, err
 }
 
-// batchesAreTaken finds a node that does not answer as many calls as a round makes,
-// in requests as large as it takes.
+// batchesAreTaken finds a node that does not answer as many calls as a round makes, in requests as large as it takes.
 func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, error) {
 	if _, err := node.BlockHashes(ctx, make([]uint64, calls)); err != nil {
 		return "", err

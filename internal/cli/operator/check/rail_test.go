@@ -21,8 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other
-// check sees.
+// TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other check sees.
 func TestDoctorAsksEveryNode(t *testing.T) {
 	missing := `"error":{"code":-32000,"message":"missing trie node"}`
 	for _, c := range []struct {

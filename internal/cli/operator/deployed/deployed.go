@@ -94,8 +94,7 @@ var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// ProvideDeployment opens the stack, for the Run method of the command that kong has found.
-// Answers go to out.
+// ProvideDeployment opens the stack, for the Run method of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
 	here, ok := ctx.Value(localKey{}).(*Local)
 	switch {
@@ -128,8 +127,7 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted
-// command.
+// interrupted is the age from which a key without a registration was left by an interrupted command.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys are stored and that are not registered,

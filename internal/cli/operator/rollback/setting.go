@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 )
 
-// readsVariable is the variable with the settings that a function's code understands
-// (settings.Code).
+// readsVariable is the variable with the settings that a function's code understands (settings.Code).
 const readsVariable = "READS"
 
 // tablesOf are the variables of a function with the tables that the stack's outputs name.

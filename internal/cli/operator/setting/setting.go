@@ -1,5 +1,4 @@
-// Package setting has the settings of a stack, which two tables keep, and the commands
-// that show and change them.
+// Package setting has the settings of a stack, which two tables keep, and the commands that show and change them.
 package setting
 
 import (
@@ -290,8 +289,7 @@ type set struct {
 	Confirm bool     `help:"Confirm the settings of a restored table, which it shows. Live payments wait for it."`
 }
 
-// Change stores the next version of each table that has one of the settings, or has none yet,
-// or is to be confirmed.
+// Change stores the next version of each table that has one of the settings, or has none yet, or is to be confirmed.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if strings.HasPrefix(c.Reason, applied) {
 		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; change its first words", applied)

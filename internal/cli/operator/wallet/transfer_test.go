@@ -49,7 +49,7 @@ func TestMove(t *testing.T) {
 		e.want("no key", move[:len(move)-1]+"= --token 1", "--key is empty")
 		e.want("more than there is", move+"b --token 9999999 --ether 0.1", "^insufficient funds")
 		e.want("outside the stack", "wallet move W --to O --key b --token 0.000001", `add --yesThis moves 0.000001 USDC from W to O, for a fee of at most `+
-			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is moved if this is done again with --key b.$`)
+			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is done if this is given again with --key b.$`)
 		e.own(2, wallet.Active)
 		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
 		e.Nodes = []string{"nodes"}

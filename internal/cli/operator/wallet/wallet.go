@@ -28,8 +28,8 @@ type Commands struct {
 	Balance walletBalance                 `cmd:"" help:"Show balances on the chain."`
 	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume  change.Command[walletResume]  `cmd:"" help:"Let wallets pay again." example:"--all"`
-	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
+	Move    change.Command[move]          `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Sweep   change.Command[sweep]         `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
 	Funding change.Command[walletFunding] `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments for good." example:"0x1…"`
 	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
@@ -39,10 +39,9 @@ type walletCreate struct {
 	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 }
 
-// Change makes a key, stores it and registers the wallet, in this order. If it stops
-// between, the key is stored without a registered wallet: the next command registers that
-// wallet too. It makes another key only if the stored key is less than a minute old, because
-// another operator's command may still be running.
+// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the key is stored without
+// a registered wallet: the next command registers that wallet too. It makes another key only if the stored key is less
+// than a minute old, because another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.KMS {
 		return addKMS(d, "")
@@ -113,9 +112,8 @@ func adds(d *deployed.Deployment, kind string) string {
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
 }
 
-// add stores a key, if there is one, and registers its wallet and all others with stored keys.
-// It registers no key that may not be stored; the next command repeats a registration with an
-// unknown outcome.
+// add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
+// may not be stored; the next command repeats a registration with an unknown outcome.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
 	kind string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
