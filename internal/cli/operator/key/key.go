@@ -62,7 +62,6 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 		answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
-// restrictions are the flags for the rights of a key.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
 	Scopes      []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
@@ -99,7 +98,6 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-// Change makes the key and publishes it to the merchant's webhooks.
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
@@ -121,7 +119,6 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
-// mayDo describes a key's permissions in one line.
 func mayDo(p apikey.Permissions) string {
 	var words []string
 	for _, s := range p.Scopes {
@@ -153,7 +150,6 @@ type keyList struct {
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
-// Run lists keys, newest first.
 func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 	keys, err := d.Keys.List(ctx, c.Merchant)
 	if err != nil {
@@ -176,7 +172,6 @@ func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 	return rows, b.String()
 }
 
-// keyRow is a row of the list of keys.
 const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
 
 type keyRevoke struct {
@@ -184,7 +179,6 @@ type keyRevoke struct {
 	ID       string `arg:"" help:"The key's id, key_…"`
 }
 
-// Change revokes a key.
 func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	return change.Change{
 		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+

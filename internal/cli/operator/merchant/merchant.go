@@ -38,10 +38,8 @@ type merchantRow struct {
 	terms    apikey.Terms
 }
 
-// merchantLine is a row of the list of merchants.
 const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
 
-// String returns the merchant as a line of the list.
 func (r merchantRow) String() string {
 	state := "active"
 	if r.Reason != nil {
@@ -50,7 +48,6 @@ func (r merchantRow) String() string {
 	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
 }
 
-// limit writes a limit of a merchant's own, or that it has none.
 func limit(a token.Amount) string {
 	if a.IsZero() {
 		return "the stack's"
@@ -89,7 +86,6 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 
 type merchantList struct{ deployed.Target }
 
-// Run lists the merchants by their ids.
 func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
 	keys, err := d.Keys.All(ctx)
 	if err != nil {
@@ -151,7 +147,6 @@ type merchantShow struct {
 	merchantArg
 }
 
-// Run shows a merchant and its keys.
 func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
 	row, keys, err := c.find(ctx, d)
 	if err != nil {
@@ -178,7 +173,6 @@ func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (ch
 
 type merchantResume struct{ merchantArg }
 
-// Change ends a suspension.
 func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	return c.change(ctx, d, "requests are answered again", "active", func(t *apikey.Terms) { t.Suspended = "" })
 }
@@ -189,7 +183,6 @@ type merchantLimit struct {
 	DailyAmount token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }
 
-// Change replaces both limits.
 func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")

@@ -20,7 +20,6 @@ type walletDrain struct {
 	Undo    bool          `help:"Let new payments use it again."`
 }
 
-// Change changes the wallet's registration.
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
@@ -61,7 +60,6 @@ type walletFunding struct {
 	Undo    bool          `help:"Let new payments use it again, and no refill."`
 }
 
-// Change changes the wallet's registration.
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Funding, wallet.Active,
@@ -84,7 +82,6 @@ type walletRetire struct {
 	Stolen  bool          `help:"The key is stolen: wait only for the stack's own payments, since a thief may never stop."`
 }
 
-// Change retires the wallet once all that it has signed has ended.
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {

@@ -69,7 +69,6 @@ type walletImport struct {
 	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in AWS KMS, ECC_SECG_P256K1 with the tag remit-stack."`
 }
 
-// Change reads a key and stores it.
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "":
@@ -92,7 +91,6 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	return add(ctx, d, nil, &key, "the key of "+key.Address().String())
 }
 
-// askSecret reads a line from a terminal without showing it, or from a pipe.
 func askSecret(prompt string) ([]byte, error) {
 	if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
 		fmt.Fprint(os.Stderr, prompt)
@@ -106,7 +104,6 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-// adds describes the effect of adding a wallet.
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
@@ -161,7 +158,6 @@ type walletRow struct {
 	Paused       string         `json:"paused"`
 }
 
-// Run reads the registry, and the records of the wallets.
 func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -205,7 +201,6 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 
 type walletBalance struct{ deployed.Target }
 
-// Run asks the nodes for the balances.
 func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
