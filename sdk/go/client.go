@@ -138,7 +138,7 @@ func (k *call) refusal() *Refused {
 // pause waits for the longest of d, Retry-After and the backoff. It reports false at once if the deadline comes first.
 func (k *call) pause(d time.Duration) bool {
 	backoff := min(time.Second<<min(k.tries, 3), 8*time.Second)
-	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds, 12 days at most; another form is none
+	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds, 12 days at most
 	d = max(d, backoff/2+rand.N(backoff/2), time.Duration(after)*time.Second)
 	if k.Err() != nil || time.Until(k.end) <= d {
 		k.cause = errors.Join(k.cause, context.DeadlineExceeded)
@@ -159,7 +159,7 @@ func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.ca
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
-		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed")
+		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if needed")
 	} else if !keys.MatchString(k.Client.Key) {
 		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
 	}

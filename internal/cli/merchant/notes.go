@@ -89,7 +89,7 @@ func (n *note) read() (last sent, age time.Duration, err error) {
 	}
 	err = json.NewDecoder(io.NewSectionReader(n, 0, 1<<30)).Decode(&last) // an earlier, longer one may follow it
 	if err != nil && !errors.Is(err, io.EOF) {
-		return sent{}, 0, fmt.Errorf("%s is damaged; delete it a day after the last payment to this address: %w", n.Name(), err)
+		return sent{}, 0, fmt.Errorf("%s is damaged; delete it a day after the last payment of it: %w", n.Name(), err)
 	}
 	if age = time.Since(info.ModTime()); age < 0 {
 		return last, 0, n.touch()

@@ -16,8 +16,8 @@ import (
 )
 
 // resultColumns is the header of the file of results.
-var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units",
-	"idempotency_key"}
+var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
+	"amount_units", "idempotency_key"}
 
 // results is the name of the file of results.
 func (p *payout) results() string { return p.File + ".results.csv" }
@@ -78,7 +78,7 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
-// unsettled returns until when a request of an earlier run may still be carried out; zero if all its rows have an outcome.
+// unsettled returns until when an earlier run's request may be carried out; zero if all its rows have an outcome.
 func (p *payout) unsettled() time.Time {
 	info, err := os.Stat(p.results())
 	open := func(was []string) bool { return was[1] == "" || was[1] == unknown }

@@ -33,8 +33,8 @@ func TestPauseAll(t *testing.T) {
 	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
-		must.OK(t, store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}))
+		must.OK(t, store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active,
+			Key: wallet.InSecret, Since: time.Now()}))
 	}
 	before := must.Get(own.Wallets(t.Context(), 84532))(t)
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
@@ -169,8 +169,8 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
-	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour,
-		func(context.Context, apikey.Key) error { return nil })
+	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID,
+		time.Hour, func(context.Context, apikey.Key) error { return nil })
 	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
 		!strings.HasPrefix(out, "2 keys end\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {

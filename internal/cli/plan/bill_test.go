@@ -7,8 +7,8 @@ import (
 
 // bare is a deployment without anything that a test does not ask for.
 func bare(changes ...func(*Deployment)) Deployment {
-	s := Deployment{PostGB: 1, GetGB: 0.5, AuthGB: 0.5, HookGB: 0.5, SettleGB: 1, Keys: 1, Wallets: 4, BlockSeconds: 2, FinalSeconds: 60,
-		Webhooks: true, Months: 1}
+	s := Deployment{PostGB: 1, GetGB: 0.5, AuthGB: 0.5, HookGB: 0.5, SettleGB: 1, Keys: 1, Wallets: 4, BlockSeconds: 2,
+		FinalSeconds: 60, Webhooks: true, Months: 1}
 	for _, change := range changes {
 		change(&s)
 	}
@@ -39,12 +39,12 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 		{"seconds by memory", "Lambda, duration", 1e6, Consumption{Post: 0.1, Get: 0.01}, bare(still), (1e5 + 5e3 + idle) * perGBSecond},
 		{"own work takes longer on less of a core", "Lambda, duration", 1e6, Consumption{Get: 0.01, Work: 0.002}, bare(still),
 			(1e6*((0.010+0.002*(1769.0/512-1))*0.5+0.002*(1769.0/1024-1)+2*0.002*(1769.0/512-1)*0.5) + idle) * perGBSecond},
-		{"a busy month looks at every block at every wallet", "DynamoDB, writes", 1e7, Consumption{LookWrites: 1}, bare(),
-			(1_296_000*4 + scheduled) * perWriteUnit},
-		{"and reads every pending payment", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25}, bare(),
-			1_296_000 * (4 + pending*0.25) * perReadUnit},
-		{"or, in epochs, some of them often and the others seldom", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25},
-			bare(base),
+		{"a busy month looks at every block at every wallet", "DynamoDB, writes", 1e7, Consumption{LookWrites: 1},
+			bare(), (1_296_000*4 + scheduled) * perWriteUnit},
+		{"and reads every pending payment", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25},
+			bare(), 1_296_000 * (4 + pending*0.25) * perReadUnit},
+		{"or, in epochs, some of them often and the others seldom", "DynamoDB, reads", 1e7,
+			Consumption{LookReads: 1, PendingReads: 0.25}, bare(base),
 			(1_296_000*4*(1+1) + 1e7*(2+1080/60+2*1080/384.0)*0.25) * perReadUnit},
 		{"what is final at once is posted ten at a time", "SQS", 1e7, Consumption{Sends: 0.5}, bare(base),
 			1e7*(0.5+0.2)*0.5e-6 + 5*2*SecondsPerMonth/20*0.4e-6},
@@ -55,10 +55,10 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 		{"a share is traced", "X-Ray", 1e6, Consumption{}, bare(func(s *Deployment) { s.TraceShare = 0.05 }), 2e6 * 0.05 * perTrace},
 		{"a daily limit is one write", "DynamoDB, writes", 1e6, Consumption{Writes: 10},
 			bare(still, func(s *Deployment) { s.DailyLimit = true }), 12*0.625 + scheduled*perWriteUnit},
-		{"provisioned writes", "DynamoDB, writes", 1e7, Consumption{Writes: 10}, bare(func(s *Deployment) { s.Provisioned = true }),
-			(1e8 + scheduled) / 3600 / 0.7 * 0.00065},
-		{"without webhooks their units are not paid", "DynamoDB, writes", 1e6, Consumption{Writes: 10, HookWrites: 3}, bare(still),
-			8*0.625 + scheduled*perWriteUnit},
+		{"provisioned writes", "DynamoDB, writes", 1e7, Consumption{Writes: 10},
+			bare(func(s *Deployment) { s.Provisioned = true }), (1e8 + scheduled) / 3600 / 0.7 * 0.00065},
+		{"without webhooks their units are not paid", "DynamoDB, writes", 1e6, Consumption{Writes: 10, HookWrites: 3},
+			bare(still), 8*0.625 + scheduled*perWriteUnit},
 	} {
 		for _, l := range row.s.Bill(row.n, row.p) {
 			if l.Name == row.line && math.Abs(l.Dollars-row.want) > 1e-4*row.want {

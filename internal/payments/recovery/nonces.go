@@ -151,6 +151,6 @@ func (r *run) fund(address token.Address, leading chain.View, txs []wallet.Pendi
 	if r.GasUnit > 0 {
 		asset, lacks = r.Token.Symbol, coins.Sub(coin).Tokens(r.Token.Decimals)
 	}
-	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what they "+
-		"leave stays there", asset, lacks, asset, address)
+	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what "+
+		"they leave stays there", asset, lacks, asset, address)
 }

@@ -51,9 +51,9 @@ func TestRecover(t *testing.T) {
 	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
 	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}}) // no event without a merchant
-	r := &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(), Window: 2,
-		Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
-		Wait:   func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
+	r := &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
+		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
+		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
 	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
 	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
 

@@ -138,7 +138,7 @@ func (a *auditor) open(ctx context.Context) error {
 	a.report.To = cmp.Or(a.report.To, final)
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
+		return fmt.Errorf("--to is beyond block %d, the last final one; wait, or leave --to out", final)
 	case first > last:
 		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}
@@ -281,8 +281,8 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	case p == nil:
 		return kindUnknown, paid
 	case promised < 0:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount),
-			room.Payee(p.Payment), p.Transfers()[0].From)
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid,
+			a.Coins(p.Amount), room.Payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:

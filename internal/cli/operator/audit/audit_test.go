@@ -239,8 +239,8 @@ func TestAuditNeedsNodesThatAgree(t *testing.T) {
 // TestAuditOfABatch: each entry of a batch is held against a log of its own.
 func TestAuditOfABatch(t *testing.T) {
 	l := operatortest.NewLedger(t)
-	entries := []payment.Entry{{To: operatortest.Payee, Amount: token.Units(30)}, {To: token.Address{0x33}, Amount: token.Units(40)},
-		{To: operatortest.Payee, Amount: token.Units(30)}}
+	entries := []payment.Entry{{To: operatortest.Payee, Amount: token.Units(30)},
+		{To: token.Address{0x33}, Amount: token.Units(40)}, {To: operatortest.Payee, Amount: token.Units(30)}}
 	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "batch"}.Batch(entries)
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
 	p.BatchContract = disburser.Address()

@@ -152,7 +152,7 @@ type reading struct {
 	Version  uint64    `json:"settings_version"`
 }
 
-// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment, and do not stop it.
+// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	if e.Payments == nil {
 		return "a new stack has none", nil

@@ -81,8 +81,8 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 		a.Parameters[name] = value
 	}
 	var out bytes.Buffer
-	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
-		Mode: "test", Out: &out}
+	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
+		Account: a, ChainID: 84532, Mode: "test", Out: &out}
 	failed := (&check.Doctor{MinGasGwei: 1}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
@@ -190,8 +190,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
-			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B", "CheckReceiptsFunctionRole a",
-				"SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
+			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
+				"CheckReceiptsFunctionRole a", "SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
 			"ListGrants":                `{"Grants":[{"GrantId":"1","Operations":["Sign"],"GranteePrincipal":"arn:aws:iam::1:role/a"}]}`,
 			"DescribeTable":             `{"Table":{"TableStatus":"ACTIVE"}}`,
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,

@@ -46,8 +46,8 @@ func over(t *testing.T, cloud *operatortest.Cloud) {
 	t.Helper()
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
-		"AWS_ENDPOINT_URL": server.URL} {
+	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit",
+		"AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL} {
 		t.Setenv(name, value)
 	}
 }
@@ -90,8 +90,8 @@ func TestPreflight(t *testing.T) {
 		{"no log role", "", "", "account {}", "log role of API Gateway",
 			"path=/cloudwatchRoleArn,value=arn:aws:iam::123456789012:role/apigateway-logs --region us-east-1\n"},
 		{"too small a quota", "none", "Size=medium", "", "concurrency", "BAD the stack reserves 1076 executions, and the account has 900 to " +
-			"reserve of its quota of 1000 (AWS raises it within days)\naws service-quotas request-service-quota-increase " +
-			"--service-code lambda --quota-code L-B99A9384 --desired-value 1176 "},
+			"reserve of its quota of 1000 (AWS raises it within days)\naws service-quotas " +
+			"request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1176 "},
 		{"a quota of which the stack has a part", "", "Size=medium", "GetTemplate " + template(
 			`{"Resources":{"F":{"Properties":{"ReservedConcurrentExecutions":{"Ref":"ChainId"}}}}}`), "concurrency",
 			"ok the stack reserves 1076 executions, and the account has 85432 to reserve"},
@@ -103,13 +103,13 @@ func TestPreflight(t *testing.T) {
 		{"a key that signs", "", "KmsKeyArn=" + key, describe + `"Enabled":true,"KeySpec":"RSA_2048"}}`, "KMS key", "not a symmetric key"},
 		{"AWS's key", "", "KmsKeyArn=" + key, describe + `"Enabled":true,"KeyManager":"AWS"}}`, "KMS key", "not a symmetric key of your own"},
 		{"real money without alarms", "", "Mode=live", "", "closed", "BAD A live stack needs a topic"},
-		{"production that reserves nothing", "", "Mode=live Environment=prod AlarmTopicArn=" + alarms, "", "reserved concurrency",
-			"WARN the Size is sandbox"},
+		{"production that reserves nothing", "", "Mode=live Environment=prod AlarmTopicArn=" + alarms, "",
+			"reserved concurrency", "WARN the Size is sandbox"},
 		{"no list of nodes", "", "", "", "nodes agree", "WARN nodes: the secret has no value yet"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			over(t, &operatortest.Cloud{Status: c.status, Parameters: map[string]string{"LogLevel": "INFO", "Old": "x", "LogRetentionDays": "90",
-				"TokenLow": "7"}, Answer: func(_ *http.Request, action, _ string) string {
+			over(t, &operatortest.Cloud{Status: c.status, Parameters: map[string]string{"LogLevel": "INFO", "Old": "x",
+				"LogRetentionDays": "90", "TokenLow": "7"}, Answer: func(_ *http.Request, action, _ string) string {
 				if of, text, _ := strings.Cut(c.answer, " "); of == action {
 					return text
 				}

@@ -44,8 +44,8 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 			"!has no finalized block"},
 		{"a tag that it refuses too", operatortest.Node{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`},
 			"finality", "!invalid block"},
-		{"the state of the final block is needed", operatortest.Node{"eth_getTransactionCount 0x2bc": missing}, "finality",
-			"!lacks the state of the final block"},
+		{"the state of the final block is needed", operatortest.Node{"eth_getTransactionCount 0x2bc": missing},
+			"finality", "!lacks the state of the final block"},
 		{"without fees no payment is made", operatortest.Node{"eth_feeHistory": missing}, "fees", "!reading fees"},
 		{"nor above the limit", operatortest.Node{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees",
 			"!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
@@ -125,8 +125,8 @@ func TestDoctorReadsSettings(t *testing.T) {
 		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))))
 	want("payments at version 1, keys at version 1")
 	must.OK(t, payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()))
-	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 " +
-		"on chain 5, and")
+	want("payments, version 1: the payments of these tables are of another coin: token " +
+		"0x0000000000000000000000000000000000000000 on chain 5, and")
 	payments.SpoilSettings(settings.ErrDamaged)
 	want("payments, version 1: the stored settings are damaged")
 	payments.SpoilSettings(settings.ErrNewer)

@@ -36,8 +36,8 @@ func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, e
 		func(ctx context.Context) error {
 			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
 			if errors.Is(err, store.ErrTooLarge) {
-				err = fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a long "+
-					"list (remit settings set SanctionsList=0x…)", err)
+				err = fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a "+
+					"long list (remit settings set SanctionsList=0x…)", err)
 			}
 			return err
 		}), nil

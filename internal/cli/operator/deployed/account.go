@@ -43,7 +43,7 @@ var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "Pa
 // ErrNoValue reports a secret that was never given one.
 var ErrNoValue = errors.New("the secret has no value yet")
 
-// LoadAWS returns the configuration that the AWS CLI would use, in a region unless it is "", after it has found credentials.
+// LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
 // The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithLogger(logging.Nop{}))
@@ -286,8 +286,8 @@ func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
 		for _, r := range page.StackResourceSummaries {
-			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType),
-				string(r.ResourceStatus)})
+			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId),
+				aws.ToString(r.ResourceType), string(r.ResourceStatus)})
 		}
 	}
 	return all, nil

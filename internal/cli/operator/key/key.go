@@ -58,8 +58,8 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
-	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey,
-		answer.MerchantID, mayDo(answer.Permissions))}, nil
+	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.",
+		answer.APIKey, answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
 type restrictions struct {
@@ -108,8 +108,8 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
-			d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID,
+			by.MerchantName, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
@@ -181,8 +181,8 @@ type keyRevoke struct {
 
 func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	return change.Change{
-		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
-			"cannot be undone.", c.ID, c.Merchant, d.KeyCache),
+		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
+			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
 		Apply: func(ctx context.Context) (none change.Answer, err error) {
 			by, err := registry(d).Operator(ctx, c.Merchant, "")
 			if err != nil {
@@ -211,8 +211,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	name := d.Account.Outputs["ApiKeysTableName"]
 	if c.EndedIn == name {
-		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table keys=NAME the "+
-			"restored one until the stack uses it", c.EndedIn)
+		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table "+
+			"keys=NAME the restored one until the stack uses it", c.EndedIn)
 	}
 	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
 	source := table

@@ -20,7 +20,7 @@ import (
 type Commands struct {
 	List    merchantList                    `cmd:"" help:"List the merchants."`
 	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"mer_1"`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse all requests of a merchant." example:"mer_1 --reason x"`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse a merchant's requests." example:"mer_1 --reason x"`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"mer_1"`
 	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set a merchant's own limits, or end them." example:"mer_1"`
 }
@@ -124,12 +124,12 @@ func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merc
 }
 
 // change gives the merchant other terms.
-func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string, to func(*apikey.Terms)) (change.Change,
-	error) {
+func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string,
+	to func(*apikey.Terms)) (change.Change, error) {
 	row, keys, err := c.find(ctx, d)
 	return change.Change{
-		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
-			d.KeyCache, consequences),
+		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
+			row.Name, d.Stack, d.KeyCache, consequences),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			terms := row.terms
 			to(&terms)
@@ -167,8 +167,8 @@ func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (ch
 	if c.Reason == "" {
 		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published", "suspended",
-		func(t *apikey.Terms) { t.Suspended = c.Reason })
+	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published",
+		"suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 
 type merchantResume struct{ merchantArg }

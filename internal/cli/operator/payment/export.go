@@ -66,8 +66,8 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		}
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be read\" "+
-			"in the log of check-receipts", unreadable)
+		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be "+
+			"read\" in the log of check-receipts", unreadable)
 	}
 	return nil
 }

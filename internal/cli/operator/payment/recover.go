@@ -57,8 +57,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use "+
-			"up the nonces that lost transactions may have. "+
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move "+
+			"nothing use up the nonces that lost transactions may have. "+
 			"Payments that only the chain has are put into the tables. remit recover --dry-run counts them.", d.Stack, r.Window),
 		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, d, r) },
 	}, nil
@@ -84,8 +84,8 @@ func (c Recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 		report.Resumed = true
 	}
 	if len(done.Differ) > 0 && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then run " +
-			"remit wallet resume --all")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then " +
+			"run remit wallet resume --all")
 	}
 	return change.Answer{JSON: report, Text: report.text(d)}, err
 }
@@ -121,7 +121,7 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}
 	since, err := c.Since.First(ctx, nodes, final)
 	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last that every node calls final; name an earlier block", since, final)
+		err = fmt.Errorf("--since %d is beyond block %d, the last final one; name an earlier block", since, final)
 	}
 	if err != nil {
 		return nil, err
@@ -164,8 +164,8 @@ func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s\n%d "+
-		"transfers without a payment's id\n",
+	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, "+
+		"%s\n%d transfers without a payment's id\n",
 		r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)

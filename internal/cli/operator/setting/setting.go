@@ -278,13 +278,13 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 
 // row adds a version's stamp to its JSON.
 func row(s settings.Stamp, of map[string]any) map[string]any {
-	maps.Copy(of, map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
-		"reason": s.Why})
+	maps.Copy(of, map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At),
+		"who": s.Who, "reason": s.Why})
 	return of
 }
 
 type set struct {
-	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change. None: a new stack gets the defaults."`
+	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change; none: the defaults."`
 	Reason  string   `help:"Why, for the history."`
 	Confirm bool     `help:"Confirm the settings of a restored table, which it shows. Live payments wait for it."`
 }
@@ -405,8 +405,8 @@ func differs(ctx context.Context, t *Table) (bool, error) {
 	if equal := maps.Equal(now, next); equal || ours {
 		return !equal || !ours || damaged, nil
 	}
-	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the file to "+
-		"match, or set them back with remit settings set", t.title(stamp))
+	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the "+
+		"file to match, or set them back with remit settings set", t.title(stamp))
 }
 
 // unusable is the error of a change that unusable settings do not take.

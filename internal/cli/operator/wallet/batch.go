@@ -80,8 +80,8 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, err
 	}
 	return c.call(ctx, d, d.Asset.Contract, disburser.Approval(at, amount), "remit batch approve",
-		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.Allowed(amount),
-			c.Address, d.Allowed(now)))
+		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at,
+			d.Allowed(amount), c.Address, d.Allowed(now)))
 }
 
 // call returns the change that calls a contract, up to the commit. Only the transaction's status counts as the result;

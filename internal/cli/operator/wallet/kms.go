@@ -49,8 +49,8 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 			return none, fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
 		}
 		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
-			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.", r.Address, r.Key,
-				d.Asset.Symbol)}, nil
+			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
+				r.Address, r.Key, d.Asset.Symbol)}, nil
 	}}, nil
 }
 

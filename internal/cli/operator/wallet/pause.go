@@ -101,8 +101,8 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 		case w.Paused == "":
 			consequences += fmt.Sprintf("No new payment will use wallet %s. Its signed transactions are still sent and settled.\n", w.Address)
 		case !c.All:
-			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused,
-				w.PausedFor(c.Reason))
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address,
+				w.Paused, w.PausedFor(c.Reason))
 		default:
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
 		}
@@ -194,15 +194,15 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
 				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
-		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,
-			v.Mined, len(w.Reservations))
+		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
+			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))
 	}
 	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
 			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, " +
-		"payments can be made twice."
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the " +
+		"key, payments can be made twice."
 	return change.Change{
 		Consequences: consequences,
 		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },

@@ -44,8 +44,8 @@ func (c move) Change(ctx context.Context, d *deployed.Deployment) (none change.C
 		case part.amount == "":
 			continue
 		case t.Ether && part.amount == "all":
-			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain the wallet " +
-				"and sweep it")
+			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain " +
+				"the wallet and sweep it")
 		case part.amount != "all":
 			if t.Amount, err = wholes(part.amount, part.coin.Decimals); err != nil {
 				return none, err
@@ -205,12 +205,12 @@ func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher,
 		p, err := by.Move(ctx, t)
 		unseen := errors.Is(err, wallet.ErrToken) || errors.Is(err, wallet.ErrGas)
 		switch late := time.Now().After(until); {
-		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress),
-			late && unseen:
+		case err == nil && p.State != payment.Prepared,
+			err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same "+
-				"--key", dispatch.ErrInProgress), err)
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with "+
+				"the same --key", dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
 			return p, err

@@ -183,8 +183,8 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		e := &embedded{T: t, tables: memory.NewPayments(), keys: map[token.Address]keyring.Key{}}
-		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second, RegistryAge: time.Second,
-			Own:              stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
+		own := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "devnet", BlockTime: time.Second,
+			RegistryAge: time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
 			ConfirmationRule: chain.ConfirmationRule{Depth: 2}, ReservationAge: time.Second}
 		if config.TokenGas {
 			own.Gas, own.ConfirmationRule = devnet.GasRule(c.Token().Contract, false), chain.ConfirmationRule{Tag: "finalized"}

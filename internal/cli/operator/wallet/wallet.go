@@ -56,17 +56,17 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	switch {
 	case old:
-		return add(ctx, d, left, nil, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
+		return add(ctx, d, left, nil, "the wallets whose keys an interrupted command has stored: "+fmt.Sprint(left))
 	case len(left) > 0:
 		return add(ctx, d, left, &key,
-			fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
+			fmt.Sprintf("a new key, and the wallets whose keys a command has just stored: %s,", left))
 	}
 	return add(ctx, d, nil, &key, "a new key")
 }
 
 type walletImport struct {
 	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
-	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in AWS KMS, ECC_SECG_P256K1 with the tag remit-stack."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
 }
 
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
@@ -137,7 +137,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 		}
 		own := addresses[len(addresses)-1]
 		return change.Answer{JSON: map[string]any{"address": own, "registered": addresses},
-			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, d.Asset.Symbol)}, nil
+			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it within minutes.", own, d.Asset.Symbol)}, nil
 	}}, nil
 }
 
@@ -165,8 +165,8 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	}
 	var b strings.Builder
 	rows := []walletRow{}
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS", "PENDING",
-		d.Asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS",
+		"PENDING", d.Asset.Symbol+" TO SPEND", "PAUSED")
 	for _, w := range wallets {
 		r := walletRow{Address: w.Address, State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
 		if err := r.read(ctx, d); err != nil {
