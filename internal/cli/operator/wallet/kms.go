@@ -81,7 +81,7 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	return d.Payments.Register(ctx, r)
 }
 
-// endGrants ends what register has given for a wallet whose key is in KMS.
+// endGrants ends the grants of register for a wallet whose key is in KMS.
 func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil

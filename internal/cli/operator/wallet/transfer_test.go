@@ -340,7 +340,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	}
 }
 
-// TestBatchCall gives an allowance: what the command shows before it and after each end of it.
+// TestBatchCall gives an allowance, and reads the text before it and after each end of it.
 func TestBatchCall(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		const approve = "batch approve W --amount 5 --yes --key "
