@@ -130,15 +130,17 @@ func (a *auditor) open(ctx context.Context) error {
 	if a.report.To, err = a.line.To.First(ctx, a.nodes, final); err != nil {
 		return err
 	}
-	if timed := !a.line.To.At.IsZero(); timed && a.report.To == 0 {
+	switch timed := !a.line.To.At.IsZero(); {
+	case timed && a.report.To == 0:
 		return errors.New("--to is before the chain's first block; name a later time")
-	} else if timed && a.report.To <= final {
+	case timed && a.report.To <= final:
 		a.report.To--
+	case !timed:
+		a.report.To = cmp.Or(a.report.To, final)
 	}
-	a.report.To = cmp.Or(a.report.To, final)
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to is beyond block %d, the last final one; wait, or leave --to out", final)
+		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
 	case first > last:
 		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}
