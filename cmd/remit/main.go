@@ -38,7 +38,8 @@ type commands struct {
 }
 
 func newParser(cli *commands, options ...kong.Option) *kong.Kong {
-	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError(), kong.Vars{"version": builtAs()})...)
+	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError(),
+		kong.Vars{"version": builtAs()})...)
 }
 
 func main() {

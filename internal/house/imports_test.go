@@ -24,9 +24,10 @@ var floors = []string{
 	"boot devnet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
 	"chainenv ethrpc/discover emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest porttest simulation/oracle " +
 		"simulation/scheduler",
-	"dispatchenv operator/change operator/dossier simulation",
-	"operator/audit operator/setting local",
-	"operator/check operator/rollback local/localtest",
+	"dispatchenv operator/change simulation",
+	"operator/deny operator/key operator/setting operator/webhook local",
+	"operator/check operator/merchant operator/payment operator/rollback local/localtest",
+	"operator/audit operator/wallet",
 	"operator",
 	"operatortest",
 }

@@ -26,8 +26,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// lifetime is longer than the API works on a request: after it, an unanswered request commits
-// nothing more.
+// lifetime is longer than the API works on a request: after it, an unanswered request commits nothing more.
 const lifetime = 35 * time.Second
 
 var urls = regexp.MustCompile(`^https?://([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
@@ -139,7 +138,7 @@ func (k *call) refusal() *Refused {
 // pause waits for the longest of d, Retry-After and the backoff. It reports false at once if the deadline comes first.
 func (k *call) pause(d time.Duration) bool {
 	backoff := min(time.Second<<min(k.tries, 3), 8*time.Second)
-	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds, 12 days at most; another form is none
+	after, _ := strconv.ParseUint(k.last.Header.Get("Retry-After"), 10, 20) // seconds, 12 days at most
 	d = max(d, backoff/2+rand.N(backoff/2), time.Duration(after)*time.Second)
 	if k.Err() != nil || time.Until(k.end) <= d {
 		k.cause = errors.Join(k.cause, context.DeadlineExceeded)
@@ -160,7 +159,7 @@ func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.ca
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
-		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed")
+		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if needed")
 	} else if !keys.MatchString(k.Client.Key) {
 		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
 	}
@@ -231,9 +230,8 @@ func (e *IntentReused) Error() string {
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
-// Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two
-// minutes. A *Refused started nothing. After an *OutcomeUnknown call again with the same intent.
-// Unnamed errors sent nothing.
+// Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two minutes. A *Refused
+// started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
 	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
@@ -289,8 +287,7 @@ type attempts struct {
 	last time.Time // when the last unanswered attempt ended; zero for none
 }
 
-// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if
-// one is open.
+// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open.
 func (m *memory) note(key string, step int, lost, paid bool) time.Time {
 	m.Lock()
 	defer m.Unlock()
@@ -363,8 +360,7 @@ func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	return p, k.unknown()
 }
 
-// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five
-// minutes.
+// VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
 func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
 	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
 	if err == nil {

@@ -200,9 +200,8 @@ func (s scenario) hold(t *testing.T, url, key string) {
 	}
 }
 
-// TestNetwork: the transport repeats no request, follows no redirect, and takes no answer that was
-// cut for a whole one: else the refusal of a second request would hide the first. It waits no
-// longer than the call may take.
+// TestNetwork: the transport repeats no request, follows no redirect, and takes no answer that was cut for a whole one:
+// else the refusal of a second request would hide the first. It waits no longer than the call may take.
 func TestNetwork(t *testing.T) {
 	var a *api
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

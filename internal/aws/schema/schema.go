@@ -17,10 +17,11 @@ import (
 // Tables are the names of the three tables of a stack.
 type Tables struct{ APIKeys, Payments, Webhooks string }
 
-// Create creates the tables that do not exist, with the keys and indexes of
-// template.yaml, and returns when all can be used. It leaves existing tables as
-// they are. It is for stacks on one machine and for tests; a deployed stack gets
-// its tables from the template.
+func (t Tables) names() []string { return []string{t.APIKeys, t.Payments, t.Webhooks} }
+
+// Create creates the tables that do not exist, with the keys and indexes of template.yaml, and returns when all can be
+// used. It leaves existing tables as they are. It is for stacks on one machine and for tests; a deployed stack gets its
+// tables from the template.
 func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, in := range t.definitions() {
 		_, err := db.CreateTable(ctx, in)
@@ -28,10 +29,10 @@ func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 			return fmt.Errorf("creating table %s: %w", *in.TableName, err)
 		}
 	}
-	for _, name := range []string{t.APIKeys, t.Payments, t.Webhooks} {
-		w := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
-			o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
-		})
+	w := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
+	})
+	for _, name := range t.names() {
 		if err := w.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
 			return fmt.Errorf("waiting for table %s: %w", name, err)
 		}
@@ -39,18 +40,18 @@ func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
-// Delete deletes those of the tables that exist, with all that they hold, and waits
-// until they are gone.
+// Delete deletes those of the tables that exist, with all that they hold, and waits until they are gone.
 func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
-	for _, name := range []string{t.APIKeys, t.Payments, t.Webhooks} {
+	gone := dynamodb.NewTableNotExistsWaiter(db, func(o *dynamodb.TableNotExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
+	})
+	for _, name := range t.names() {
 		_, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
 		if _, absent := errors.AsType[*types.ResourceNotFoundException](err); absent {
 			continue
 		}
 		if err == nil {
-			err = dynamodb.NewTableNotExistsWaiter(db, func(o *dynamodb.TableNotExistsWaiterOptions) {
-				o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
-			}).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute)
+			err = gone.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute)
 		}
 		if err != nil {
 			return fmt.Errorf("deleting table %s: %w", name, err)
@@ -59,24 +60,19 @@ func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
-// definitions returns the tables' definitions. The merchant index of Payments
-// projects the keys and the state only, so that event bodies and call data are not
-// written twice. A list reads the payments of a page from the table, and the state
-// keeps it from reading payments of another status.
+// definitions returns the tables' definitions. The merchant index of Payments projects the keys and the state only, so
+// that event bodies and call data are not written twice. A list reads the payments of a page from the table, and the
+// state keeps it from reading payments of another status.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
-		definition(t.APIKeys, "key_hash", "",
-			index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
-		definition(t.Payments, "pk", "sk",
-			index("merchant", "list_pk", "list_sk", types.ProjectionTypeInclude, "state")),
-		definition(t.Webhooks, "pk", "sk",
-			index("due", "shard", "next_attempt_at", types.ProjectionTypeKeysOnly)),
+		definition(t.APIKeys, "key_hash", "", index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
+		definition(t.Payments, "pk", "sk", index("merchant", "list_pk", "list_sk", types.ProjectionTypeInclude, "state")),
+		definition(t.Webhooks, "pk", "sk", index("due", "shard", "next_attempt_at", types.ProjectionTypeKeysOnly)),
 	}
 }
 
-// Lacks lists the properties from template.yaml that the tables lack, a
-// sentence for each: their keys and indexes, backups to any second, an expiry of
-// items, and, if protected, a protection against being deleted. A table that a
+// Lacks lists the properties from template.yaml that the tables lack, a sentence for each: their keys and indexes,
+// backups to any second, an expiry of items, and, if protected, a protection against being deleted. A table that a
 // restore has made lacks all but the first until it is set again.
 func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) (lacks []string, err error) {
 	for _, want := range t.definitions() {
@@ -101,18 +97,19 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 		index := want.GlobalSecondaryIndexes[0]
 		lack(found.Table.TableStatus != types.TableStatusActive, "is "+string(found.Table.TableStatus))
 		lack(!sameKeys(found.Table.KeySchema, want.KeySchema), "has the keys of another table")
-		lack(!slices.ContainsFunc(found.Table.GlobalSecondaryIndexes, func(i types.GlobalSecondaryIndexDescription) bool {
+		usable := func(i types.GlobalSecondaryIndexDescription) bool {
 			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus != types.IndexStatusCreating &&
 				i.IndexStatus != types.IndexStatusDeleting && sameKeys(i.KeySchema, index.KeySchema) &&
-				(i.Projection.ProjectionType == index.Projection.ProjectionType)
-		}), "has no usable index "+*index.IndexName)
-		lack(backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil ||
-			backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled,
+				i.Projection.ProjectionType == index.Projection.ProjectionType
+		}
+		lack(!slices.ContainsFunc(found.Table.GlobalSecondaryIndexes, usable), "has no usable index "+*index.IndexName)
+		recovery := backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription
+		lack(recovery == nil || recovery.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled,
 			"cannot be restored to a point in time")
 		ttl := expiry.TimeToLiveDescription
-		lack(*name != t.APIKeys && (ttl == nil || aws.ToString(ttl.AttributeName) != "ttl" ||
-			ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling),
-			"does not expire items by ttl")
+		expires := ttl != nil && aws.ToString(ttl.AttributeName) == "ttl" &&
+			(ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabled || ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabling)
+		lack(*name != t.APIKeys && !expires, "does not expire items by ttl")
 		lack(protected && !aws.ToBool(found.Table.DeletionProtectionEnabled), "can be deleted by mistake")
 	}
 	return lacks, nil

@@ -15,9 +15,9 @@ import (
 
 // Listen is `remit listen`.
 type Listen struct {
-	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
-	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address that receives webhooks; port 0 picks a free one."`
-	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
+	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is, on this machine."`
+	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address to receive at; port 0 is any."`
+	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant; without it, the command makes a merchant."`
 	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit retry."`
 	Body   bool   `help:"Print the whole body of every event."`
 }

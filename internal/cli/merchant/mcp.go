@@ -23,8 +23,8 @@ import (
 // MCP is `remit mcp`, a server of the Model Context Protocol on standard input and output.
 type MCP struct {
 	URL   string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key   string `env:"REMIT_API_KEY" help:"API key to use: better in the variable, where ps does not show it. Its limits are the agent's."`
-	State string `type:"path" default:"~/.local/state/remit" help:"Where to note payments before they are sent. Must survive a restart."`
+	Key   string `env:"REMIT_API_KEY" help:"API key to use, whose limits are the agent's. ps shows it; the variable is safer."`
+	State string `type:"path" default:"~/.local/state/remit" help:"Directory of notes of payments; it must survive a restart."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
 }
@@ -52,7 +52,8 @@ func (c *MCP) Run(ctx context.Context) error {
 		return fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
 	}
 	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}, notes: notes(c.State)}
-	if err := a.server().Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{})); err != nil && !errors.Is(err, io.EOF) {
+	err := a.server().Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{}))
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving the Model Context Protocol: %w", err)
 	}
 	return nil
@@ -76,8 +77,8 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
-	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read them. "+
-		"Compare every digit before you pay.")
+	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read "+
+		"them. Compare every digit before you pay.")
 	return s
 }
 
@@ -168,9 +169,8 @@ func known(order remit.Order, p remit.Payment) (any, error) {
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
-// last returns the noted intent and its payment, once signed; none and nil once the payment can no
-// longer be made. Of intent itself it also returns a payment that is not signed, which needs
-// another request.
+// last returns the noted intent and its payment, once signed; none and nil once the payment can no longer be made. Of
+// intent itself it also returns a payment that is not signed, which needs another request.
 func (a *agent) last(ctx context.Context, n *note, intent string) (sent, *remit.Payment, error) {
 	for {
 		noted, age, err := n.read()

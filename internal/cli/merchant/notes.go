@@ -26,9 +26,8 @@ type notes string
 // sent is a note's record of the last payment; an empty intent means none.
 type sent struct{ Intent, Reference string }
 
-// A note is a locked file with the last payment; its modification time is that of the last request,
-// or of its end. After a crash, the next process reads which payment may still be made. The lock
-// lets one process pay at a time.
+// A note is a locked file with the last payment; its modification time is that of the last request, or of its end.
+// After a crash, the next process reads which payment may still be made. The lock lets one process pay at a time.
 type note struct{ *os.File }
 
 // lock opens the note of an amount and a recipient, and waits for the process that has it.
@@ -82,8 +81,7 @@ func try(path string) (*note, error) {
 
 func (n *note) unlock() { _ = n.Close() }
 
-// read returns the last payment, and the time since then, which begins anew if the clock was set
-// back.
+// read returns the last payment, and the time since then, which begins anew if the clock was set back.
 func (n *note) read() (last sent, age time.Duration, err error) {
 	info, err := n.Stat()
 	if err != nil {
@@ -91,7 +89,7 @@ func (n *note) read() (last sent, age time.Duration, err error) {
 	}
 	err = json.NewDecoder(io.NewSectionReader(n, 0, 1<<30)).Decode(&last) // an earlier, longer one may follow it
 	if err != nil && !errors.Is(err, io.EOF) {
-		return sent{}, 0, fmt.Errorf("%s is damaged; delete it a day after the last payment to this address: %w", n.Name(), err)
+		return sent{}, 0, fmt.Errorf("%s is damaged; delete it a day after the last payment of it: %w", n.Name(), err)
 	}
 	if age = time.Since(info.ModTime()); age < 0 {
 		return last, 0, n.touch()

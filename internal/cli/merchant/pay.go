@@ -24,9 +24,9 @@ import (
 type Pay struct {
 	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again, as for another month."`
-	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all or none. A run keeps the mode in which it began."`
+	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays every row again."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
+	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
@@ -36,8 +36,7 @@ type Pay struct {
 	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
-// The statuses of a row in the file of results. A payment's own are beside them:
-// pending, confirmed, failed.
+// The statuses of a row in the file of results. A payment's own are beside them: pending, confirmed, failed.
 const (
 	notSent = "not_sent" // the run ended before its turn
 	refused = "refused"  // the API refused it, and nothing was paid
@@ -151,8 +150,7 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// each calls a function for every chosen row, several at once, and shows the progress. The
-// first error ends it.
+// each calls a function for every chosen row, several at once, and shows the progress. The first error ends it.
 func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
 	var rows []*payRow
 	for _, r := range p.rows {
@@ -219,8 +217,8 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 	return p.writeSometimes()
 }
 
-// ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this run or
-// the one before, which may still be carried out, a refusal of the next one leaves the outcome unknown.
+// ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this
+// run or the one before, which may still be carried out, a refusal of the next one leaves the outcome unknown.
 func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment, error) {
 	lost, ctx := time.Now().Before(p.open), touching(ctx, p.results())
 	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
@@ -340,8 +338,8 @@ func (p *payout) ended(out io.Writer) error {
 		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, problem(r))
 	}
 	if counts["confirmed"] == len(p.rows) {
-		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals),
-			p.symbol, p.results())
+		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows),
+			confirmed.Tokens(p.decimals), p.symbol, p.results())
 		return err
 	}
 	advice := "; " + p.results() + " has each"

@@ -15,11 +15,10 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// The batches of a run are numbered from 0, and the number alone gives the Idempotency-Key. A
-// number is used only after the number before it: so a run's stored batches, from any process and
-// any file, have the numbers below the first unused one, and two processes cannot both pay under
-// one number. Their payments are taken out of the rows before the next batch is planned. Nothing
-// else is remembered.
+// The batches of a run are numbered from 0, and the number alone gives the Idempotency-Key. A number is used only after
+// the number before it: so a run's stored batches, from any process and any file, have the numbers below the first
+// unused one, and two processes cannot both pay under one number. Their payments are taken out of the rows before the
+// next batch is planned. Nothing else is remembered.
 //
 // The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every
 // other row is paid under a key of its own. No process sends anything else before number 0 is
@@ -34,17 +33,15 @@ var paidNobody = []string{"execution_reverted", "transfer_missing", "nonce_consu
 // batchKey is the Idempotency-Key of a batch of the run.
 func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch", number) }
 
-// batchReference is the reference of a batch. A stored batch without one was
-// redacted, or recovered from the chain.
+// batchReference is the reference of a batch. A stored batch without one was redacted, or recovered from the chain.
 func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
 
 // alone is the metadata of a row that is paid alone with number 0. Without it, a stored
 // payment was redacted or recovered too.
 var alone = map[string]string{"remit pay": "first row"}
 
-// look finds the stored payments of the run from the next number on, and removes their rows.
-// It stops at a payment that is not signed yet: with an error if patient, otherwise the request
-// with that number finds the outcome.
+// look finds the stored payments of the run from the next number on, and removes their rows. It stops at a payment that
+// is not signed yet: with an error if patient, otherwise the request with that number finds the outcome.
 func (p *payout) look(ctx context.Context, patient bool) error {
 	_, err := retried(ctx, p.Patience, func() (bool, error) {
 		err := p.find(ctx)
@@ -150,9 +147,8 @@ type content struct {
 
 func (r *payRow) content() content { return content{r.to, r.amount, r.reference} }
 
-// take takes the entries of the batch with the next number out of the rows that are
-// free, which the map holds by their content. If the batch was redacted or
-// recovered, any row of the same recipient and amount is taken.
+// take takes the entries of the batch with the next number out of the rows that are free, which the map holds by their
+// content. If the batch was redacted or recovered, any row of the same recipient and amount is taken.
 func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	entries, key := made.Payments, p.batchKey(p.number)
 	if entries == nil { // of one, recovered from the chain
@@ -241,9 +237,8 @@ func (p *payout) payNumbered(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unpaid deals with a batch that the API did not answer with a payment, and reports
-// whether the next may be sent. A refusal leaves the number unused. stale counts
-// consecutive answers without progress.
+// unpaid deals with a batch that the API did not answer with a payment, and reports whether the next may be sent. A
+// refusal leaves the number unused. stale counts consecutive answers without progress.
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	if !answered {
@@ -288,8 +283,7 @@ func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
 	return false, nil
 }
 
-// faultsOf returns the kind of a 422, and why entries of a batch are refused, by their
-// place among so many.
+// faultsOf returns the kind of a 422, and why entries of a batch are refused, by their place among so many.
 func faultsOf(refusal *remit.Refused, entries int) (kind string, faults map[int]string) {
 	var body struct {
 		Index  *int

@@ -47,14 +47,12 @@ var (
 // referenceLimit is the longest reference that the API takes, in code points.
 const referenceLimit = 128
 
-// readPayments reads a whole file of payments in a token of so many decimals. bad
-// lists each row that cannot be paid, by line and reason; then rows are not all. An
-// error means that the file as a whole cannot be read.
+// readPayments reads a whole file of payments in a token of so many decimals. bad lists each row that cannot be paid,
+// by line and reason; then rows are not all. An error means that the file as a whole cannot be read.
 //
-// The Idempotency-Key of a row follows from the run's name, the row's recipient,
-// amount and reference, and from how many rows before have the same content. It follows from
-// nothing else, so a row keeps its key when the file is renamed, sorted, edited
-// elsewhere, or read on another machine.
+// The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
+// many rows before have the same content. It follows from nothing else, so a row keeps its key when the file is
+// renamed, sorted, edited elsewhere, or read on another machine.
 func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(file) {
@@ -123,8 +121,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 	return rows, bad, nil
 }
 
-// payKey returns the Idempotency-Key of the payment with that number among those with
-// the same content.
+// payKey returns the Idempotency-Key of the payment with that number among those with the same content.
 func payKey(content string, number int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", content, number))
 	return "pay-" + hex.EncodeToString(sum[:16])

@@ -16,8 +16,8 @@ import (
 )
 
 // resultColumns is the header of the file of results.
-var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units",
-	"idempotency_key"}
+var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
+	"amount_units", "idempotency_key"}
 
 // results is the name of the file of results.
 func (p *payout) results() string { return p.File + ".results.csv" }
@@ -33,8 +33,7 @@ func (p *payout) writeSometimes() error {
 	return p.write()
 }
 
-// write replaces the earlier results atomically: readers, also after a kill, find the old file
-// or the new one.
+// write replaces the earlier results atomically: readers, also after a kill, find the old file or the new one.
 func (p *payout) write() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +78,7 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
-// unsettled returns until when a request of an earlier run may still be carried out; zero if all its rows have an outcome.
+// unsettled returns until when an earlier run's request may be carried out; zero if all its rows have an outcome.
 func (p *payout) unsettled() time.Time {
 	info, err := os.Stat(p.results())
 	open := func(was []string) bool { return was[1] == "" || was[1] == unknown }
@@ -89,9 +88,8 @@ func (p *payout) unsettled() time.Time {
 	return info.ModTime().Add(lifetime)
 }
 
-// recall takes the final outcomes of single rows from the results, if these have the run's
-// first payment and so belong to this run and stack. Other rows are requested again with
-// their keys.
+// recall takes the final outcomes of single rows from the results, if these have the run's first payment and so belong
+// to this run and stack. Other rows are requested again with their keys.
 func (p *payout) recall(first remit.Payment) {
 	ends, ours := map[string][]string{}, false
 	for _, was := range p.earlier() {
@@ -108,8 +106,7 @@ func (p *payout) recall(first remit.Payment) {
 	}
 }
 
-// otherwise lists rows that an earlier run paid, by its results, and that the file now lacks
-// or has with another key.
+// otherwise lists rows that an earlier run paid, by its results, and that the file now lacks or has with another key.
 func (p *payout) otherwise() (paid []string) {
 	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
 	for _, r := range p.rows {

@@ -45,8 +45,8 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 		fmt.Fprintf(out, "  paid before     %d rows, which are not paid again; if this is another payout, give it a name with --run\n", paid)
 	}
 	if failed > 0 {
-		fmt.Fprintf(out, "  failed before   %d rows, which stay failed; to try them again, give them another reference, or a file of "+
-			"their own with --run\n", failed)
+		fmt.Fprintf(out, "  failed before   %d rows, which stay failed; to try them again, give them another "+
+			"reference, or a file of their own with --run\n", failed)
 	}
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s, which paid nobody: rows of it are paid again\n", batch)
@@ -66,8 +66,8 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 	case p.number > 0:
 		most, batches = "at most ", ": this run is begun, and a row that it has paid is not paid again"
 	}
-	fmt.Fprintf(out, "  to pay          %s%d rows, %s %s in all, %s at most in one%s\n", most, fresh, total.Tokens(p.decimals), p.symbol,
-		largest.Tokens(p.decimals), batches)
+	fmt.Fprintf(out, "  to pay          %s%d rows, %s %s in all, %s at most in one%s\n", most, fresh,
+		total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals), batches)
 	for _, r := range twins {
 		fmt.Fprintf(out, "  line %d repeats line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
 	}
@@ -78,8 +78,8 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 		return nil
 	}
 	if p.Yes && len(twins) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: %d rows repeat an earlier row; add --duplicates to pay them too, or tell them "+
-			"apart by a reference", len(twins))
+		return fmt.Errorf("nothing was paid: %d rows repeat an earlier row; add --duplicates to pay them too, or tell "+
+			"them apart by a reference", len(twins))
 	}
 	return p.consent(out, len(twins))
 }

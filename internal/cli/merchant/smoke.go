@@ -19,8 +19,8 @@ import (
 // Smoke is `remit smoke`.
 type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it, the command creates a key, if the stack allows that."`
-	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient of the test payment. You cannot get the money back."`
+	Key     string        `env:"REMIT_API_KEY" help:"API key. Without it, the command makes one if the stack allows it."`
+	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient. You cannot get the money back."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
 	Webhook string        `placeholder:"URL" help:"Your endpoint for the event. A stack on this machine needs none."`
 	Limit   time.Duration `default:"5m" help:"How long to wait until the payment is final."`
@@ -93,8 +93,7 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 	return "401", nil
 }
 
-// register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of
-// our own.
+// register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of our own.
 func (s *smoke) register(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.URL)
 	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -126,8 +125,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	return at, nil
 }
 
-// await waits for the payment's webhook. With --key, those of the merchant's
-// other payments come here too.
+// await waits for the payment's webhook. With --key, those of the merchant's other payments come here too.
 func (s *smoke) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -173,12 +171,12 @@ func (s *smoke) confirmed(ctx context.Context) (string, error) {
 		case "confirmed":
 			return fmt.Sprintf("in block %d", *p.BlockNumber), nil
 		case "failed":
-			return "", fmt.Errorf("the payment failed: %s: %s; read the stack's problems with remit doctor", p.Failure.Code, p.Failure.Message)
+			return "", fmt.Errorf("the payment failed: %s: %s; run remit doctor", p.Failure.Code, p.Failure.Message)
 		}
 		fmt.Fprint(s.out, ".")
 		_ = pause(ctx, time.Second) // the next request fails then
 	}
-	return "", fmt.Errorf("still pending after %s; wait longer with --limit, or read the stack's problems with remit doctor", s.Limit)
+	return "", fmt.Errorf("still pending after %s; wait longer with --limit, or run remit doctor", s.Limit)
 }
 
 func (s *smoke) delivered(ctx context.Context) (string, error) {

@@ -1,7 +1,6 @@
-// Package operator has the commands for a stack on AWS or in a process of this machine.
-// They use the rights of the person who runs them (package deployed) and change a stack only
-// through package change. They store a private key in its own secret and never print it; only
-// remit recover reads keys.
+// Package operator has the commands for a stack on AWS or in a process of this machine. They use the rights of the
+// person who runs them (package deployed) and change a stack only through package change. They store a private key in
+// its own secret and never print it; only remit recover reads keys.
 package operator
 
 import (
@@ -22,26 +21,32 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/audit"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deny"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/key"
+	"github.com/remit-payouts/remit/internal/cli/operator/merchant"
+	"github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
+	"github.com/remit-payouts/remit/internal/cli/operator/wallet"
+	"github.com/remit-payouts/remit/internal/cli/operator/webhook"
 )
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet    Wallet           `cmd:"" help:"Create, fund and retire the wallets that pay."`
-	Keys      Keys             `cmd:"" help:"Issue and revoke merchants' API keys."`
-	Merchants Merchants        `cmd:"" help:"List, suspend and limit merchants."`
-	Payment   Payment          `cmd:"" help:"Show or redact a payment."`
-	Batch     Batch            `cmd:"" help:"Set up the contract that pays batches."`
-	Deny      Deny             `cmd:"" help:"Block recipients."`
-	Settings  setting.Commands `cmd:"" help:"Show and change limits, fees and windows."`
-	Webhooks  Webhooks         `cmd:"" help:"List and resend webhooks that failed."`
-	Audit     audit.Command    `cmd:"" help:"Compare the tables with the chain."`
-	AuditLog  change.Log       `cmd:"" help:"List operators' changes."`
-	Export    Export           `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Wallet    wallet.Commands   `cmd:"" help:"Create, fund and retire the wallets that pay."`
+	Keys      key.Commands      `cmd:"" help:"Issue and revoke merchants' API keys."`
+	Merchants merchant.Commands `cmd:"" help:"List, suspend and limit merchants."`
+	Payment   payment.Commands  `cmd:"" help:"Show or redact a payment."`
+	Batch     wallet.Batch      `cmd:"" help:"Set up the contract that pays batches."`
+	Deny      deny.Commands     `cmd:"" help:"Block recipients."`
+	Settings  setting.Commands  `cmd:"" help:"Show and change limits, fees and windows."`
+	Webhooks  webhook.Commands  `cmd:"" help:"List and resend webhooks that failed."`
+	Audit     audit.Command     `cmd:"" help:"Compare the tables with the chain."`
+	AuditLog  change.Log        `cmd:"" help:"List operators' changes."`
+	Export    payment.Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
 	OnAWS
 
-	Recover change.Command[recovering] `cmd:"" help:"Restore lost payments from the chain."`
+	Recover change.Command[payment.Recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }
 
 // socket is the file of the socket at which the stack that serves the API at an
@@ -118,8 +123,7 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 	return Advised(parsed.Run())
 }
 
-// ask refuses a change without consent. The client then asks the operator and sends the
-// command again with --yes.
+// ask refuses a change without consent. The client then asks the operator and sends the command again with --yes.
 func (e *response) ask(yes bool, consequences string) error {
 	e.Consequences, e.Asks = consequences, !yes
 	if !yes {
@@ -139,8 +143,7 @@ func Elsewhere(parsed *kong.Context) string {
 	return ""
 }
 
-// Forward has the stack at a URL on this machine run a command line, and writes
-// its answer to out.
+// Forward has the stack at a URL on this machine run a command line, and writes its answer to out.
 func Forward(ctx context.Context, url string, args []string, out io.Writer) error {
 	ended, err := send(ctx, url, args)
 	switch {

@@ -33,8 +33,7 @@ func (r *run) noteFinal(ctx context.Context) error {
 	return nil
 }
 
-// checkChain returns an error unless every node has the final block of noteFinal, if there
-// is one.
+// checkChain returns an error unless every node has the final block of noteFinal, if there is one.
 func (r *run) checkChain(ctx context.Context) error {
 	have := r.nodes.Heads(ctx, r.ConfirmationRule).Standing(ctx, r.final).Have
 	if !r.final.Hash.IsZero() && have < len(r.nodes) {
@@ -44,10 +43,9 @@ func (r *run) checkChain(ctx context.Context) error {
 	return nil
 }
 
-// await settles until every nonce below those of the wallets is final on every node, and
-// no reservation or pending transaction is left. It notes the last block in which one of
-// the nonces can be. While a node does not answer, it waits. A dry run notes the last
-// block of now.
+// await settles until every nonce below those of the wallets is final on every node, and no reservation or pending
+// transaction is left. It notes the last block in which one of the nonces can be. While a node does not answer, it
+// waits. A dry run notes the last block of now.
 func (r *run) await(ctx context.Context) (err error) {
 	if r.DryRun {
 		r.last, err = r.nodes.FinalOnAll(ctx, r.ConfirmationRule)

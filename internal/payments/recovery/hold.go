@@ -15,12 +15,10 @@ import (
 // held begins the reason for which Hold pauses a wallet.
 const held = wallet.Suspicion + ": remit recover is at work"
 
-// Hold pauses every wallet that is not retired, and opens those of which the tables
-// have no record, paused. A wallet that has a key and is not registered is registered
-// as active, also if it was retired: the tables have lost that. It reads no node. From
-// then on no payment that the tables show as prepared is committed, until Resume. Run it
-// before any process uses the restored tables. Tables of another coin are
-// store.ErrOtherCoin.
+// Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
+// that has a key and is not registered is registered as active, also if it was retired: the tables have lost that. It
+// reads no node. From then on no payment that the tables show as prepared is committed, until Resume. Run it before any
+// process uses the restored tables. Tables of another coin are store.ErrOtherCoin.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
 	if _, err := r.rules(ctx); err != nil && !settings.Unusable(err) {
 		return nil, err

@@ -27,9 +27,8 @@ func (r *run) useUp(ctx context.Context) error {
 	return nil
 }
 
-// useUpOf is useUp of one wallet. It returns the nonce below which all are used up, and
-// how many no-ops it stored, in a dry run at most stores. A nonce that a payment holds gets one too: its payment may
-// have been made otherwise since.
+// useUpOf is useUp of one wallet. It returns the nonce below which all are used up, and how many no-ops it stored, in a
+// dry run at most stores. A nonce that a payment holds gets one too: its payment may have been made otherwise since.
 func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
 	views, settled, err := r.queryWallet(ctx, id)
 	if err != nil {
@@ -77,8 +76,7 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 	return below, noops, r.advance(ctx, id, below)
 }
 
-// queryWallet returns every node's view of a wallet, and how many of its transactions are final
-// on all of them.
+// queryWallet returns every node's view of a wallet, and how many of its transactions are final on all of them.
 func (r *run) queryWallet(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
 	if views, err = r.nodes.AllViews(ctx, id.Address, r.Token.Contract, r.ConfirmationRule); err == nil {
 		settled, err = views.FinalCount(ctx, id.Address)
@@ -86,8 +84,7 @@ func (r *run) queryWallet(ctx context.Context, id wallet.ID) (views chain.Views,
 	return views, settled, err
 }
 
-// signer returns a wallet's signer. In a dry run the wallet may lack the registration that Hold
-// would make.
+// signer returns a wallet's signer. In a dry run the wallet may lack the registration that Hold would make.
 func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
 	wallets, err := r.Store.Wallets(ctx, r.ChainID)
 	if err != nil {
@@ -154,6 +151,6 @@ func (r *run) fund(address token.Address, leading chain.View, txs []wallet.Pendi
 	if r.GasUnit > 0 {
 		asset, lacks = r.Token.Symbol, coins.Sub(coin).Tokens(r.Token.Decimals)
 	}
-	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what they "+
-		"leave stays there", asset, lacks, asset, address)
+	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what "+
+		"they leave stays there", asset, lacks, asset, address)
 }

@@ -82,8 +82,7 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	return err
 }
 
-// stored returns the payment that the tables have in place of found, which it stores if
-// they have none.
+// stored returns the payment that the tables have in place of found, which it stores if they have none.
 func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment.Payment, err error) {
 	if r.DryRun {
 		stored, err = r.Store.Payment(ctx, found.ID)
@@ -96,9 +95,8 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 	return stored, err
 }
 
-// commit commits a payment that is prepared by the transaction that made it; then it
-// settles as any other. A crash leaves a payment that is prepared, which no wallet pays
-// while all are paused.
+// commit commits a payment that is prepared by the transaction that made it; then it settles as any other. A crash
+// leaves a payment that is prepared, which no wallet pays while all are paused.
 func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chain.MinedTx) error {
 	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data {
 		// It was discarded since, and its key used for another request, or the stack pays with another contract.

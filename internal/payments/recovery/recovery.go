@@ -15,10 +15,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Recovery puts the payments that the tables have lost back from the chain. First it
-// uses up every nonce that may have been signed and that the tables know nothing of. Then
-// all lost transactions are mined or can never be, and the wallets' transfers say which
-// payments were made. Hold comes first, then Run, then Resume. All may be killed at any
+// A Recovery puts the payments that the tables have lost back from the chain. First it uses up every nonce that may
+// have been signed and that the tables know nothing of. Then all lost transactions are mined or can never be, and the
+// wallets' transfers say which payments were made. Hold comes first, then Run, then Resume. All may be killed at any
 // line and run again.
 type Recovery struct {
 	stack.Config
@@ -59,9 +58,8 @@ type run struct {
 	report Report
 }
 
-// Run recovers the payments of the wallets that Hold returned, which stay paused. An
-// error leaves the tables as safe as they were; the next Run goes on. Each uses up
-// Window nonces of every wallet from its count on.
+// Run recovers the payments of the wallets that Hold returned, which stay paused. An error leaves the tables as safe as
+// they were; the next Run goes on. Each uses up Window nonces of every wallet from its count on.
 func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	now := &run{Recovery: r, ids: ids, below: make([]uint64, len(ids))}
 	var err error

@@ -22,8 +22,7 @@ type Keys struct{ client *kms.Client }
 // Open returns the keys; KMS is not asked for anything yet.
 func Open(cfg aws.Config) Keys { return Keys{kms.NewFromConfig(cfg)} }
 
-// Create makes a key of the curve secp256k1 for a stack. After an error a key without
-// any use may be there.
+// Create makes a key of the curve secp256k1 for a stack. After an error a key without any use may be there.
 func (k Keys) Create(ctx context.Context, stack string) (arn string, err error) {
 	out, err := k.client.CreateKey(ctx, &kms.CreateKeyInput{
 		KeySpec: types.KeySpecEccSecgP256k1, KeyUsage: types.KeyUsageTypeSignVerify,
@@ -46,8 +45,7 @@ func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, 
 	case err != nil:
 		return "", nil, fmt.Errorf("reading the public key of %s: %w", name, err)
 	case out.KeySpec != types.KeySpecEccSecgP256k1 || out.KeyUsage != types.KeyUsageTypeSignVerify:
-		return "", nil, fmt.Errorf("%s: %w: make one with KeySpec %s and KeyUsage %s", name, ErrKey, types.KeySpecEccSecgP256k1,
-			types.KeyUsageTypeSignVerify)
+		return "", nil, fmt.Errorf("%s: %w: make one with KeySpec ECC_SECG_P256K1 and KeyUsage SIGN_VERIFY", name, ErrKey)
 	}
 	return *out.KeyId, out.PublicKey, nil
 }
@@ -60,10 +58,9 @@ func SigningRoles() []string {
 
 // A Grant lets a role do something with a key.
 type Grant struct {
-	ID   string
-	Name string
-	Role string // its ARN; once it is deleted, an id
-	Sign bool
+	ID, Name string
+	Role     string // its ARN; once it is deleted, an id
+	Sign     bool
 }
 
 // Grants returns the grants on a key, none of a key that is deleted.
@@ -85,16 +82,15 @@ func (k Keys) Grants(ctx context.Context, key string) (all []Grant, err error) {
 	return all, nil
 }
 
-// grantName names the grants of a stack: KMS makes no second one of that name.
+// grantName names the grants of a stack: KMS makes no second grant of that name.
 func grantName(stack string) string { return Tag + ":" + stack }
 
 // GrantSign lets roles sign for a stack with a key. After an error some may.
 func (k Keys) GrantSign(ctx context.Context, key, stack string, roles []string) error {
+	sign, name := []types.GrantOperation{types.GrantOperationSign}, grantName(stack)
 	for _, role := range roles {
-		_, err := k.client.CreateGrant(ctx, &kms.CreateGrantInput{
-			KeyId: &key, GranteePrincipal: &role, Operations: []types.GrantOperation{types.GrantOperationSign}, Name: aws.String(grantName(stack)),
-		})
-		if err != nil {
+		in := &kms.CreateGrantInput{KeyId: &key, GranteePrincipal: &role, Operations: sign, Name: &name}
+		if _, err := k.client.CreateGrant(ctx, in); err != nil {
 			return fmt.Errorf("letting %s sign with %s: %w", role, key, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -111,41 +111,36 @@ func (a *auditor) open(ctx context.Context) error {
 	for _, r := range wallets {
 		a.wallets = append(a.wallets, r.Address)
 	}
-	slices.SortFunc(a.wallets, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
 	if len(a.wallets) == 0 {
 		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
-	nodes, _, err := a.Deployment.Nodes(ctx)
-	if err != nil {
+	if a.nodes, _, err = a.Deployment.Nodes(ctx); err != nil {
 		return err
 	}
-	for _, node := range nodes {
+	for _, node := range a.nodes {
 		a.report.Nodes = append(a.report.Nodes, node.String())
 	}
-	a.nodes = nodes
-	final, err := nodes.FinalOnAll(ctx, a.Config.ConfirmationRule)
+	final, err := a.nodes.FinalOnAll(ctx, a.Config.ConfirmationRule)
 	if err != nil {
 		return fmt.Errorf("every configured node must answer for an audit: %w", err)
 	}
-	if a.report.From, err = a.line.From.First(ctx, nodes, final); err != nil {
+	if a.report.From, err = a.line.From.First(ctx, a.nodes, final); err != nil {
 		return err
 	}
-	if a.report.To, err = a.line.To.First(ctx, nodes, final); err != nil {
+	if a.report.To, err = a.line.To.First(ctx, a.nodes, final); err != nil {
 		return err
 	}
 	switch timed := !a.line.To.At.IsZero(); {
 	case timed && a.report.To == 0:
 		return errors.New("--to is before the chain's first block; name a later time")
-	case timed && a.report.To > final:
-		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
-	case timed:
+	case timed && a.report.To <= final:
 		a.report.To--
-	default:
+	case !timed:
 		a.report.To = cmp.Or(a.report.To, final)
 	}
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to %d is beyond block %d, the last that every node calls final; wait, or leave --to out", last, final)
+		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
 	case first > last:
 		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}
@@ -240,14 +235,14 @@ func (a *auditor) compare(context.Context) error {
 	for h, p := range a.known {
 		if tx, mined := a.txs[h]; p.Ether() && mined {
 			if p.left = nil; !asPromised(tx, p) {
-				a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
-					What: fmt.Sprintf("%s wei to %s; the tables say %s to %s, %s", tx.Value, tx.To, p.Amount, p.To, p.State)})
+				what := fmt.Sprintf("%s wei to %s; the tables say %s to %s, %s", tx.Value, tx.To, p.Amount, p.To, p.State)
+				a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: what})
 			}
 		}
 		if p.State == payment.Confirmed && len(p.left) > 0 && a.ended(h, p) {
-			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
-				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals),
-					p.Token.Symbol, dossier.Payee(p.Payment))})
+			what := fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block,
+				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, room.Payee(p.Payment))
+			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID, What: what})
 			for _, t := range p.left {
 				if p.Ether() {
 					t.Amount = p.Coins()
@@ -288,8 +283,8 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	case p == nil:
 		return kindUnknown, paid
 	case promised < 0:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount),
-			dossier.Payee(p.Payment), p.Transfers()[0].From)
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid,
+			a.Coins(p.Amount), room.Payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:
@@ -341,24 +336,18 @@ func (a *auditor) answer() error {
 	} else {
 		err = a.Show(a.report, a.text())
 	}
-	if n := len(a.Differences); n > 0 && err == nil {
-		err = fmt.Errorf("%d differences between the tables and the chain; find their meaning in "+
-			"docs/operate.md#audit-and-export:\n%s", n, strings.Join(a.lines(), "\n"))
+	if len(a.Differences) == 0 || err != nil {
+		return err
 	}
-	return err
-}
-
-// lines describes each difference.
-func (a *auditor) lines() []string {
-	var lines []string
+	lines := ""
 	for _, d := range a.Differences {
-		line := fmt.Sprintf("%s: %s", d.Kind, d.What)
-		if d.Tx != nil {
-			line = fmt.Sprintf("%s: %s %s: %s", d.Kind, d.Tx, d.Payment, d.What)
+		if lines += "\n" + d.Kind; d.Tx != nil {
+			lines += fmt.Sprintf(": %s %s", d.Tx, d.Payment)
 		}
-		lines = append(lines, line)
+		lines += ": " + d.What
 	}
-	return lines
+	return fmt.Errorf("%d differences between the tables and the chain; find their meaning in "+
+		"docs/operate.md#audit-and-export:%s", len(a.Differences), lines)
 }
 
 func (a *auditor) text() string {

@@ -268,8 +268,7 @@ func TestAuditOfABatch(t *testing.T) {
 			return e[:2]
 		},
 		"the tables have it as confirmed in block 9: 0.0001 USDC to 4 recipients": func(e []payment.Entry) []payment.Entry {
-			return append(e,
-				e[0])
+			return append(e, e[0])
 		},
 	} {
 		_, err := l.Run(func(all []payment.Payment) []payment.Payment {

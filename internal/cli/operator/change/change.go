@@ -49,6 +49,13 @@ type Answer struct {
 // None is the change of a command that has nothing to do.
 func None(json any, text string) Change { return Change{Answer: Answer{json, text}} }
 
+// Write returns the change that one write makes, with its answer.
+func Write(consequences string, json any, text string, write func(context.Context) error) Change {
+	return Change{Consequences: consequences, Apply: func(ctx context.Context) (Answer, error) {
+		return Answered(write(ctx), json, text)
+	}}
+}
+
 // Answered returns an answer, or none with an error.
 func Answered(err error, json any, text string) (Answer, error) {
 	if err != nil {
@@ -57,8 +64,7 @@ func Answered(err error, json any, text string) (Answer, error) {
 	return Answer{json, text}, nil
 }
 
-// Run finds the change, and makes it if the operator agrees. Its answer is shown also
-// beside an error.
+// Run finds the change, and makes it if the operator agrees. Its answer is shown also beside an error.
 func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 	change, err := c.Line.Change(ctx, d)
 	if err != nil {
@@ -82,21 +88,17 @@ type record struct {
 
 type recordKey struct{}
 
-// Recorded returns a context for a command, of which args is the line. It asks for consent
-// as Ask does.
+// Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
 func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
 	return context.WithValue(ctx, recordKey{}, record{strings.Join(args, " "), ask})
 }
-
-// errUnrecorded reports a command whose context is not Recorded's.
-var errUnrecorded = errors.New("nothing was changed: the command has no entry in the audit log; report this bug")
 
 // recorded makes a change between two entries of the audit log. If it cannot write the first
 // entry, it changes nothing. A crash leaves the entry "begun".
 func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) (answer Answer, err error) {
 	r, ok := ctx.Value(recordKey{}).(record)
 	if !ok {
-		return answer, errUnrecorded
+		return answer, errors.New("nothing was changed: the command has no entry in the audit log; report this bug")
 	}
 	if err := r.ask(yes, c.Consequences); err != nil {
 		return answer, err
@@ -105,10 +107,9 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	if err != nil {
 		return answer, fmt.Errorf("nothing was changed: asking who you are, for the audit log: %w", err)
 	}
-	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: shortened(c.Consequences),
-		Outcome: store.Begun}
-	err = d.AuditLog.Append(ctx, entry)
-	switch {
+	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command,
+		Effect: shortened(c.Consequences), Outcome: store.Begun}
+	switch err = d.AuditLog.Append(ctx, entry); {
 	case err == nil:
 		answer, err = c.Apply(ctx)
 	case errors.Is(err, deployed.ErrUncopied):
@@ -131,8 +132,8 @@ func shortened(text string) string {
 
 // refusals are errors after which a store has changed nothing. A change of several things
 // wraps none of them once it has changed one.
-var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
-	apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
+var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists,
+	apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
@@ -146,8 +147,8 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if logged := log.Append(ctx, entry); logged != nil {
-		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w",
-			entry.Outcome, logged))
+		return errors.Join(err,
+			fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w", entry.Outcome, logged))
 	}
 	return err
 }
@@ -155,8 +156,7 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 // ErrDeclined reports that the operator did not consent.
 var ErrDeclined = errors.New("nothing was done; answer y to go on, or add --yes")
 
-// Ask shows the consequences of a command and asks for consent. Without a
-// terminal to ask on, consent is --yes.
+// Ask shows the consequences of a command and asks for consent. Without a terminal to ask on, consent is --yes.
 func Ask(yes bool, consequences string) error {
 	fmt.Fprintln(os.Stderr, consequences)
 	if yes {

@@ -152,7 +152,7 @@ type reading struct {
 	Version  uint64    `json:"settings_version"`
 }
 
-// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment, and do not stop it.
+// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	if e.Payments == nil {
 		return "a new stack has none", nil
@@ -161,13 +161,13 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	harmless := err == nil
 	var result []string
 	for _, t := range tables {
-		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
-		unfit := cmp.Or(t.Unusable(), t.Refused())
-		if unfit == nil && !t.Stamp().Confirmed && e.Mode == "live" {
+		result = append(result, fmt.Sprintf("%s at version %d", t.Kind, t.Stamp.Version))
+		unfit := cmp.Or(t.Unusable, t.Refused())
+		if unfit == nil && !t.Stamp.Confirmed && e.Mode == "live" {
 			unfit = errors.New("not confirmed for this table, which was restored")
 		}
 		if unfit != nil {
-			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind(), t.Stamp().Version, unfit))
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind, t.Stamp.Version, unfit))
 			harmless = harmless && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
 				!errors.Is(unfit, settings.ErrNewer)
 		}
@@ -188,9 +188,9 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 	readings, minutes, err := e.readings(ctx, time.Now())
 	lowest := map[string]uint64{} // by function and kind
 	for _, t := range tables {
-		stored := t.Stamp()
+		stored := t.Stamp
 		for _, r := range readings {
-			if r.Of != t.Kind() {
+			if r.Of != t.Kind {
 				continue
 			}
 			name := r.Function + " (" + r.Of + ")"
@@ -211,8 +211,7 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s in the last %d minutes", text, minutes), err
 }
 
-// readings returns the lines of the last five minutes, or of as many as logCalls requests
-// show, the last ones first.
+// readings returns the lines of the last five minutes, or of as many as logCalls requests show, the last ones first.
 func (e *examination) readings(ctx context.Context, now time.Time) (all []reading, minutes int, err error) {
 	resources, err := e.Account.Resources(ctx)
 	if err != nil {

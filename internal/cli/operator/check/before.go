@@ -19,8 +19,6 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
-
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // command returns a line of the AWS CLI for the region of the stack.
@@ -156,7 +154,7 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	}
 	var deployed template
 	if len(e.now.Outputs) > 0 { // its first deployment did not fail
-		deployed, err = e.processed(ctx, e.now)
+		deployed, err = e.processed(ctx)
 	}
 	own, unknown := deployed.reserved()
 	found, unread := lambda.NewFromConfig(e.Account.AWS).GetAccountSettings(ctx, nil)
@@ -174,19 +172,15 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
 }
 
-// processed returns the template of a deployed stack after SAM's transform.
-func (e *examination) processed(ctx context.Context, a *deployed.Account) (t template, err error) {
-	got, err := cloudformation.NewFromConfig(a.AWS).GetTemplate(ctx,
+// processed returns the stack's template before the deployment, after SAM's transform.
+func (e *examination) processed(ctx context.Context) (t template, err error) {
+	got, err := cloudformation.NewFromConfig(e.now.AWS).GetTemplate(ctx,
 		&cloudformation.GetTemplateInput{StackName: &e.Stack, TemplateStage: types.TemplateStageProcessed})
 	if err == nil {
-		t, err = parse([]byte(aws.ToString(got.TemplateBody)), a)
+		t, err = parse([]byte(aws.ToString(got.TemplateBody)), e.now)
 	}
 	if err != nil {
-		return t, fmt.Errorf("reading the stack's template: %w", err)
-	}
-	resources, err := a.Resources(ctx)
-	for _, r := range resources {
-		t.refs[r.ID] = r.Name
+		err = fmt.Errorf("reading the stack's template: %w", err)
 	}
 	return t, err
 }

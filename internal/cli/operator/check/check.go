@@ -101,7 +101,7 @@ func (e *examination) checks() []check {
 		check{"settings in use", after, e.settingsInUse,
 			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
 		check{"live versions", after, e.liveIsDeployed,
-			"let a canary end; after remit rollback deploy the commit that runs; else find out who moved the alias live"},
+			"let a canary end; after remit rollback deploy the commit that runs; else find who moved the alias"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
 			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +
@@ -116,7 +116,7 @@ type Preflight struct {
 	Stack      string   `default:"remit" env:"REMIT_STACK" help:"Name of the stack to deploy."`
 	Region     string   `help:"Region to deploy to; empty is the AWS configuration's."`
 	Template   string   `default:"template.yaml" help:"The template to deploy."`
-	Parameters []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Parameters to deploy with; others keep their values."`
+	Parameters []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Parameters to change."`
 }
 
 // Run makes every check before a deployment. It returns ErrNotReady if a problem stops that.

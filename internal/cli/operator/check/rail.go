@@ -31,8 +31,7 @@ const (
 	apartTime = 20 * time.Second
 )
 
-// calls is how many calls a node must take in one request: as many as a round of settling
-// sends.
+// calls is how many calls a node must take in one request: as many as a round of settling sends.
 const calls = 100
 
 // ofNodes lists the checks of nodes, if their list was read.
@@ -44,7 +43,7 @@ func (e *examination) ofNodes() []check {
 	return []check{
 		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail together"},
 		{"finality", when, e.everyNode(e.blocksBecomeFinal),
-			"choose a ConfirmationRule that every node has (docs/chains.md), or nodes that keep the state of final blocks"},
+			"choose a ConfirmationRule of every node (docs/chains.md), or nodes that keep the state of final blocks"},
 		{"fees", when, e.everyNode(e.feesAreKnown),
 			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
 		{"batches", when, e.everyNode(batchesAreTaken), "replace the node, or ask its provider for a higher rate"},
@@ -64,8 +63,8 @@ func (e *examination) chainIsKnown(context.Context) (string, error) {
 	if e.noRules != nil {
 		return "", e.noRules
 	}
-	result := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule, e.Config.BlockTime,
-		e.rules.FeeLimit.Tokens(9), e.rules.Window)
+	result := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule,
+		e.Config.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
 	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
 		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
@@ -185,8 +184,7 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 	return result, err
 }
 
-// batchesAreTaken finds a node that does not answer as many calls as a round makes,
-// in requests as large as it takes.
+// batchesAreTaken finds a node that does not answer as many calls as a round makes, in requests as large as it takes.
 func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, error) {
 	if _, err := node.BlockHashes(ctx, make([]uint64, calls)); err != nil {
 		return "", err
@@ -240,7 +238,7 @@ func (e *examination) ofWallets() (all []check) {
 		all = append(all, check{"batch contract", always, e.everyNode(
 			func(ctx context.Context, node chain.Node, _ string) (string, error) {
 				return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
-			}), "run remit batch deploy and set BatchContract to the address that it prints; until then pay no batches"})
+			}), "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
 	}
 	for _, r := range e.wallets {
 		name := r.Address.String()
@@ -274,7 +272,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	least, _ := token.Units(e.minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	switch address := r.Address.String(); {
 	case w.Paused != "":
-		return "", fixed("docs/alarms explains it; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
+		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
 	case unread == nil && v.Mined > w.NextNonce:
 		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored",
 			"%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)

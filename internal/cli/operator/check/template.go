@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +26,9 @@ type template struct {
 	Conditions map[string]any
 	Mappings   map[string]map[string]map[string]any
 	Resources  map[string]struct {
-		Type       string
-		Properties struct {
-			ReservedConcurrentExecutions, MemorySize, Timeout, KmsKeyArn, Description any
-
-			LoggingConfig struct{ ApplicationLogLevel any }
-			Environment   struct{ Variables map[string]any }
-		}
+		Properties struct{ ReservedConcurrentExecutions any }
 	}
-	refs map[string]string // values of parameters, and the physical IDs of resources
+	refs map[string]string // values of parameters
 	set  map[string]bool   // the parameters named on the command line
 }
 
@@ -127,10 +120,8 @@ func (t template) reserved() (sum int, err error) {
 	return sum, nil
 }
 
-var substituted = regexp.MustCompile(`\$\{([^}]+)\}`)
-
-// text resolves a value of the template. A condition is "true" or "false". It reports
-// false for a value that only AWS knows, such as Fn::GetAtt.
+// text resolves a value on which the concurrency of a function depends. A condition is "true" or "false". It reports
+// false for any other value.
 func (t template) text(v any) (_ string, known bool) {
 	of, function := v.(map[string]any)
 	if !function {
@@ -138,22 +129,11 @@ func (t template) text(v any) (_ string, known bool) {
 	}
 	for name, arg := range of { // there is one
 		args, _ := arg.([]any)
-		text := fmt.Sprint(arg)
-		switch {
-		case name == "Ref":
-			value, known := t.refs[text]
+		if name == "Ref" {
+			value, known := t.refs[fmt.Sprint(arg)]
 			return value, known
-		case name == "Condition":
-			return t.text(t.Conditions[text])
-		case name == "Fn::Sub" && args == nil:
-			known = true
-			text = substituted.ReplaceAllStringFunc(text, func(ref string) string {
-				value, is := t.refs[ref[2:len(ref)-1]]
-				known = known && is
-				return value
-			})
-			return text, known
-		case name == "Fn::If" && len(args) == 3:
+		}
+		if name == "Fn::If" && len(args) == 3 {
 			is, known := t.text(t.Conditions[fmt.Sprint(args[0])])
 			if !known {
 				return "", false
@@ -171,88 +151,32 @@ func (t template) text(v any) (_ string, known bool) {
 			return t.text(t.Mappings[given[0]][given[1]][given[2]])
 		case name == "Fn::Equals" && len(args) == 2:
 			return strconv.FormatBool(given[0] == given[1]), true
-		case name == "Fn::Not", name == "Fn::And": // all of them, or not the one
-			return strconv.FormatBool(slices.Contains(given, "false") == (name == "Fn::Not")), true
-		case name == "Fn::Or":
-			return strconv.FormatBool(slices.Contains(given, "true")), true
+		case name == "Fn::Not" && len(args) == 1:
+			return strconv.FormatBool(given[0] == "false"), true
 		}
 	}
 	return "", false
 }
 
-// unknown stands for a value that only AWS knows.
-const unknown = "\x00"
+// live is the alias that callers of a function use.
+var live = "live"
 
-// configured returns a function's configuration by template and parameters.
-func (t template) configured(id string) map[string]string {
-	p, want := t.Resources[id].Properties, map[string]string{}
-	values := map[string]any{"memory": p.MemorySize, "timeout": p.Timeout, "KMS key": p.KmsKeyArn,
-		"log level": p.LoggingConfig.ApplicationLogLevel}
-	maps.Copy(values, p.Environment.Variables)
-	for name, v := range values {
-		if text, known := t.text(v); known {
-			want[name] = text
-		} else if p.Environment.Variables[name] != nil {
-			want[name] = unknown
-		}
-	}
-	return want
-}
-
-// running returns the configuration of a function's version.
-func running(f *lambda.GetFunctionConfigurationOutput) map[string]string {
-	got := map[string]string{"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "KMS key": aws.ToString(f.KMSKeyArn),
-		"timeout": fmt.Sprint(aws.ToInt32(f.Timeout))}
-	if f.LoggingConfig != nil {
-		got["log level"] = string(f.LoggingConfig.ApplicationLogLevel)
-	}
-	if f.Environment != nil {
-		maps.Copy(got, f.Environment.Variables)
-	}
-	return got
-}
-
-// differences names each value that differs from the template, with both values. It hides the
-// value of a variable that the template lacks, since it may be a secret.
-func differences(want, got map[string]string) (all []string) {
-	names := maps.Clone(want)
-	maps.Copy(names, got)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		template, declared := want[name]
-		value, set := got[name]
-		switch {
-		case template == value, template == unknown && set, !declared && name == "log level": // AWS has its own
-		case !declared:
-			all = append(all, name+" is set, not by the template")
-		case !set || template == unknown:
-			all = append(all, name+" is not set")
-		default:
-			all = append(all, fmt.Sprintf("%s %q, not %q", name, value, template))
-		}
-	}
-	return all
-}
-
-// liveIsDeployed compares the configuration and code of the versions behind the aliases with
-// the template and its parameters. They differ during a canary, after a rollback and after a
-// change by hand.
+// liveIsDeployed compares the version behind each function's alias with the one that CloudFormation has deployed. They
+// differ during a canary, and after a rollback or another move of the alias.
 func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
-	t, err := e.processed(ctx, e.Account)
-	if err != nil {
-		return "", err
-	}
+	resources, err := e.Account.Resources(ctx)
 	functions, differ := 0, map[string][]string{} // functions by the difference
-	for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
-		if t.Resources[id].Type != "AWS::Lambda::Function" {
+	for _, r := range resources {
+		if r.Kind != "AWS::Lambda::Function" {
 			continue
 		}
 		functions++
-		all, err := e.runsOtherwise(ctx, t.refs[id], t.configured(id))
+		all, err := e.runsOtherwise(ctx, r.Name)
 		if err != nil {
-			return "", fmt.Errorf("asking what %s runs: %w", id, err)
+			return "", fmt.Errorf("asking what %s runs: %w", r.ID, err)
 		}
 		for _, d := range all {
-			differ[d] = append(differ[d], id)
+			differ[d] = append(differ[d], r.ID)
 		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(differ)) {
@@ -261,23 +185,14 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
 	}
-	result, names := fmt.Sprintf("%d functions run what the template says, with", functions),
-		fmt.Sprint(t.Resources["Configuration"].Properties.Description)
-	for _, name := range substituted.FindAllStringSubmatch(names, -1) { // of the parameters that configure functions
-		if value := t.refs[name[1]]; value != "" {
-			result += " " + name[1] + "=" + value
-		}
-	}
-	return result, nil
+	return fmt.Sprintf("%d functions run as deployed", functions), nil
 }
 
-// live is the alias that callers of a function use.
-var live = "live"
-
-// runsOtherwise names the differences between a function's live version and the template.
-func (e *examination) runsOtherwise(ctx context.Context, name string, want map[string]string) ([]string, error) {
+// runsOtherwise names the differences between a function's live version and the deployed one. It shows no value: a
+// variable may be a secret.
+func (e *examination) runsOtherwise(ctx context.Context, name string) (all []string, err error) {
 	client := lambda.NewFromConfig(e.Account.AWS)
-	latest, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
 	if err != nil {
 		return nil, err
 	}
@@ -293,9 +208,13 @@ func (e *examination) runsOtherwise(ctx context.Context, name string, want map[s
 	if err != nil {
 		return nil, err
 	}
-	all := differences(want, running(runs))
-	if aws.ToString(latest.CodeSha256) != aws.ToString(runs.CodeSha256) {
-		all = append(all, "another code")
+	want, got := configuration(deployed), configuration(runs)
+	names := maps.Clone(want)
+	maps.Copy(names, got)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if want[name] != got[name] {
+			all = append(all, "another "+name)
+		}
 	}
 	for _, alias := range aliases.Aliases {
 		if aws.ToString(alias.Name) == live && alias.RoutingConfig != nil {
@@ -305,4 +224,17 @@ func (e *examination) runsOtherwise(ctx context.Context, name string, want map[s
 		}
 	}
 	return all, nil
+}
+
+// configuration returns the parts of a version that a deployment changes.
+func configuration(f *lambda.GetFunctionConfigurationOutput) map[string]string {
+	all := map[string]string{"code": aws.ToString(f.CodeSha256), "KMS key": aws.ToString(f.KMSKeyArn),
+		"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "timeout": fmt.Sprint(aws.ToInt32(f.Timeout))}
+	if f.LoggingConfig != nil {
+		all["log level"] = string(f.LoggingConfig.ApplicationLogLevel)
+	}
+	if f.Environment != nil {
+		maps.Copy(all, f.Environment.Variables)
+	}
+	return all
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
@@ -42,7 +43,7 @@ var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "Pa
 // ErrNoValue reports a secret that was never given one.
 var ErrNoValue = errors.New("the secret has no value yet")
 
-// LoadAWS returns the configuration that the AWS CLI would use, in a region unless it is "", after it has found credentials.
+// LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
 // The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithLogger(logging.Nop{}))
@@ -183,6 +184,17 @@ func (a *Account) RPC(ctx context.Context) ([]string, error) {
 	return secrets.RPC(value)
 }
 
+// Signing returns keys that sign in KMS too, for a stack on AWS.
+func (d *Deployment) Signing(keys *keyring.Ring) *keyring.Ring {
+	if d.Account == nil {
+		return keys
+	}
+	inKMS := kms.Open(d.Account.AWS)
+	return keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+		return inKMS.Sign(ctx, string(key), digest)
+	})
+}
+
 // secret reads a secret by its name or ARN.
 func (a *Account) secret(ctx context.Context, id string) ([]byte, error) {
 	got, err := secretsmanager.NewFromConfig(a.AWS).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &id})
@@ -274,8 +286,8 @@ func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
 		for _, r := range page.StackResourceSummaries {
-			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType),
-				string(r.ResourceStatus)})
+			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId),
+				aws.ToString(r.ResourceType), string(r.ResourceStatus)})
 		}
 	}
 	return all, nil

@@ -1,7 +1,6 @@
 package deployed
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,14 +80,4 @@ func (s Stamp) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(s.String())
-}
-
-// Wait waits, unless ctx ends.
-func Wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -31,10 +31,10 @@ var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (che
 // A Target names the stack of a command, and the form of its answer. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.
 type Target struct {
-	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
+	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the stack, or http://… of remit local."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 
-	Table map[string]string `placeholder:"KIND=NAME" help:"Use this restored table instead of the stack's own; KIND is keys, payments or webhooks."`
+	Table map[string]string `placeholder:"KIND=NAME" help:"A restored table to use; KIND is keys, payments or webhooks."`
 }
 
 // An Account is where a stack on AWS runs.
@@ -82,10 +82,10 @@ type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
 	RPC(ctx context.Context) (urls []string, err error)                 // of the nodes
-	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // the wallets that have a key in the secret store, and since when
-	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // that remit recover signs with; nothing else reads one
+	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // wallets with a stored key, and since when
+	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
 	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
-	Hint(ctx context.Context) error                                     // starts a run of check-receipts soon, where a command can
+	Hint(ctx context.Context) error                                     // starts check-receipts soon, if it can
 }
 
 // ErrNoStack reports a stack that was never deployed, or was deleted.
@@ -94,8 +94,7 @@ var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// ProvideDeployment opens the stack, for the Run method of the command that kong has found.
-// Answers go to out.
+// ProvideDeployment opens the stack, for the Run method of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
 	here, ok := ctx.Value(localKey{}).(*Local)
 	switch {
@@ -128,8 +127,7 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted
-// command.
+// interrupted is the age from which a key without a registration was left by an interrupted command.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys are stored and that are not registered,

@@ -9,8 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// A Moment is a place in the chain: the number of a block, or a time. The zero Moment
-// is block 0.
+// A Moment is a place in the chain: the number of a block, or a time. The zero Moment is block 0.
 type Moment struct {
 	Block uint64
 	At    time.Time

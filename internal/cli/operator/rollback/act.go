@@ -19,7 +19,7 @@ import (
 	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 // A move puts a function's alias back.
@@ -135,7 +135,7 @@ func (r *rollback) back(ctx context.Context, m *move) (err error) {
 		if r.at(ctx, m); m.State == putBack {
 			return nil
 		}
-		_ = deployed.Wait(ctx, time.Second) // once ctx has ended, each try fails at once
+		settlement.Sleep(ctx, time.Second) // once ctx has ended, each try fails at once
 	}
 	once, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()

@@ -132,8 +132,7 @@ func read(ops []operation, stack string, e stacks.StackEvent) []operation {
 	return ops
 }
 
-// compare finds the functions that still run a version of the release, or a part of whose
-// requests does.
+// compare finds the functions that still run a version of the release, or a part of whose requests does.
 func (r *rollback) compare(ctx context.Context, release operation) error {
 	names := slices.Sorted(maps.Keys(release.set))
 	moves := make([]*move, len(names))

@@ -1,5 +1,4 @@
-// Package rollback puts the functions of a stack's last deployment back to the versions
-// before it.
+// Package rollback puts the functions of a stack's last deployment back to the versions before it.
 package rollback
 
 import (
@@ -54,9 +53,8 @@ type rollback struct {
 	deployment []string // canaries under way
 }
 
-// Change cancels an update under way, stops its canaries, and puts the functions of the last
-// deployment back to the versions before it, together. CloudFormation puts back the other
-// changes of a cancelled update, in its own time.
+// Change cancels an update under way, stops its canaries, and puts the functions of the last deployment back to the
+// versions before it, together. CloudFormation puts back the other changes of a cancelled update, in its own time.
 func (line) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	a := d.Account
 	if a == nil {
@@ -92,8 +90,7 @@ func (r *rollback) apply(ctx context.Context) (change.Answer, error) {
 	return change.Answer{JSON: r.moves, Text: text + r.afterwards()}, err
 }
 
-// plan finds the release, the versions to put back, and whether these may run on the stored
-// settings.
+// plan finds the release, the versions to put back, and whether these may run on the stored settings.
 func (r *rollback) plan(ctx context.Context) error {
 	found, err := r.cloud.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &r.Stack})
 	if err != nil || len(found.Stacks) != 1 {
@@ -105,7 +102,7 @@ func (r *rollback) plan(ctx context.Context) error {
 	}
 	work, inTime := errgroup.WithContext(ctx)
 	var release operation
-	var tables []setting.Table
+	var tables []*setting.Table
 	work.Go(func() (err error) {
 		release, err = r.release(inTime, aws.ToString(found.Stacks[0].StackId))
 		return err

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 )
 
-// readsVariable is the variable with the settings that a function's code understands
-// (settings.Code).
+// readsVariable is the variable with the settings that a function's code understands (settings.Code).
 const readsVariable = "READS"
 
 // tablesOf are the variables of a function with the tables that the stack's outputs name.
@@ -22,7 +21,7 @@ var tablesOf = map[string]string{"API_KEYS_TABLE": "ApiKeysTableName", "PAYMENTS
 
 // permitted returns why the older versions must not run on the stored settings: one does not
 // understand them, or it uses a table of before.
-func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error {
+func (r *rollback) permitted(ctx context.Context, tables []*setting.Table) error {
 	environments := make([]map[string]string, len(r.moves))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(atOnce)
@@ -48,10 +47,10 @@ func (r *rollback) permitted(ctx context.Context, tables []setting.Table) error 
 	}
 	needs := uint64(0)
 	for _, t := range tables {
-		if t.Unusable() != nil {
-			return fmt.Errorf("%w: no older version can be compared with the settings of %s: %w", errNoOlder, t.Kind(), t.Unusable())
+		if t.Unusable != nil {
+			return fmt.Errorf("%w: no older version can be compared with the settings of %s: %w", errNoOlder, t.Kind, t.Unusable)
 		}
-		needs = max(needs, t.Stamp().Needs)
+		needs = max(needs, t.Stamp.Needs)
 	}
 	for i, m := range r.moves {
 		for variable, output := range tablesOf {

@@ -1,5 +1,4 @@
-// Package setting has the settings of a stack, which two tables keep, and the commands
-// that show and change them.
+// Package setting has the settings of a stack, which two tables keep, and the commands that show and change them.
 package setting
 
 import (
@@ -23,7 +22,7 @@ import (
 // Commands is `remit settings`.
 type Commands struct {
 	Show    show                  `cmd:"" help:"Show every setting, in lines that apply reads."`
-	Set     change.Command[set]   `cmd:"" help:"Change settings. They apply to requests from 30 seconds later on." example:"DailyLimit=250000 NonceWindow=32 --reason 'new quarter'"`
+	Set     change.Command[set]   `cmd:"" help:"Change settings, from 30 seconds later on." example:"DailyLimit=250000 --reason x"`
 	History history               `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
 	Apply   change.Command[apply] `cmd:"" help:"Replace all settings by the values in a file." example:"settings.env"`
 }
@@ -32,18 +31,17 @@ type Commands struct {
 const applied = "applied:"
 
 // A Table is the settings of one table and the version that would follow.
-type Table interface {
-	Kind() string               // payments or keys
-	Stamp() settings.Stamp      // of the current version: its number, if it is unusable
-	Unusable() error            // why the current version cannot be obeyed
-	Refused() error             // why the next version may not be stored
-	Values() []settings.Setting // of the next version
-	has(name string) bool
-	assign(name, value string) error
-	changes() []settings.Change          // that the next version makes
-	encoded(next bool) map[string]string // the current version, or the next
-	write(ctx context.Context, by settings.Stamp) error
-	versions(ctx context.Context) ([]version, error)
+type Table struct {
+	Kind     string                    // payments or keys
+	Stamp    settings.Stamp            // of the current version: its number, if it is unusable
+	Unusable error                     // why the current version cannot be obeyed
+	Now      map[string]string         // the values of the current version
+	Refused  func() error              // why the next version may not be stored
+	values   func() []settings.Setting // of the next version
+	assign   func(name, value string) error
+	changes  func() []settings.Change // that the next version makes
+	write    func(ctx context.Context, by settings.Stamp) error
+	versions func(ctx context.Context) ([]version, error)
 }
 
 // A version is a stored version and the changes that it made.
@@ -53,58 +51,61 @@ type version struct {
 	changes []settings.Change
 }
 
-type table[T any] struct {
-	settings.Table[T]
-	name           string
-	current, later T
-	err            error // why current cannot be obeyed
-	refuse         func(T) error
-	store          func(context.Context, T) error
-	history        func(context.Context) ([]T, error)
-}
-
-func (t *table[T]) Kind() string               { return t.name }
-func (t *table[T]) Stamp() settings.Stamp      { return *t.Table.Stamp(&t.current) }
-func (t *table[T]) Unusable() error            { return t.err }
-func (t *table[T]) Values() []settings.Setting { return t.Text(t.later) }
-func (t *table[T]) changes() []settings.Change { return t.Diff(t.current, t.later) }
-func (t *table[T]) encoded(next bool) map[string]string {
-	if next {
-		return t.Encode(t.later)
+// table returns the settings of a table, whose next version is next until one is assigned.
+func table[T any](kind string, of settings.Table[T], current, next T, unusable error, refuse func(T) error,
+	store func(context.Context, T) error, history func(context.Context) ([]T, error)) *Table {
+	if !errors.Is(unusable, settings.ErrMissing) {
+		next = current
 	}
-	return t.Encode(t.current)
-}
-
-func (t *table[T]) Refused() error { return errors.Join(t.Validate(t.later), t.refuse(t.later)) }
-
-func (t *table[T]) has(name string) bool { return slices.Contains(t.Names(), name) }
-
-func (t *table[T]) assign(name, value string) (err error) {
-	t.later, err = t.Set(t.later, name, value)
-	return err
-}
-
-func (t *table[T]) write(ctx context.Context, by settings.Stamp) error {
-	by.Version, by.Needs = t.Stamp().Version, settings.Code
-	v := t.later
-	*t.Table.Stamp(&v) = by
-	return t.store(ctx, v)
-}
-
-func (t *table[T]) versions(ctx context.Context) (all []version, err error) {
-	stored, err := t.history(ctx)
-	for i, v := range stored {
-		listed := version{Stamp: *t.Table.Stamp(&v), values: t.Encode(v)}
-		if i+1 < len(stored) {
-			listed.changes = t.Diff(stored[i+1], v)
-		}
-		all = append(all, listed)
+	stamp := *of.Stamp(&current)
+	return &Table{
+		Kind: kind, Stamp: stamp, Unusable: unusable, Now: of.Encode(current),
+		Refused: func() error { return errors.Join(of.Validate(next), refuse(next)) },
+		values:  func() []settings.Setting { return of.Text(next) },
+		changes: func() []settings.Change { return of.Diff(current, next) },
+		assign: func(name, value string) (err error) {
+			next, err = of.Set(next, name, value)
+			return err
+		},
+		write: func(ctx context.Context, by settings.Stamp) error {
+			by.Version, by.Needs = stamp.Version, settings.Code
+			v := next
+			*of.Stamp(&v) = by
+			return store(ctx, v)
+		},
+		versions: func(ctx context.Context) (all []version, err error) {
+			stored, err := history(ctx)
+			for i, v := range stored {
+				listed := version{Stamp: *of.Stamp(&v), values: of.Encode(v)}
+				if i+1 < len(stored) {
+					listed.changes = of.Diff(stored[i+1], v)
+				}
+				all = append(all, listed)
+			}
+			return all, err
+		},
 	}
-	return all, err
+}
+
+// next returns the values of the next version.
+func (t *Table) next() map[string]string {
+	values := map[string]string{}
+	for _, s := range t.values() {
+		values[s.Name] = s.Value
+	}
+	return values
+}
+
+func (t *Table) has(name string) bool { _, has := t.next()[name]; return has }
+
+// title describes a version of the table in a line.
+func (t *Table) title(s settings.Stamp) string {
+	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Kind, s.Version, deployed.Stamp(s.At), s.Who, s.Why,
+		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
 }
 
 // Read reads the settings of both tables. Unusable settings are no error here.
-func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
+func Read(ctx context.Context, d *deployed.Deployment) ([]*Table, error) {
 	rules, err := d.Payments.Rules(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the settings of payments: %w", err)
@@ -114,9 +115,8 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
 	}
 	live := d.Mode == "live" || chains.IsMain(d.ChainID)
-	p := &table[settings.Settings]{
-		settings.Payments, "payments", rules.Settings, rules.Settings, rules.Unusable,
-		func(s settings.Settings) error {
+	return []*Table{
+		table("payments", settings.Payments, rules.Settings, settings.Default(), rules.Unusable, func(s settings.Settings) error {
 			switch unset, other := s.Unset(), rules.Are(store.Coin{ChainID: d.ChainID, Token: d.Asset.Contract}); {
 			case other != nil:
 				return other
@@ -124,49 +124,32 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]Table, error) {
 				return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
 			}
 			return nil
-		},
-		d.Payments.SetSettings, d.Payments.SettingsHistory,
-	}
-	k := &table[settings.Keys]{
-		settings.APIKeys, "keys", ofKeys, ofKeys, unusable,
-		func(s settings.Keys) error {
+		}, d.Payments.SetSettings, d.Payments.SettingsHistory),
+		table("keys", settings.APIKeys, ofKeys, settings.DefaultKeys(live), unusable, func(s settings.Keys) error {
 			if live && s.Public {
 				return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")
 			}
 			return nil
-		},
-		d.Keys.SetKeySettings, d.Keys.KeySettingsHistory,
-	}
-	if errors.Is(p.err, settings.ErrMissing) {
-		p.later = settings.Default()
-	}
-	if errors.Is(k.err, settings.ErrMissing) {
-		k.later = settings.DefaultKeys(live)
-	}
-	return []Table{p, k}, nil
+		}, d.Keys.SetKeySettings, d.Keys.KeySettingsHistory),
+	}, nil
 }
 
-// pairs reads texts NAME=VALUE, each of another setting.
-func pairs(texts []string) (map[string]string, error) {
+// assigned reads texts NAME=VALUE, each of another setting, and both tables, and has their next versions have the values.
+func assigned(ctx context.Context, d *deployed.Deployment, texts []string) ([]*Table, map[string]string, error) {
 	values := map[string]string{}
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if _, twice := values[name]; !ok || twice {
-			return nil, fmt.Errorf("%q: give each setting once, as NAME=VALUE", text)
+			return nil, nil, fmt.Errorf("%q: give each setting once, as NAME=VALUE", text)
 		}
 		values[name] = value
 	}
-	return values, nil
-}
-
-// assigned reads both tables, and has their next versions have values.
-func assigned(ctx context.Context, d *deployed.Deployment, values map[string]string) ([]Table, error) {
 	tables, err := Read(ctx, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		i := slices.IndexFunc(tables, func(t Table) bool { return t.has(name) })
+		i := slices.IndexFunc(tables, func(t *Table) bool { return t.has(name) })
 		if i < 0 {
 			err = errors.Join(err, fmt.Errorf("there is no setting %q; find its name with remit settings show", name))
 			continue
@@ -174,31 +157,40 @@ func assigned(ctx context.Context, d *deployed.Deployment, values map[string]str
 		err = errors.Join(err, tables[i].assign(name, values[name]))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("nothing was changed: %w", err)
+		return nil, nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	return tables, nil
+	return tables, values, nil
+}
+
+// A writing is a change of settings that was not refused.
+type writing struct {
+	*deployed.Deployment
+	tables   []*Table
+	confirms bool
+	why      string
+	loosened map[*Table]string // settings that allow more
 }
 
 // write is the change that stores the next version of each table.
-func write(d *deployed.Deployment, tables []Table, confirms bool, why string) (change.Change, error) {
+func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
 		return change.None([]any{}, "nothing changes"), nil
 	}
-	text, w := "", writing{d, tables, confirms, why, map[Table]string{}}
+	text, w := "", writing{d, tables, confirms, why, map[*Table]string{}}
 	for _, t := range tables {
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
 		}
-		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Kind(), t.Stamp().Version+1)
-		if t.Unusable() != nil || confirms {
-			for _, s := range t.Values() {
+		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Kind, t.Stamp.Version+1)
+		if t.Unusable != nil || confirms {
+			for _, s := range t.values() {
 				text += fmt.Sprintf("  %s=%s\n", s.Name, s.Value)
 			}
 		}
-		if errors.Is(t.Unusable(), settings.ErrDamaged) {
-			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Kind())
+		if errors.Is(t.Unusable, settings.ErrDamaged) {
+			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Kind)
 		}
-		if t.Unusable() != nil {
+		if t.Unusable != nil {
 			continue
 		}
 		for _, c := range t.changes() {
@@ -214,15 +206,6 @@ func write(d *deployed.Deployment, tables []Table, confirms bool, why string) (c
 	return change.Change{Consequences: text, Apply: w.apply}, nil
 }
 
-// A writing is a change of settings that was not refused.
-type writing struct {
-	*deployed.Deployment
-	tables   []Table
-	confirms bool
-	why      string
-	loosened map[Table]string // settings that allow more
-}
-
 // apply stores the next version of each table, one after the other, each only if no other was
 // stored since it was read. A crash between them leaves only the first stored: run the command
 // again. Then it publishes the settings that allow more than before.
@@ -235,10 +218,10 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: w.why}
 	for _, t := range w.tables {
 		// A new version of unconfirmed settings is no confirmation of the others.
-		by.Confirmed = w.confirms || t.Stamp().Confirmed || t.Unusable() != nil
+		by.Confirmed = w.confirms || t.Stamp.Confirmed || t.Unusable != nil
 		err := t.write(ctx, by)
 		if errors.Is(err, store.ErrChanged) {
-			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind(), err)
+			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind, err)
 		} else { // stored, or nobody knows
 			stored += w.loosened[t]
 		}
@@ -248,8 +231,9 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 		if err != nil {
 			return change.Answer{}, errors.Join(err, w.announce(ctx, stored, by))
 		}
-		done = append(done, map[string]any{"table": t.Kind(), "version": t.Stamp().Version + 1, "confirmed": by.Confirmed})
-		text += fmt.Sprintf("settings of %s: version %d\n", t.Kind(), t.Stamp().Version+1)
+		version := t.Stamp.Version + 1
+		done = append(done, map[string]any{"table": t.Kind, "version": version, "confirmed": by.Confirmed})
+		text += fmt.Sprintf("settings of %s: version %d\n", t.Kind, version)
 		if !by.Confirmed && w.Mode == "live" {
 			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
@@ -271,7 +255,6 @@ func (w writing) announce(ctx context.Context, loosened string, by settings.Stam
 
 type show struct{ deployed.Target }
 
-// Run shows the current version of each table.
 func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 	tables, err := Read(ctx, d)
 	if err != nil {
@@ -279,64 +262,51 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 	}
 	all, text := map[string]any{}, ""
 	for _, t := range tables {
-		s := t.Stamp()
-		if t.Unusable() != nil {
-			all[t.Kind()] = map[string]any{"version": s.Version, "error": t.Unusable().Error()}
-			err = errors.Join(err, fmt.Errorf("settings of %s, version %d: %w", t.Kind(), s.Version, t.Unusable()))
+		if t.Unusable != nil {
+			all[t.Kind] = map[string]any{"version": t.Stamp.Version, "error": t.Unusable.Error()}
+			err = errors.Join(err, fmt.Errorf("settings of %s, version %d: %w", t.Kind, t.Stamp.Version, t.Unusable))
 			continue
 		}
-		values := map[string]string{}
-		text += fmt.Sprintf("# %s\n", titled(t.Kind(), s))
-		for _, v := range t.Values() {
-			values[v.Name] = v.Value
+		text += fmt.Sprintf("# %s\n", t.title(t.Stamp))
+		for _, v := range t.values() {
 			text += fmt.Sprintf("# %s\n%s=%s\n", v.About, v.Name, v.Value)
 		}
-		all[t.Kind()] = row(s, map[string]any{"values": values})
+		all[t.Kind] = row(t.Stamp, map[string]any{"values": t.Now})
 	}
 	return errors.Join(d.Show(all, text), err)
 }
 
-// titled is a line about a version.
-func titled(kind string, s settings.Stamp) string {
-	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", kind, s.Version, deployed.Stamp(s.At), s.Who, s.Why,
-		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
-}
-
 // row adds a version's stamp to its JSON.
 func row(s settings.Stamp, of map[string]any) map[string]any {
-	of["version"], of["confirmed"], of["at"], of["who"], of["reason"] = s.Version, s.Confirmed, deployed.Stamp(s.At), s.Who, s.Why
+	maps.Copy(of, map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At),
+		"who": s.Who, "reason": s.Why})
 	return of
 }
 
 type set struct {
-	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change. Without any, a new stack gets the defaults."`
+	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change; none: the defaults."`
 	Reason  string   `help:"Why, for the history."`
 	Confirm bool     `help:"Confirm the settings of a restored table, which it shows. Live payments wait for it."`
 }
 
-// Change stores the next version of each table that has one of the settings, or has none yet,
-// or is to be confirmed.
+// Change stores the next version of each table that has one of the settings, or has none yet, or is to be confirmed.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if strings.HasPrefix(c.Reason, applied) {
-		return none, fmt.Errorf("a --reason that begins with %q is reserved for remit settings apply; change its first words", applied)
+		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; change its first words", applied)
 	}
-	values, err := pairs(c.Values)
+	tables, values, err := assigned(ctx, d, c.Values)
 	if err != nil {
 		return none, err
 	}
-	tables, err := assigned(ctx, d, values)
-	if err != nil {
-		return none, err
-	}
-	var changed []Table
+	var changed []*Table
 	for _, t := range tables {
 		named := slices.ContainsFunc(slices.Collect(maps.Keys(values)), t.has)
-		switch err := t.Unusable(); {
-		case errors.Is(err, settings.ErrMissing):
+		switch {
+		case errors.Is(t.Unusable, settings.ErrMissing):
 			changed = append(changed, t)
-		case err != nil && (named || c.Confirm):
+		case t.Unusable != nil && (named || c.Confirm):
 			return none, unusable(t)
-		case named && len(t.changes()) > 0, c.Confirm && !t.Stamp().Confirmed:
+		case named && len(t.changes()) > 0, c.Confirm && !t.Stamp.Confirmed:
 			changed = append(changed, t)
 		}
 	}
@@ -360,14 +330,14 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 		rows := []map[string]any{}
 		for _, v := range versions {
 			changes := []map[string]any{}
-			text += titled(t.Kind(), v.Stamp) + "\n"
+			text += t.title(v.Stamp) + "\n"
 			for _, c := range v.changes {
 				changes = append(changes, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
 				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
 			}
 			rows = append(rows, row(v.Stamp, map[string]any{"values": v.values, "changes": changes}))
 		}
-		all[t.Kind()] = rows
+		all[t.Kind] = rows
 	}
 	return d.Show(all, text)
 }
@@ -388,48 +358,44 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 			lines = append(lines, line)
 		}
 	}
-	values, err := pairs(lines)
+	tables, values, err := assigned(ctx, d, lines)
 	if err != nil {
 		return none, fmt.Errorf("reading %s: %w", c.File, err)
 	}
-	tables, err := assigned(ctx, d, values)
+	var changed []*Table
 	for _, t := range tables {
-		for _, s := range t.Values() {
+		for _, s := range t.values() {
 			if _, named := values[s.Name]; !named {
-				err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting that remit settings show prints", c.File, s.Name))
+				err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting of remit settings show", c.File, s.Name))
 			}
+		}
+		differs, failed := differs(ctx, t)
+		if err = errors.Join(err, failed); differs {
+			changed = append(changed, t)
 		}
 	}
 	if err != nil {
 		return none, err
 	}
-	tables = slices.DeleteFunc(tables, func(t Table) bool {
-		changes, failed := differs(ctx, t)
-		err = errors.Join(err, failed)
-		return !changes
-	})
-	if err != nil {
-		return none, err
-	}
-	return write(d, tables, false, applied+filepath.Base(c.File))
+	return write(d, changed, false, applied+filepath.Base(c.File))
 }
 
 // differs reports whether the next version, from a file, is to be stored. It is not if apply
 // stored its values last and they are in force. It is an error if it would undo a change by
 // hand. Damaged settings are judged by the newest version in the history.
-func differs(ctx context.Context, t Table) (bool, error) {
-	switch err := t.Unusable(); {
-	case errors.Is(err, settings.ErrMissing):
+func differs(ctx context.Context, t *Table) (bool, error) {
+	switch {
+	case errors.Is(t.Unusable, settings.ErrMissing):
 		return true, nil
-	case errors.Is(err, settings.ErrNewer):
+	case errors.Is(t.Unusable, settings.ErrNewer):
 		return false, unusable(t)
 	}
 	versions, err := t.versions(ctx)
 	if err != nil {
 		return false, err
 	}
-	stamp, now, next := t.Stamp(), t.encoded(false), t.encoded(true)
-	if damaged := t.Unusable() != nil; damaged && len(versions) == 0 {
+	stamp, now, next, damaged := t.Stamp, t.Now, t.next(), t.Unusable != nil
+	if damaged && len(versions) == 0 {
 		return true, nil
 	} else if damaged {
 		stamp, now = versions[0].Stamp, versions[0].values
@@ -437,17 +403,17 @@ func differs(ctx context.Context, t Table) (bool, error) {
 	last := slices.IndexFunc(versions, func(v version) bool { return strings.HasPrefix(v.Why, applied) })
 	ours := last >= 0 && maps.Equal(versions[last].values, now)
 	if equal := maps.Equal(now, next); equal || ours {
-		return !equal || !ours || t.Unusable() != nil, nil
+		return !equal || !ours || damaged, nil
 	}
-	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the file to match, or "+
-		"set them back with remit settings set", titled(t.Kind(), stamp))
+	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the "+
+		"file to match, or set them back with remit settings set", t.title(stamp))
 }
 
 // unusable is the error of a change that unusable settings do not take.
-func unusable(t Table) error {
+func unusable(t *Table) error {
 	step := "remit settings apply FILE to write all of them (remit settings history has the versions before)"
-	if errors.Is(t.Unusable(), settings.ErrNewer) {
+	if errors.Is(t.Unusable, settings.ErrNewer) {
 		step = "the version of remit that wrote them"
 	}
-	return fmt.Errorf("settings of %s: %w; use %s", t.Kind(), t.Unusable(), step)
+	return fmt.Errorf("settings of %s: %w; use %s", t.Kind, t.Unusable, step)
 }

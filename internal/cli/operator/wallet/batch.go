@@ -1,4 +1,4 @@
-package operator
+package wallet
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -30,13 +30,12 @@ type calling struct {
 
 type batchDeploy struct{ calling }
 
-// Change makes the contract, unless every node has it.
 func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	at := install.Address()
 	err = d.EveryNodeHas(ctx, at, disburser.Code())
 	if err == nil {
-		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set "+
-			"BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at)), nil
+		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit "+
+			"settings set BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at)), nil
 	}
 	if !errors.Is(err, deployed.ErrNoCode) {
 		return none, err
@@ -82,35 +81,23 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, err
 	}
 	return c.call(ctx, d, d.Asset.Contract, install.Approval(at, amount), "remit batch approve",
-		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.Allowed(amount), c.Address,
-			d.Allowed(now)))
+		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at,
+			d.Allowed(amount), c.Address, d.Allowed(now)))
 }
 
-// call returns the change that calls a contract, up to the commit. Only the transaction's
-// status counts as the result; doctor reads from the chain whether the contract exists and
-// the allowance was given.
+// call returns the change that calls a contract, up to the commit. Only the transaction's status counts as the result;
+// doctor reads from the chain whether the contract exists and the allowance was given.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
-	why, consequences string) (none change.Change, err error) {
-	dispatcher, err := dispatcherOf(ctx, d, c.Key)
-	if err != nil {
-		return none, err
-	}
+	why, consequences string) (change.Change, error) {
 	t := dispatch.Transfer{Key: c.Key, Mode: d.Mode, From: c.Address, To: to, Ether: true, Call: data, Why: why}
-	p, err := dispatcher.Offer(ctx, t)
-	if err != nil {
-		return none, err
-	}
-	consequences = fmt.Sprintf("%s\n%s pays a fee of at most %s.\nNothing more is done if this is given again with --key %s.",
-		consequences, c.Address, d.Gas(p.Tx.Cost()), c.Key)
-	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
-		p, err := await(ctx, d, dispatcher, t)
-		if err != nil {
-			return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
-		}
+	return carry(ctx, d, c.Key, []dispatch.Transfer{t}, func(p payment.Payment) string {
+		return fmt.Sprintf("%s\n%s pays a fee of at most %s.\n", consequences, c.Address, d.Gas(p.Tx.Cost()))
+	}, "", func(done []payment.Payment) change.Answer {
+		p := done[0]
 		text := fmt.Sprintf("%s %s\nremit doctor shows what the chain has.", p.State.Status(), p.TxHash)
 		if p.State == payment.Failed {
-			text = fmt.Sprintf("%s %s: %s\nGive the command with another --key to try again.", p.State.Status(), p.TxHash, p.Failure.Message)
+			text = fmt.Sprintf("failed %s: %s\nGive the command with another --key to try again.", p.TxHash, p.Failure.Message)
 		}
-		return change.Answer{JSON: dossier.RowOf(p), Text: text}, nil
-	}}, nil
+		return change.Answer{JSON: room.RowOf(p), Text: text}
+	})
 }

@@ -1,4 +1,4 @@
-package operator_test
+package wallet_test
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestMove(t *testing.T) {
 		e.want("no key", move[:len(move)-1]+"= --token 1", "--key is empty")
 		e.want("more than there is", move+"b --token 9999999 --ether 0.1", "^insufficient funds")
 		e.want("outside the stack", "wallet move W --to O --key b --token 0.000001", `add --yesThis moves 0.000001 USDC from W to O, for a fee of at most `+
-			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is moved if this is done again with --key b.$`)
+			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is done if this is given again with --key b.$`)
 		e.own(2, wallet.Active)
 		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
 		e.Nodes = []string{"nodes"}
@@ -341,7 +341,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	}
 }
 
-// TestBatchCall gives an allowance: what the command shows before it and after each end of it.
+// TestBatchCall gives an allowance, and reads the text before it and after each end of it.
 func TestBatchCall(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		const approve = "batch approve W --amount 5 --yes --key "

@@ -1,8 +1,7 @@
-package dossier
+package webhook
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -27,27 +26,18 @@ type try struct {
 	Error    string         `json:"error"`
 }
 
-// Deliveries returns deliveries as --json shows them.
-func Deliveries(all []webhook.Delivery) []Delivery {
-	rows := []Delivery{}
+// Deliveries returns deliveries as --json shows them, and a line of text for each.
+func Deliveries(all []webhook.Delivery) (rows []Delivery, text string) {
+	rows = []Delivery{}
 	for _, d := range all {
-		attempts := []try{}
+		attempts, at := []try{}, deployed.Stamp(d.CreatedAt)
 		for _, a := range d.Attempts {
 			attempts = append(attempts, try{deployed.Stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
 		}
-		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, deployed.Stamp(d.CreatedAt),
+		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, at,
 			deployed.Stamp(d.NextAttemptAt), attempts})
-	}
-	return rows
-}
-
-// DeliveriesText writes a line of each delivery.
-func DeliveriesText(all []webhook.Delivery) string {
-	var b strings.Builder
-	for _, d := range all {
 		last, _ := d.LastAttempt()
-		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status,
-			len(d.Attempts), last.Error)
+		text += fmt.Sprintf("%s  %s  %s  %s  %d attempts  %s\n", at, d.Event.ID, d.Event.Type, d.Status, len(attempts), last.Error)
 	}
-	return b.String()
+	return rows, text
 }

@@ -1,4 +1,5 @@
-package operator
+// Package merchant has the commands that list, suspend and limit merchants.
+package merchant
 
 import (
 	"context"
@@ -10,15 +11,16 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/key"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// Merchants is `remit merchants`.
-type Merchants struct {
+// Commands is `remit merchants`.
+type Commands struct {
 	List    merchantList                    `cmd:"" help:"List the merchants."`
 	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"mer_1"`
-	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse all requests of a merchant." example:"mer_1 --reason x"`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse a merchant's requests." example:"mer_1 --reason x"`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"mer_1"`
 	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set a merchant's own limits, or end them." example:"mer_1"`
 }
@@ -36,10 +38,8 @@ type merchantRow struct {
 	terms    apikey.Terms
 }
 
-// merchantLine is a row of the list of merchants.
 const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
 
-// String returns the merchant as a line of the list.
 func (r merchantRow) String() string {
 	state := "active"
 	if r.Reason != nil {
@@ -48,7 +48,6 @@ func (r merchantRow) String() string {
 	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
 }
 
-// limit writes a limit of a merchant's own, or that it has none.
 func limit(a token.Amount) string {
 	if a.IsZero() {
 		return "the stack's"
@@ -87,7 +86,6 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 
 type merchantList struct{ deployed.Target }
 
-// Run lists the merchants by their ids.
 func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
 	keys, err := d.Keys.All(ctx)
 	if err != nil {
@@ -126,12 +124,12 @@ func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merc
 }
 
 // change gives the merchant other terms.
-func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string, to func(*apikey.Terms)) (change.Change,
-	error) {
+func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string,
+	to func(*apikey.Terms)) (change.Change, error) {
 	row, keys, err := c.find(ctx, d)
 	return change.Change{
-		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
-			d.KeyCache, consequences),
+		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
+			row.Name, d.Stack, d.KeyCache, consequences),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			terms := row.terms
 			to(&terms)
@@ -149,14 +147,13 @@ type merchantShow struct {
 	merchantArg
 }
 
-// Run shows a merchant and its keys.
 func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
 	row, keys, err := c.find(ctx, d)
 	if err != nil {
 		return err
 	}
 	text := ""
-	row.Keys, text = keyRows(keys)
+	row.Keys, text = key.Rows(keys)
 	return d.Show(row, merchantHead+row.String()+"\n"+text)
 }
 
@@ -170,13 +167,12 @@ func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (ch
 	if c.Reason == "" {
 		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published", "suspended",
-		func(t *apikey.Terms) { t.Suspended = c.Reason })
+	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published",
+		"suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 
 type merchantResume struct{ merchantArg }
 
-// Change ends a suspension.
 func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	return c.change(ctx, d, "requests are answered again", "active", func(t *apikey.Terms) { t.Suspended = "" })
 }
@@ -187,7 +183,6 @@ type merchantLimit struct {
 	DailyAmount token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }
 
-// Change replaces both limits.
 func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")

@@ -1,4 +1,5 @@
-package operator
+// Package wallet has the commands that make, fund, pause and retire the wallets that pay.
+package wallet
 
 import (
 	"bufio"
@@ -20,16 +21,16 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Wallet is `remit wallet`.
-type Wallet struct {
+// Commands is `remit wallet`.
+type Commands struct {
 	Create  change.Command[walletCreate]  `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
 	Import  change.Command[walletImport]  `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
 	List    walletList                    `cmd:"" help:"Show balances, nonces and pauses."`
 	Balance walletBalance                 `cmd:"" help:"Show balances on the chain."`
 	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume  change.Command[walletResume]  `cmd:"" help:"Let wallets pay again." example:"--all"`
-	Move    change.Command[walletMove]    `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
-	Sweep   change.Command[walletSweep]   `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
+	Move    change.Command[move]          `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Sweep   change.Command[sweep]         `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
 	Funding change.Command[walletFunding] `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments for good." example:"0x1…"`
 	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
@@ -39,10 +40,9 @@ type walletCreate struct {
 	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 }
 
-// Change makes a key, stores it and registers the wallet, in this order. If it stops
-// between, the key is stored without a registered wallet: the next command registers that
-// wallet too. It makes another key only if the stored key is less than a minute old, because
-// another operator's command may still be running.
+// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the key is stored without
+// a registered wallet: the next command registers that wallet too. It makes another key only if the stored key is less
+// than a minute old, because another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.KMS {
 		return addKMS(d, "")
@@ -57,10 +57,10 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	switch {
 	case old:
-		return add(ctx, d, left, nil, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
+		return add(ctx, d, left, nil, "the wallets whose keys an interrupted command has stored: "+fmt.Sprint(left))
 	case len(left) > 0:
 		return add(ctx, d, left, &key,
-			fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
+			fmt.Sprintf("a new key, and the wallets whose keys a command has just stored: %s,", left))
 	}
 	return add(ctx, d, nil, &key, "a new key")
 }
@@ -74,10 +74,9 @@ func newKey() (keyring.Key, error) {
 
 type walletImport struct {
 	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
-	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in AWS KMS, ECC_SECG_P256K1 with the tag remit-stack."`
+	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
 }
 
-// Change reads a key and stores it.
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "":
@@ -100,7 +99,6 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	return add(ctx, d, nil, &key, "the key of "+key.Address().String())
 }
 
-// askSecret reads a line from a terminal without showing it, or from a pipe.
 func askSecret(prompt string) ([]byte, error) {
 	if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
 		fmt.Fprint(os.Stderr, prompt)
@@ -114,15 +112,13 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-// adds describes the effect of adding a wallet.
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
 }
 
-// add stores a key, if there is one, and registers its wallet and all others with stored keys.
-// It registers no key that may not be stored; the next command repeats a registration with an
-// unknown outcome.
+// add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
+// may not be stored; the next command repeats a registration with an unknown outcome.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
 	kind string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
@@ -149,7 +145,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 		}
 		own := addresses[len(addresses)-1]
 		return change.Answer{JSON: map[string]any{"address": own, "registered": addresses},
-			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, d.Asset.Symbol)}, nil
+			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it within minutes.", own, d.Asset.Symbol)}, nil
 	}}, nil
 }
 
@@ -170,7 +166,6 @@ type walletRow struct {
 	Paused       string         `json:"paused"`
 }
 
-// Run reads the registry, and the records of the wallets.
 func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -178,8 +173,8 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	}
 	var b strings.Builder
 	rows := []walletRow{}
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS", "PENDING",
-		d.Asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS",
+		"PENDING", d.Asset.Symbol+" TO SPEND", "PAUSED")
 	for _, w := range wallets {
 		r := walletRow{Address: w.Address, State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
 		if err := r.read(ctx, d); err != nil {
@@ -214,7 +209,6 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 
 type walletBalance struct{ deployed.Target }
 
-// Run asks the nodes for the balances.
 func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {

@@ -1,4 +1,5 @@
-package operator
+// Package key has the commands for merchants' API keys.
+package key
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// Keys is `remit keys`.
-type Keys struct {
+// Commands is `remit keys`.
+type Commands struct {
 	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key." example:"'Acme Ltd'"`
 	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant another API key." example:"mer_1 --label x"`
 	List      keyList                      `cmd:"" help:"List a merchant's keys." example:"mer_1"`
@@ -31,8 +32,7 @@ type keyCreate struct {
 	Name string `arg:"" help:"The merchant's name."`
 }
 
-// Change makes the key with the operator's rights, so it works also where KeyCreation
-// closes the API's endpoint.
+// Change makes the key with the operator's rights, so it works also where KeyCreation closes the API's endpoint.
 func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request()
 	return change.Change{
@@ -58,11 +58,10 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
-	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey,
-		answer.MerchantID, mayDo(answer.Permissions))}, nil
+	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.",
+		answer.APIKey, answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
-// restrictions are the flags for the rights of a key.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
 	Scopes      []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
@@ -99,7 +98,6 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-// Change makes the key and publishes it to the merchant's webhooks.
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
@@ -110,8 +108,8 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
-			d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID,
+			by.MerchantName, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
@@ -121,7 +119,6 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
-// mayDo describes a key's permissions in one line.
 func mayDo(p apikey.Permissions) string {
 	var words []string
 	for _, s := range p.Scopes {
@@ -153,18 +150,17 @@ type keyList struct {
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
-// Run lists keys, newest first.
 func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 	keys, err := d.Keys.List(ctx, c.Merchant)
 	if err != nil {
 		return err
 	}
-	rows, text := keyRows(keys)
+	rows, text := Rows(keys)
 	return d.Show(rows, text)
 }
 
-// keyRows returns keys as they are shown, in JSON and as text.
-func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
+// Rows returns keys as they are shown, in JSON and as text.
+func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 	rows := []apikey.Public{}
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
@@ -176,7 +172,6 @@ func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 	return rows, b.String()
 }
 
-// keyRow is a row of the list of keys.
 const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
 
 type keyRevoke struct {
@@ -184,11 +179,10 @@ type keyRevoke struct {
 	ID       string `arg:"" help:"The key's id, key_…"`
 }
 
-// Change revokes a key.
 func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	return change.Change{
-		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
-			"cannot be undone.", c.ID, c.Merchant, d.KeyCache),
+		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
+			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
 		Apply: func(ctx context.Context) (none change.Answer, err error) {
 			by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
 			if err != nil {
@@ -217,8 +211,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	name := d.Account.Outputs["ApiKeysTableName"]
 	if c.EndedIn == name {
-		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table keys=NAME the "+
-			"restored one until the stack uses it", c.EndedIn)
+		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table "+
+			"keys=NAME the restored one until the stack uses it", c.EndedIn)
 	}
 	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
 	source := table

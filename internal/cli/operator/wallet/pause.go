@@ -1,4 +1,4 @@
-package operator
+package wallet
 
 import (
 	"context"
@@ -101,8 +101,8 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 		case w.Paused == "":
 			consequences += fmt.Sprintf("No new payment will use wallet %s. Its signed transactions are still sent and settled.\n", w.Address)
 		case !c.All:
-			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused,
-				w.PausedFor(c.Reason))
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address,
+				w.Paused, w.PausedFor(c.Reason))
 		default:
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
 		}
@@ -158,11 +158,10 @@ func after(n int, err error) error {
 
 type walletResume struct{ pausing }
 
-// Change shows the nonces of chain and tables, then resumes wallets, or none while the chain
-// is ahead of one. If the chain is behind the tables, it only deletes the final block that the
-// nodes lack: the next run of check-receipts accepts their chain, and resumes the wallets that
-// fit it.
-// With --all, a wallet whose record cannot be read stays as it is.
+// Change shows the nonces of chain and tables, then resumes wallets, or none while the chain is ahead of one. If the
+// chain is behind the tables, it only deletes the final block that the nodes lack: the next run of check-receipts
+// accepts their chain, and resumes the wallets that fit it. With --all, a wallet whose record cannot be read stays as
+// it is.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, missing, err := c.wallets(ctx, d)
 	if err != nil {
@@ -195,15 +194,15 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
 				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
-		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,
-			v.Mined, len(w.Reservations))
+		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
+			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))
 	}
 	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
 			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, " +
-		"payments can be made twice."
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the " +
+		"key, payments can be made twice."
 	return change.Change{
 		Consequences: consequences,
 		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },

@@ -1,5 +1,4 @@
-// Package dossier gathers a payment's data from the tables and the nodes, for people.
-package dossier
+package payment
 
 import (
 	"context"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	deliveries "github.com/remit-payouts/remit/internal/cli/operator/webhook"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -19,18 +19,18 @@ import (
 
 // A Dossier is everything that tables and nodes have about one payment.
 type Dossier struct {
-	ID         payment.ID     `json:"id"`
-	State      payment.State  `json:"state"`
-	Merchant   string         `json:"merchant_id"`
-	Key        string         `json:"idempotency_key"`
-	Payment    payment.Public `json:"payment"`
-	Wallet     string         `json:"wallet"`
-	Nonce      uint64         `json:"nonce"`
-	Attempts   []attempt      `json:"attempts"`
-	Reserve    *reservation   `json:"reservation"`
-	PendingTx  bool           `json:"pending_tx_stored"`
-	Deliveries []Delivery     `json:"deliveries"`
-	Chain      []string       `json:"chain"`
+	ID         payment.ID            `json:"id"`
+	State      payment.State         `json:"state"`
+	Merchant   string                `json:"merchant_id"`
+	Key        string                `json:"idempotency_key"`
+	Payment    payment.Public        `json:"payment"`
+	Wallet     string                `json:"wallet"`
+	Nonce      uint64                `json:"nonce"`
+	Attempts   []attempt             `json:"attempts"`
+	Reserve    *reservation          `json:"reservation"`
+	PendingTx  bool                  `json:"pending_tx_stored"`
+	Deliveries []deliveries.Delivery `json:"deliveries"`
+	Chain      []string              `json:"chain"`
 }
 
 type attempt struct {
@@ -46,32 +46,15 @@ type reservation struct {
 	At    deployed.Stamp `json:"at"`
 }
 
-// Of returns a payment's data in the tables.
-func Of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier, error) {
-	dos := Dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(),
-		Nonce: p.Nonce, Attempts: []attempt{}, Deliveries: []Delivery{}, Chain: []string{}}
+// of returns a payment's data in the tables.
+func of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier, error) {
+	dos := Dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(),
+		Wallet: p.Wallet.String(), Nonce: p.Nonce, Attempts: []attempt{}, Chain: []string{}}
 	for _, a := range p.Attempts {
-		dos.Attempts = append(dos.Attempts, attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
+		dos.Attempts = append(dos.Attempts,
+			attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
 	}
-	err := errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
-	return dos, err
-}
-
-// Find returns a payment by a transaction hash, a payment id, or a merchant's Idempotency-Key.
-func Find(ctx context.Context, d *deployed.Deployment, name, merchant string) (payment.Payment, error) {
-	if strings.HasPrefix(name, "pay_") {
-		return d.Payments.Payment(ctx, payment.ID(name))
-	}
-	if hash, err := chain.ParseHash(name); err == nil {
-		return d.Payments.PaymentByHash(ctx, hash)
-	}
-	if merchant == "" && strings.HasPrefix(name, "0x") {
-		return payment.Payment{}, fmt.Errorf("%s is not a transaction hash; use 0x and 64 hex digits", name)
-	}
-	if merchant == "" {
-		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant; add --merchant mer_…")
-	}
-	return d.Payments.Payment(ctx, payment.KeyID(merchant, d.Mode, name))
+	return dos, errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
 }
 
 func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
@@ -99,39 +82,36 @@ func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 }
 
 func (dos *Dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
-	if p.Event == nil || p.Merchant == "" {
-		return nil
-	}
-	endpoints, err := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
-	if err != nil {
-		return err
-	}
-	for _, e := range endpoints {
-		sent, err := d.Webhooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
+	var ours []webhook.Delivery
+	if p.Event != nil && p.Merchant != "" {
+		endpoints, err := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
 		if err != nil {
 			return err
 		}
-		ours := slices.DeleteFunc(sent, func(s webhook.Delivery) bool { return s.Event.ID != p.Event.ID })
-		dos.Deliveries = append(dos.Deliveries, Deliveries(ours)...)
+		for _, e := range endpoints {
+			sent, err := d.Webhooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, slices.DeleteFunc(sent, func(s webhook.Delivery) bool { return s.Event.ID != p.Event.ID })...)
+		}
 	}
+	dos.Deliveries, _ = deliveries.Deliveries(ours)
 	return nil
 }
 
-// AddChain asks every node for every attempt. The error of a node that is down is
-// part of the dossier.
-func (dos *Dossier) AddChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
+// addChain asks every node for every attempt. The error of a node that is down is part of the dossier.
+func (dos *Dossier) addChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		dos.Chain = append(dos.Chain, err.Error())
-		return
 	}
 	for _, node := range nodes {
 		receipts, err := node.Receipts(ctx, p.Hashes())
-		if err != nil {
+		switch {
+		case err != nil:
 			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %v", node, err))
-			continue
-		}
-		if len(receipts) == 0 {
+		case len(receipts) == 0:
 			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: no receipt", node))
 		}
 		for _, r := range receipts {
@@ -151,7 +131,8 @@ func (dos Dossier) Text(p payment.Payment) string {
 	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", Payee(p))
 	for i, e := range p.Entries {
-		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %q", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
+		coins := e.Amount.Tokens(p.Token.Decimals) + " " + p.Token.Symbol
+		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s to %s %q", coins, e.To, e.Reference))
 	}
 	row("from wallet", p.Wallet)
 	row("created", deployed.Stamp(p.CreatedAt))

@@ -1,4 +1,4 @@
-package operator_test
+package setting_test
 
 import (
 	"os"
@@ -33,8 +33,7 @@ func TestSettings(t *testing.T) {
 	}
 	a.Steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
 	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::123456789012:user/ada: \n"
-	if len(a.Published) != 1 ||
-		a.Published[0] != want {
+	if len(a.Published) != 1 || a.Published[0] != want {
 		t.Errorf("published %q, want %q", a.Published, want)
 	}
 	a.Deaf, a.Parameters["UrgentTopicArn"] = true, "arn:aws:sns:us-east-1:1:urgent"

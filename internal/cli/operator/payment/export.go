@@ -1,4 +1,4 @@
-package operator
+package payment
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -26,50 +25,55 @@ type Export struct {
 
 // Run writes a row for each payment that is committed.
 func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
-	if !c.Since.IsZero() && !c.Until.IsZero() && c.Until.Before(c.Since) {
-		return fmt.Errorf("--until %s is before --since %s; use a later day", c.Until.Format(time.DateOnly), c.Since.Format(time.DateOnly))
+	end := c.Until
+	if !end.IsZero() {
+		end = end.AddDate(0, 0, 1)
+	}
+	if !end.IsZero() && c.Until.Before(c.Since) {
+		return fmt.Errorf("--until %s is before --since; use a later day", c.Until.Format(time.DateOnly))
 	}
 	if c.CSV {
-		if err := payment.CSV[dossier.Row](d.Out, true); err != nil {
+		if err := payment.CSV[Row](d.Out, true); err != nil {
 			return err
 		}
 	}
 	unreadable, wallets := 0, map[wallet.ID]wallet.Wallet{}
 	lines := json.NewEncoder(deployed.Tame(d.Out))
 	lines.SetEscapeHTML(false)
-	for p, err := range c.payments(ctx, d) {
+	for p, err := range c.payments(ctx, d, end) {
 		switch {
 		case errors.Is(err, store.ErrUnreadable):
 			unreadable++
 			continue
 		case err != nil:
 			return err
-		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !c.Until.IsZero() && !p.CreatedAt.Before(c.Until.AddDate(0, 0, 1)):
+		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !end.IsZero() && !p.CreatedAt.Before(end):
 			continue
 		}
-		row := dossier.RowOf(p)
+		row := RowOf(p)
 		id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 		if _, read := wallets[id]; !read && !p.State.Final() {
 			wallets[id], _ = d.Payments.Wallet(ctx, id) // an unreadable wallet shows no progress
 		}
 		row.Progress = wallets[id].ProgressOf(p)
-		write := func() error { return lines.Encode(row) }
 		if c.CSV {
-			write = func() error { return payment.CSV(d.Out, false, row) }
+			err = payment.CSV(d.Out, false, row)
+		} else {
+			err = lines.Encode(row)
 		}
-		if err := write(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be read\" in "+
-			"the log of check-receipts", unreadable)
+		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be "+
+			"read\" in the log of check-receipts", unreadable)
 	}
 	return nil
 }
 
-// payments yields the payments of a merchant, or of all merchants, unordered.
-func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2[payment.Payment, error] {
+// payments yields the payments of a merchant before end, or of all merchants, unordered.
+func (c *Export) payments(ctx context.Context, d *deployed.Deployment, end time.Time) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {
 			for entry, err := range d.Payments.Entries(ctx) {
@@ -79,10 +83,7 @@ func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2
 			}
 			return
 		}
-		f := store.Filter{Merchant: c.Merchant, Mode: d.Mode}
-		if !c.Until.IsZero() {
-			f.Before = c.Until.AddDate(0, 0, 1)
-		}
+		f := store.Filter{Merchant: c.Merchant, Mode: d.Mode, Before: end}
 		for more := true; more; {
 			page, next, err := d.Payments.List(ctx, f)
 			if err != nil {

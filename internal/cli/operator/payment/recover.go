@@ -1,4 +1,4 @@
-package operator
+package payment
 
 import (
 	"context"
@@ -24,8 +24,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
-// recovering is the command line of `remit recover`.
-type recovering struct {
+// Recovering is the command line of `remit recover`.
+type Recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
 	Window uint64          `help:"Nonces that may be signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
@@ -47,7 +47,7 @@ type recovered struct {
 }
 
 // Change recovers. It reports progress on standard error.
-func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.recovery(ctx, d)
 	if err != nil {
 		return none, err
@@ -57,14 +57,14 @@ func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use "+
-			"up the nonces that lost transactions may have. "+
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move "+
+			"nothing use up the nonces that lost transactions may have. "+
 			"Payments that only the chain has are put into the tables. remit recover --dry-run counts them.", d.Stack, r.Window),
 		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, d, r) },
 	}, nil
 }
 
-func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
+func (c Recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
 	ids, err := r.Hold(ctx)
 	if err != nil {
 		return none, err
@@ -84,15 +84,15 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 		report.Resumed = true
 	}
 	if len(done.Differ) > 0 && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then run " +
-			"remit wallet resume --all")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then " +
+			"run remit wallet resume --all")
 	}
 	return change.Answer{JSON: report, Text: report.text(d)}, err
 }
 
 // unconfirm ends the confirmation of the settings, which may be older than the loss: live
 // payments wait until an operator has compared them.
-func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
+func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
 	if c.DryRun {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 }
 
 // recovery wires the parts as check-receipts does.
-func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
+func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	}
 	since, err := c.Since.First(ctx, nodes, final)
 	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last that every node calls final; name an earlier block", since, final)
+		err = fmt.Errorf("--since %d is beyond block %d, the last final one; name an earlier block", since, final)
 	}
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	if err != nil {
 		return nil, err
 	}
-	keys := signing(d, keyring.New(read(d)))
+	keys := d.Signing(keyring.New(read(d)))
 	settler := settlement.New(d.Config, settlement.Parts{
 		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
 	})
@@ -164,8 +164,8 @@ func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s\n%d "+
-		"transfers without a payment's id\n",
+	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, "+
+		"%s\n%d transfers without a payment's id\n",
 		r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)

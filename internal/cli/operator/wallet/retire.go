@@ -1,4 +1,4 @@
-package operator
+package wallet
 
 import (
 	"context"
@@ -20,13 +20,12 @@ type walletDrain struct {
 	Undo    bool          `help:"Let new payments use it again."`
 }
 
-// Change changes the wallet's registration.
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
 	}
 	return become(ctx, d, c.Address, wallet.Active, wallet.Draining,
-		"No new payment will use wallet %s within minutes. Payments under way are finished; then run remit wallet retire.")
+		"No new payment will use wallet %s within minutes. When those under way have ended, run remit wallet retire.")
 }
 
 // become returns the change of a wallet from one state to another.
@@ -42,7 +41,7 @@ func become(ctx context.Context, d *deployed.Deployment, address token.Address, 
 	case r.State == wallet.Retired:
 		return none, fmt.Errorf("wallet %s is retired for good; use another", address)
 	case r.State == wallet.Funding && to != wallet.Active:
-		return none, fmt.Errorf("wallet %s is the funding wallet; run remit wallet funding --undo %s first", address, address)
+		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %[1]s first", address)
 	case r.State != from && r.State != to:
 		return none, fmt.Errorf("wallet %s is %s; choose one that is %s", address, r.State, from)
 	}
@@ -61,7 +60,6 @@ type walletFunding struct {
 	Undo    bool          `help:"Let new payments use it again, and no refill."`
 }
 
-// Change changes the wallet's registration.
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Funding, wallet.Active,
@@ -72,7 +70,7 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 		return none, err
 	}
 	if other, more := wallets.Funding(); more && other.Address != c.Address {
-		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %s first", other.Address, other.Address)
+		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %[1]s first", other.Address)
 	}
 	return become(ctx, d, c.Address, wallet.Active, wallet.Funding,
 		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
@@ -81,10 +79,9 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 type walletRetire struct {
 	Address token.Address `arg:"" help:"The wallet, which is draining."`
 	Unswept bool          `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
-	Stolen  bool          `help:"The key is stolen: wait only for the stack's own payments, since a thief may never stop."`
+	Stolen  bool          `help:"The key is stolen: wait for the stack's own payments alone; a thief never stops."`
 }
 
-// Change retires the wallet once all that it has signed has ended.
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
@@ -96,7 +93,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	holds := d.Holds(held.Account)
 	if !held.Balance.IsZero() && !c.Unswept {
-		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept to leave it there", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{
@@ -114,7 +111,7 @@ func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settle
 	case errors.Is(err, wallet.ErrUnknown):
 		return errUnregistered(c.Address)
 	case errors.Is(err, settlement.ErrNotDraining):
-		return fmt.Errorf("%w; run remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
+		return fmt.Errorf("%w; run remit wallet drain %s, and wait until nothing is under way", err, c.Address)
 	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
 		return fmt.Errorf("%w (nothing was changed; run this again when it has ended)", err)
 	case err != nil:

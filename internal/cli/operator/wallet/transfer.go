@@ -1,4 +1,4 @@
-package operator
+package wallet
 
 import (
 	"cmp"
@@ -12,10 +12,11 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/dossier"
+	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -26,27 +27,26 @@ type moving struct {
 	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
 }
 
-type walletMove struct {
+type move struct {
 	moving
 	Token string `placeholder:"AMOUNT" help:"How much of the token, in whole tokens such as 12.5, or all."`
 	Ether string `placeholder:"AMOUNT" help:"How much ether, such as 0.1."`
 }
 
-// Change moves amounts.
-func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+func (c move) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	var transfers []dispatch.Transfer
 	for _, part := range []struct {
 		amount string
 		coin   token.Token
 	}{{c.Token, d.Asset}, {c.Ether, payment.Ether}} {
-		if part.amount == "" {
-			continue
-		}
 		t := c.transfer(d, part.coin, "remit wallet move")
-		if t.Ether && part.amount == "all" {
-			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain the wallet and sweep it")
-		}
-		if part.amount != "all" {
+		switch {
+		case part.amount == "":
+			continue
+		case t.Ether && part.amount == "all":
+			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain " +
+				"the wallet and sweep it")
+		case part.amount != "all":
 			if t.Amount, err = wholes(part.amount, part.coin.Decimals); err != nil {
 				return none, err
 			}
@@ -59,12 +59,13 @@ func (c walletMove) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	return c.move(ctx, d, transfers)
 }
 
-type walletSweep struct{ moving }
+type sweep struct{ moving }
 
 // Change moves everything from a drained wallet. The ether goes last: the rest after the tokens'
 // transfer, less twice its own highest fee. Where the token pays gas there is none.
-func (c walletSweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, "remit wallet sweep"), c.transfer(d, payment.Ether, "remit wallet sweep")}
+func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	const why = "remit wallet sweep"
+	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, why), c.transfer(d, payment.Ether, why)}
 	if d.Config.GasUnit > 0 {
 		transfers = transfers[:1]
 	}
@@ -92,16 +93,11 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
 		return fmt.Errorf("processes may pay from %s for %v more; run this again then", address, left.Round(time.Second))
 	}
-	id := d.WalletID(address)
-	w, err := d.Payments.Wallet(ctx, id)
+	w, err := d.Payments.Wallet(ctx, r.ID)
 	if errors.Is(err, wallet.ErrUnknown) {
 		return nil
 	}
-	txs, unreadable, txErr := d.Payments.PendingTxs(ctx, id, 0)
-	if err := errors.Join(err, txErr); err != nil {
-		return err
-	}
-	others := unreadable
+	txs, others, txErr := d.Payments.PendingTxs(ctx, r.ID, 0) // unreadable ones are others
 	for p := range w.Reservations {
 		if !slices.Contains(own, p) {
 			others++
@@ -112,16 +108,41 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 			others++
 		}
 	}
-	if others > 0 {
-		return fmt.Errorf("%s has %d payments under way; wait until remit wallet list shows none", address, others)
+	if err := errors.Join(err, txErr); err != nil || others == 0 {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%s has %d payments under way; wait until remit wallet list shows none", address, others)
 }
 
-// transfer is the part of the command that moves one asset, all of it. Its key is the
-// command's with the asset.
+// transfer is the part of the command that moves one asset, all of it. Its key is the command's with the asset.
 func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) dispatch.Transfer {
-	return dispatch.Transfer{Key: c.Key + "/" + coin.Symbol, Mode: d.Mode, From: c.Address, To: c.To, Ether: coin == payment.Ether, Why: why}
+	return dispatch.Transfer{Key: c.Key + "/" + coin.Symbol, Mode: d.Mode, From: c.Address, To: c.To,
+		Ether: coin == payment.Ether, Why: why}
+}
+
+func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (change.Change, error) {
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return change.Change{}, err
+	}
+	last := ""
+	if _, own := wallets.Find(c.To); !own {
+		last = fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
+	}
+	moved := func(p payment.Payment) string {
+		return fmt.Sprintf("%s %s", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol)
+	}
+	return carry(ctx, d, c.Key, transfers, func(p payment.Payment) string {
+		return fmt.Sprintf("This moves %s from %s to %s, for a fee of at most %s.\n", moved(p), p.Wallet, p.To,
+			d.Gas(p.Tx.Cost().Sub(p.Tx.Value)))
+	}, last, func(done []payment.Payment) change.Answer {
+		rows, text := []room.Row{}, ""
+		for _, p := range done {
+			rows = append(rows, room.RowOf(p))
+			text += fmt.Sprintf("%s to %s: %s %s\n", moved(p), p.To, p.State.Status(), p.TxHash)
+		}
+		return change.Answer{JSON: rows, Text: text}
+	})
 }
 
 const (
@@ -130,22 +151,25 @@ const (
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// move returns the change that makes transfers, up to their commits. A sweep moves both assets in
+// carry returns the change that makes transfers, up to their commits. A sweep moves both assets in
 // full, and skips an asset that the wallet lacks. After a crash, reserved transfers are made and
 // others are not; the same command continues.
-func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (none change.Change, err error) {
-	dispatcher, err := dispatcherOf(ctx, d, c.Key)
+func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer,
+	describe func(payment.Payment) string, last string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
+	if key == "" {
+		return none, errors.New("--key is empty: give a name for what this command does, such as top-up-2026-11")
+	}
+	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
 	}
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return none, err
-	}
-	consequences := ""
+	dispatcher := dispatch.New(d.Config, dispatch.Parts{ // which has no keys
+		Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },
+	})
 	optional := func(t dispatch.Transfer, err error) bool {
 		return len(transfers) > 1 && t.Amount.IsZero() && errors.Is(err, dispatch.ErrInsufficient)
 	}
+	consequences := ""
 	for _, t := range transfers {
 		p, err := dispatcher.Offer(ctx, t)
 		switch {
@@ -154,16 +178,12 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 		case err != nil:
 			return none, err
 		default:
-			consequences += fmt.Sprintf("This moves %s %s from %s to %s, for a fee of at most %s.\n",
-				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, d.Gas(p.Tx.Cost().Sub(p.Tx.Value)))
+			consequences += describe(p)
 		}
 	}
-	if _, own := wallets.Find(c.To); !own {
-		consequences += fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
-	}
-	consequences += fmt.Sprintf("Nothing more is moved if this is done again with --key %s.", c.Key)
+	consequences += fmt.Sprintf("%sNothing more is done if this is given again with --key %s.", last, key)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
-		rows, text := []dossier.Row{}, ""
+		var done []payment.Payment
 		for _, t := range transfers {
 			p, err := await(ctx, d, dispatcher, t)
 			if optional(t, err) {
@@ -172,51 +192,40 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 			if err != nil {
 				return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
 			}
-			rows = append(rows, dossier.RowOf(p))
-			text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
+			done = append(done, p)
 		}
-		return change.Answer{JSON: rows, Text: text}, nil
+		return answer(done), nil
 	}}, nil
 }
 
 // await repeats a transfer until it is committed. Coins that have just arrived can be spent
-// after the next run of check-receipts.
-func await(ctx context.Context, d *deployed.Deployment, dispatcher *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
+// after the next run of check-receipts, which has not seen them yet.
+func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
 	for until := time.Now().Add(underWay); ; {
-		p, err := dispatcher.Move(ctx, t)
-		unseen := errors.Is(err, wallet.ErrToken) || errors.Is(err, wallet.ErrGas) // by check-receipts, on the chain it is
+		p, err := by.Move(ctx, t)
+		unseen := errors.Is(err, wallet.ErrToken) || errors.Is(err, wallet.ErrGas)
 		switch late := time.Now().After(until); {
-		case err == nil && p.State != payment.Prepared, err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
+		case err == nil && p.State != payment.Prepared,
+			err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with the same --key",
-				dispatch.ErrInProgress), err)
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with "+
+				"the same --key", dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
 			return p, err
 		}
-		if err := deployed.Wait(ctx, between); err != nil {
-			return p, err
+		if settlement.Sleep(ctx, between); ctx.Err() != nil {
+			return p, ctx.Err()
 		}
 	}
-}
-
-// dispatcherOf returns a dispatcher, which has no keys, for a command with a --key.
-func dispatcherOf(ctx context.Context, d *deployed.Deployment, key string) (*dispatch.Dispatcher, error) {
-	if key == "" {
-		return nil, errors.New("--key is empty: give a name for what this command does, such as top-up-2026-11")
-	}
-	nodes, _, err := d.Nodes(ctx)
-	return dispatch.New(d.Config, dispatch.Parts{
-		Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },
-	}), err
 }
 
 // wholes reads an amount in whole tokens, such as 12.5, exactly.
 func wholes(text string, decimals int) (token.Amount, error) {
 	amount, err := token.ParseTokens(text, decimals)
 	if err != nil || amount.IsZero() {
-		return amount, fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text, decimals)
+		err = fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text, decimals)
 	}
-	return amount, nil
+	return amount, err
 }

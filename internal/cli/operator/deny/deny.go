@@ -1,0 +1,70 @@
+// Package deny has the commands that block recipients.
+package deny
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Commands is `remit deny`.
+type Commands struct {
+	Add    change.Command[add]    `cmd:"" help:"Refuse payments to a recipient." example:"0x2… --reason stolen"`
+	Remove change.Command[remove] `cmd:"" help:"Allow payments again." example:"0x2…"`
+	List   list                   `cmd:"" help:"List the blocked recipients."`
+}
+
+type add struct {
+	Address token.Address `arg:"" help:"The recipient."`
+	Reason  string        `required:"" help:"Why; shown in the list only, never to merchants."`
+}
+
+func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+	if c.Reason == "" || c.Address.IsZero() {
+		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")
+	}
+	return change.Write(
+		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed payments are still made.", c.Address),
+		map[string]any{"address": c.Address, "reason": c.Reason}, fmt.Sprint(c.Address, " is not paid"),
+		func(ctx context.Context) error {
+			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
+			if errors.Is(err, store.ErrTooLarge) {
+				err = fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a "+
+					"long list (remit settings set SanctionsList=0x…)", err)
+			}
+			return err
+		}), nil
+}
+
+type remove struct {
+	Address token.Address `arg:"" help:"The recipient."`
+}
+
+func (c remove) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+	return change.Write(fmt.Sprintf("Payments to %s are made again, at the latest 30 seconds after.", c.Address),
+		map[string]any{"address": c.Address, "removed": true}, fmt.Sprint(c.Address, " may be paid"),
+		func(ctx context.Context) error { return d.Payments.Allow(ctx, c.Address) }), nil
+}
+
+type list struct{ deployed.Target }
+
+func (c *list) Run(ctx context.Context, d *deployed.Deployment) error {
+	rules, err := d.Payments.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	rows, b := []map[string]any{}, strings.Builder{}
+	for _, denial := range rules.Denied {
+		at := deployed.Stamp(denial.At)
+		rows = append(rows, map[string]any{"address": denial.To, "reason": denial.Reason, "created_at": at})
+		fmt.Fprintf(&b, "%s  %s  %s\n", denial.To, at, denial.Reason)
+	}
+	return d.Show(rows, b.String())
+}

@@ -1,0 +1,94 @@
+//go:build !sandbox
+
+package wallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty,
+// and lets the functions sign with it. If it stops after the first, remit wallet import
+// --kms does the rest, also for a wallet that is registered. If a call to make a
+// key has no answer, the error describes how to find the key.
+func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
+	if d.Account == nil {
+		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
+	}
+	kind := "the key " + name + " in KMS"
+	if name == "" {
+		kind = "a new key in KMS, which costs money each month until you schedule its deletion,"
+	}
+	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
+		keys := walletkey.Open(d.Account.AWS)
+		if name == "" {
+			if name, err = keys.Create(ctx, d.Stack); err != nil {
+				return none, fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register "+
+					"it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
+			}
+		}
+		r := wallet.Registration{ID: d.WalletID(token.Address{}), State: wallet.Active, Since: time.Now()}
+		arn, public, err := keys.Public(ctx, name)
+		if err == nil {
+			r.Key = wallet.KeyRef(arn)
+			r.Address, err = keyring.AddressOf(public)
+		}
+		if err == nil {
+			err = register(ctx, d, r)
+		}
+		if err != nil {
+			return none, fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
+		}
+		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
+			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
+				r.Address, r.Key, d.Asset.Symbol)}, nil
+	}}, nil
+}
+
+// register registers a wallet once the functions may sign with its key in KMS. It is an
+// error if it is retired, or registered with another key.
+func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return err
+	}
+	switch there, registered := wallets.Find(r.Address); {
+	case registered && there.Key != r.Key:
+		return fmt.Errorf("wallet %s is registered with another key, %s; choose another wallet", r.Address, there.Key)
+	case there.State == wallet.Retired:
+		return fmt.Errorf("wallet %s is retired for good; use another", r.Address)
+	}
+	all, err := d.Account.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	roles, err := d.Account.Signers(all)
+	if err != nil {
+		return err
+	}
+	if err := walletkey.Open(d.Account.AWS).GrantSign(ctx, string(r.Key), d.Stack, roles); err != nil {
+		return err
+	}
+	return d.Payments.Register(ctx, r)
+}
+
+// endGrants ends the grants of register for a wallet whose key is in KMS.
+func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
+	if a == nil || !deployed.InKMS(r.Key) {
+		return nil
+	}
+	if err := walletkey.Open(a.AWS).EndGrants(ctx, string(r.Key), a.Stack); err != nil {
+		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights of RemitKeys: %w",
+			r.Address, err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package webhook has the commands that list and resend webhooks that failed.
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	again "github.com/remit-payouts/remit/internal/merchants/webhook/resend"
+)
+
+// Commands is `remit webhooks`.
+type Commands struct {
+	Failed failed                 `cmd:"" help:"List the events that never arrived." example:"mer_1 we_1"`
+	Resend change.Command[resend] `cmd:"" help:"Send the events again that failed lists." example:"mer_1 we_1"`
+}
+
+// A window is a span of time of one endpoint's deliveries.
+type window struct {
+	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
+	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
+	Since    time.Duration `default:"24h" help:"How far back to look."`
+	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
+}
+
+// An abandoned has the deliveries of a window that Remit gave up, and the window's ends. If there
+// are none, text counts the deliveries that Remit still retries.
+type abandoned struct {
+	log      *webhook.Log
+	from, to time.Time
+	rows     []Delivery
+	text     string
+}
+
+func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandoned, error) {
+	now := time.Now()
+	a := abandoned{log: webhook.NewLog(d.Webhooks, d.Jobs, time.Now, rand.Reader), from: now.Add(-w.Since), to: now.Add(-w.Until)}
+	all, err := again.Failed(ctx, a.log, d.Owner(w.Merchant), w.Endpoint, a.from, a.to, now)
+	a.rows, a.text = Deliveries(all)
+	if err != nil || len(all) > 0 {
+		return a, err
+	}
+	recent, err := a.log.Deliveries(ctx, d.Owner(w.Merchant), w.Endpoint)
+	pending := 0
+	for _, r := range recent {
+		if r.Status == webhook.Pending {
+			pending++
+		}
+	}
+	a.text = "none was given up"
+	if pending > 0 {
+		a.text += fmt.Sprintf("; %d of the newest %d are still being tried, without being resent", pending, len(recent))
+	}
+	return a, err
+}
+
+type failed struct {
+	deployed.Target
+	window
+}
+
+func (c *failed) Run(ctx context.Context, d *deployed.Deployment) error {
+	a, err := c.abandoned(ctx, d)
+	if err != nil {
+		return err
+	}
+	return d.Show(a.rows, a.text)
+}
+
+type resend struct{ window }
+
+func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	a, err := c.abandoned(ctx, d)
+	if len(a.rows) == 0 {
+		return change.None(a.rows, a.text), err
+	}
+	return change.Change{
+		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", a.text, len(a.rows), c.Endpoint),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			sent, err := again.All(ctx, a.log, d.Owner(c.Merchant), c.Endpoint, a.from, a.to, time.Now())
+			if err != nil {
+				err = fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
+			}
+			rows, _ := Deliveries(sent)
+			return change.Answered(err, rows, fmt.Sprintf("%d resent", len(sent)))
+		},
+	}, err
+}

@@ -1,0 +1,81 @@
+package recovery_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/recovery"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// TestRecover puts one payment back into empty tables: a dry run counts and writes nothing, a run uses up the window and
+// stores the payment, the next one knows it, and Resume ends this pause alone.
+func TestRecover(t *testing.T) {
+	coin := token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}
+	c, tables, keys := fakechain.New(1, coin.Contract, 1, 2), memory.NewPayments(), &fakechain.Keys{}
+	ids := []wallet.ID{{ChainID: 1, Address: fakechain.Wallet(0)}, {ChainID: 1, Address: fakechain.Wallet(1)}}
+	for _, id := range ids {
+		keys.Add(id.Address)
+		c.Fund(id.Address, token.Units(100), token.Units(1e12))
+	}
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default()))
+	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}))
+
+	lost := payment.KeyID("mer_1", "test", "order-1")
+	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: ids[0]}))(t)
+	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
+	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+	c.Steal(ids[0].Address, 1, token.Units(2)) // somebody else's transfer, without an id
+	mine := func() {
+		c.Mine(c.Nodes[0])
+		c.Each((*fakechain.Node).Follow)
+	}
+	for range 4 {
+		mine()
+	}
+
+	config := stack.Config{ChainID: 1, Token: coin, Network: "test", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
+		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
+	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
+	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}}) // no event without a merchant
+	r := &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
+		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
+		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
+	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
+	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
+
+	r.DryRun = true
+	if got := run(); got.Stored != 1 || got.Noops != 4 || len(got.Foreign) != 1 || paused(ids[1]) != "theft" {
+		t.Errorf("a dry run: %+v, and wallet 1 is paused for %q", got, paused(ids[1]))
+	}
+	if p, err := tables.Payment(t.Context(), lost); err == nil {
+		t.Errorf("a dry run has stored %+v", p)
+	}
+	r.DryRun = false
+	if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
+		t.Errorf("the first run: %+v", got)
+	}
+	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 {
+		t.Errorf("the payment is %s, of %s at nonce %d", p.State, p.Wallet, p.Nonce)
+	}
+	if got := run(); got.Stored != 0 || got.Known != 1 {
+		t.Errorf("the second run: %+v", got)
+	}
+	must.OK(t, r.Resume(t.Context(), ids))
+	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
+		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
+	}
+}
