@@ -94,15 +94,6 @@ func TestKMSWallet(t *testing.T) {
 
 	to := must.Get(token.ParseAddress(made.Address))(t)
 	must.OK(t, devnet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
-	s.restartSendPayment(t)
-	defer s.restartSendPayment(t) // which has the retired wallet in its registry
-	m := newMerchant(t, s)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 61}, "Idempotency-Key", "kms").want(t,
-		201).get("tx_hash")
-	until(t, "confirming", 2*time.Minute, func() bool {
-		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
-	})
-	must.OK(t, devnet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)))
 	s.restart(t, "SendPayment")
 	defer s.restart(t, "SendPayment") // which has the retired wallet in its registry
 	hash := newMerchant(t, s).paid("kms", 61)

@@ -12,7 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -40,7 +39,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 		arn, public, err := keys.Public(ctx, name)
 		if err == nil {
 			r.Key = wallet.KeyRef(arn)
-			r.Address, err = keyring.AddressOf(public)
+			r.Address, err = walletkey.AddressOf(public)
 		}
 		if err == nil {
 			err = register(ctx, d, r)
