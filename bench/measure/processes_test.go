@@ -111,7 +111,7 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (pay
 		last := time.Now()
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
-		found := map[int][]common.Hash{}
+		var found map[int][]common.Hash
 		if node == nil {
 			found = sandboxTransfers(b, m)
 		} else {

@@ -112,7 +112,8 @@ func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	log := webhook.NewLog(busy{w.store}, w, w.now, rand.Reader)
-	if failed, err := resend.Failed(t.Context(), log, mine, e.ID, noon, noon.Add(time.Hour), noon); !errors.Is(err, resend.ErrTooMany) || failed != nil {
+	failed, err := resend.Failed(t.Context(), log, mine, e.ID, noon, noon.Add(time.Hour), noon)
+	if !errors.Is(err, resend.ErrTooMany) || failed != nil {
 		t.Errorf("%d failed, %v", len(failed), err)
 	}
 }

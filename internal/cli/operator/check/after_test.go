@@ -39,7 +39,8 @@ func (c *recorded) answer(r *http.Request, action, body string) string {
 	var out any
 	switch {
 	case action == "ListStackResources":
-		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send", "RequestsLogGroup remit-RequestsLogGroup", "ApiLogGroup remit-ApiLogGroup")
+		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send",
+			"RequestsLogGroup remit-RequestsLogGroup", "ApiLogGroup remit-ApiLogGroup")
 	case action == "FilterLogEvents":
 		var in struct{ LogGroupName, FilterPattern, NextToken string }
 		_ = json.Unmarshal([]byte(body), &in)
