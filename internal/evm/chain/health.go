@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,8 @@ type breaker struct {
 	total  int           // unanswered requests since Health was last called
 	slow   time.Duration // the slowest answer since Health was last called
 	missed time.Time     // when a request was last left unanswered
+	wrong  bool          // enough nodes have contradicted it since Health was last called
+	warned time.Time     // when Doubt last logged it
 }
 
 func breakerOf(node Node) *breaker {
@@ -85,6 +88,24 @@ func timed[T any](node Node, ask func() (T, error)) (T, error) {
 		b.slow = max(b.slow, b.now().Sub(began))
 	}
 	return value, err
+}
+
+// doubtEvery is how often Doubt logs a node.
+const doubtEvery = time.Minute
+
+// Doubt logs that Remit does not believe the view's node, at most once a minute, and counts the node
+// as silent in its Health, which rings the alarm.
+func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attributes ...any) {
+	if b := breakerOf(v.Node); b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = true
+		if b.now().Sub(b.warned) < doubtEvery {
+			return
+		}
+		b.warned = b.now()
+	}
+	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Node.String()}, attributes...)...)
 }
 
 // errLate reports a request that another node answered long before.
@@ -149,7 +170,7 @@ func (n Nodes) inOrder() Nodes {
 type Health struct {
 	Node   string
 	Missed int  // unanswered requests since Health was last called
-	Silent bool // it left the last request unanswered
+	Silent bool // it left the last request unanswered, or View.Doubt named it since Health was last called
 	// Slowest is the duration of its slowest good answer since Health was last called; zero: none.
 	Slowest time.Duration
 }
@@ -160,8 +181,8 @@ func (n Nodes) Health() []Health {
 	for _, node := range n {
 		if b := breakerOf(node); b != nil {
 			b.mu.Lock()
-			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Slowest: b.slow})
-			b.total, b.slow = 0, 0
+			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0 || b.wrong, Slowest: b.slow})
+			b.total, b.slow, b.wrong = 0, 0, false
 			b.mu.Unlock()
 		}
 	}

@@ -240,11 +240,6 @@ func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	return len(by) >= len(n)
 }
 
-// enough reports whether n of the configured nodes outnumber the others that are not silent.
-func enough(n, configured, silent int) bool {
-	return 2*n > configured-silent && (n >= 2 || configured <= 2)
-}
-
 // Receipts asks every node for the receipts of hashes and compares them. A
 // receipt is agreed on if a node calls its block final and no other differs:
 // none has another block at that height, or has the block and no receipt of

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -20,15 +19,14 @@ import (
 const reconcileTries = 6
 
 // reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up),
-// each merchant's nonces and the progress, and moves the ceiling. Count and balances come from one
-// block of the node that leaves the least. The write succeeds only if no nonce was reserved or
-// returned since the wallet was read, so that every amount counts once. A crash leaves spendable
+// each merchant's nonces and the progress, and moves the ceiling. The write succeeds only if no
+// nonce was reserved or returned since the wallet was read, so that every amount counts once. A crash leaves spendable
 // amounts that are too low, counts that are too high, or the old ceiling, until the next round.
 // While the sum of tied-up amounts is uncertain, reconcile stores nothing.
 func (p *pass) reconcile(ctx context.Context) error {
-	leading := p.views.Leading()
-	ceilingErr := p.moveCeiling(ctx, leading.Mined)
-	held, err := p.tied(ctx, leading.Mined)
+	mined := p.Nodes.Mined(p.views)
+	ceilingErr := p.moveCeiling(ctx, mined)
+	held, err := p.tied(ctx, mined)
 	if err == nil && p.wallet.RolledBack() && p.allOwned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
@@ -36,7 +34,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.report.Funding = append(p.report.Funding, p.refillsLeft(held.coin, held.gas))
 	}
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
-		Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
+		Gap: p.wallet.NextNonce - min(mined, p.wallet.NextNonce)}
 	if err == nil {
 		funds.Balance, funds.Gas = p.spendable(ctx, held)
 	}
@@ -53,7 +51,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 			return errors.Join(ceilingErr, err, p.Store.Reconcile(ctx, p.wallet, coin, gas, nil, p.seen))
 		}
 		if _, err = p.read(ctx); err == nil {
-			held, err = p.tied(ctx, leading.Mined)
+			held, err = p.tied(ctx, mined)
 		}
 	}
 	if errors.Is(err, errUncertain) { // next round
@@ -62,33 +60,32 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
-// maxLag is how many blocks a node may be behind for its balances to count.
-const maxLag = 16
-
-// spendable returns the lowest amounts that a node leaves: its balances less the amounts tied up at
-// its count, which are held at the leading count. A transfer may have reverted on one node's branch
-// only. A node that lags by more than maxLag would hide top-ups, and does not count.
+// spendable returns the amounts that enough nodes leave: the balances less the amounts tied up at
+// the count of the same block, which are held at the mined count. A transfer may have reverted on
+// one node's branch only. A node with an uncertain sum does not count; without any, the stored
+// amounts stay.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
-	leading := p.views.Leading()
-	newest := slices.MaxFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	coin, gas = p.left(leading, held)
-	first := true
-	for _, v := range p.views {
+	mined := p.Nodes.Mined(p.views)
+	var nodes chain.Views
+	var coins, gases []token.Amount
+	for _, v := range p.Nodes.Current(p.views) {
 		tied, err := held, error(nil)
-		if v.Mined != leading.Mined {
+		if v.Mined != mined {
 			tied, err = p.tied(ctx, v.Mined)
 		}
-		if err != nil || v.Number+maxLag < newest {
-			continue
+		if err == nil {
+			coin, gas := p.left(v, tied)
+			nodes, coins, gases = append(nodes, v), append(coins, coin), append(gases, gas)
 		}
-		coins, wei := p.left(v, tied)
-		if first || coins.Less(coin) {
-			coin = coins
+	}
+	if len(nodes) == 0 {
+		return p.wallet.Balance, p.wallet.Gas
+	}
+	coin, gas = p.Nodes.AtLeast(coins), p.Nodes.AtLeast(gases)
+	for i, v := range nodes {
+		if coins[i].ScaleUp(2, 1).Less(coin) || gases[i].ScaleUp(2, 1).Less(gas) {
+			v.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", v.Mined, "balance", v.Balance, "gas", v.Gas)
 		}
-		if first || wei.Less(gas) {
-			gas = wei
-		}
-		first = false
 	}
 	return coin, gas
 }

@@ -1,0 +1,83 @@
+package chain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// This file turns what the nodes answer into what Remit believes. Nothing else takes a minimum or a
+// maximum of nodes' answers, or the answer of the node that leads.
+//
+// One bad node of three must not decide. So the answers are ordered from the safest on, and as many
+// of the safest are dropped as cannot outvote the others. A node that does not answer is one of the
+// bad. Of n configured nodes, this answer counts, from the safest on:
+//
+//	n   all answer   1 silent   2 silent   3 silent   4 silent
+//	1   1st
+//	2   1st          1st
+//	3   2nd          1st        1st
+//	4   2nd          1st        1st        1st
+//	5   3rd          2nd        1st        1st        1st
+//
+// An answer is one node's conclusion from one block: an old balance of one node beside a new count
+// of another would promise coins twice.
+//
+//	quantity                                                   safe   belief
+//	what a wallet may spend of each balance                    low    AtLeast
+//	its balance, to diagnose, to show, to limit a fee          low    AtLeast
+//	what it has, to refill it                                  high   AtMost
+//	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
+//	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
+//	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
+//	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
+//	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
+//	the newest block, to leave out nodes that lag              low    Current; of two nodes the higher
+//	the newest final block                                     low    Standing
+//	a receipt                                                  -      Decide
+//	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
+//	tip                                                        low    Fees: the middle, of two middle ones the lower
+//	gas of a transfer at its dearest                           high   WorstCase: the middle, of two middle ones the higher
+func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
+	sorted := slices.SortedFunc(slices.Values(answers), safest)
+	return sorted[max(0, len(sorted)-configured/2-1)]
+}
+
+// enough reports whether n of the configured nodes outnumber the others that are not silent.
+func enough(n, configured, silent int) bool {
+	return 2*n > configured-silent && (n >= 2 || configured <= 2)
+}
+
+// AtLeast returns the highest of at least one amount that enough nodes reach. If too few answer, or
+// of two nodes, it is the lowest.
+func (n Nodes) AtLeast(amounts []token.Amount) token.Amount {
+	return believe(len(n), amounts, token.Amount.Cmp)
+}
+
+// Mined returns how many transactions of the views' wallet are mined, final or not, on enough
+// nodes. If too few answer, it is the lowest count; of one or two nodes, the highest.
+func (n Nodes) Mined(views Views) uint64 {
+	return n.count(views, func(v View) uint64 { return v.Mined })
+}
+
+// count returns the highest number that enough nodes reach, but of one or two nodes the highest.
+func (n Nodes) count(views Views, of func(View) uint64) uint64 {
+	var counts []uint64
+	for _, view := range views {
+		counts = append(counts, of(view))
+	}
+	if len(n) <= 2 {
+		return slices.Max(counts)
+	}
+	return believe(len(n), counts, cmp.Compare)
+}
+
+// maxLag is how many blocks a node may be behind for its balances to count.
+const maxLag = 16
+
+// Current returns the views that lag by at most maxLag: an older one would hide top-ups.
+func (n Nodes) Current(views Views) Views {
+	newest := n.count(views, func(v View) uint64 { return v.Number })
+	return slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Number+maxLag < newest })
+}

@@ -1,0 +1,83 @@
+package chain_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// TestWhichAnswerCounts is the table at the top of belief.go: by configured nodes, the answer that
+// counts if all answer, all but one, and so on.
+func TestWhichAnswerCounts(t *testing.T) {
+	for configured, want := range map[int][]int{1: {1}, 2: {1, 1}, 3: {2, 1, 1}, 4: {2, 1, 1, 1}, 5: {3, 2, 1, 1, 1}} {
+		for silent, nth := range want {
+			nodes := make(chain.Nodes, configured)
+			var amounts []token.Amount
+			var views chain.Views
+			for i := configured - silent; i > 0; i-- {
+				amounts = append(amounts, token.Units(uint64(i)))
+				views = append(views, chain.View{Account: chain.Account{Mined: uint64(i)}})
+			}
+			if got := nodes.AtLeast(amounts); got != token.Units(uint64(nth)) {
+				t.Errorf("%d nodes, %d silent: the lowest but %s counts, want %d", configured, silent, got, nth)
+			}
+			mined := uint64(nth)
+			if configured == 2 {
+				mined = uint64(configured - silent)
+			}
+			if got := nodes.Mined(views); got != mined {
+				t.Errorf("%d nodes, %d silent: Mined() = %d, want %d", configured, silent, got, mined)
+			}
+		}
+	}
+}
+
+// TestCurrent: nodes that lag by more than 16 blocks are left out, and one node of three that is
+// ahead leaves nobody out.
+func TestCurrent(t *testing.T) {
+	for numbers, want := range map[[3]uint64]string{{9, 25, 25}: "[9 25 25]", {9, 26, 26}: "[26 26]", {9, 9, 99}: "[9 9 99]"} {
+		var views chain.Views
+		for _, n := range numbers {
+			views = append(views, chain.View{Account: chain.Account{Head: chain.Head{Number: n}}})
+		}
+		var got []uint64
+		for _, v := range make(chain.Nodes, 3).Current(views) {
+			got = append(got, v.Number)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("of the blocks %v: %v, want %s", numbers, got, want)
+		}
+		if got := make(chain.Nodes, 2).Current(views[1:]); len(got) != map[bool]int{true: 1, false: 2}[numbers[2] == 99] {
+			t.Errorf("of two nodes at %v: %v", numbers[1:], got)
+		}
+	}
+}
+
+// TestDoubt: the log names the node at most once a minute, and its health shows it each time.
+func TestDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, log := slowly(priced(1)), new(bytes.Buffer)
+		doubt := func() {
+			chain.View{Node: nodes[0]}.Doubt(t.Context(), slog.New(slog.NewTextHandler(log, nil)), "why", "count", 3)
+		}
+		for minute := range 2 {
+			doubt()
+			doubt()
+			health := nodes.Health()[0]
+			if lines := strings.Count(log.String(), `msg="node is not believed: why" node=a count=3`); lines != minute+1 || !health.Silent {
+				t.Errorf("minute %d: %d lines, %+v:\n%s", minute, lines, health, log)
+			}
+			if nodes.Health()[0].Silent {
+				t.Error("it is silent for ever")
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package settlement_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+// A bad node gives the answers of another one, changed. Nil changes nothing.
+type bad struct {
+	chain.Node
+	name    string
+	head    func(*chain.Head)
+	account func(*chain.Account)
+	send    func([]byte) chain.Reply
+}
+
+func (b bad) String() string { return b.name }
+
+func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
+	h, err := b.Node.Head(ctx, r)
+	if b.head != nil {
+		b.head(&h)
+	}
+	return h, err
+}
+
+func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
+	a, err := b.Node.Account(ctx, w, c, h)
+	if b.account != nil {
+		b.account(&a)
+	}
+	return a, err
+}
+
+func (b bad) Send(ctx context.Context, raw []byte) chain.Reply {
+	if b.send != nil {
+		return b.send(raw)
+	}
+	return b.Node.Send(ctx, raw)
+}
+
+// three gives the settler two honest nodes with a bad one between them, and returns its log.
+func (w *world) three(b bad) *bytes.Buffer {
+	if w.peer == nil {
+		w.second()
+	}
+	b.Node, b.name = w.peer, "bad"
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(w.Now, never)
+	log := new(bytes.Buffer)
+	w.settler.Log = slog.New(slog.NewTextHandler(log, nil))
+	return log
+}
+
+// never is a clock's after, for nodes that answer at once.
+func never(time.Duration) <-chan time.Time { return nil }
+
+// TestOneNodeMisreportsTheBalance: one node of three neither refuses payments nor promises coins.
+func TestOneNodeMisreportsTheBalance(t *testing.T) {
+	rich := token.Units(1 << 61)
+	for name, b := range map[string]bad{
+		"too low":                    {account: func(a *chain.Account) { a.Balance, a.Gas = token.Units(1), token.Units(1) }},
+		"too high":                   {account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"too high, and it is ahead":  {head: func(h *chain.Head) { h.Number = 26 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"too high, and it is behind": {head: func(h *chain.Head) { h.Number = 0 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"nothing is under way":       {account: func(a *chain.Account) { a.Mined = 1 }},
+	} {
+		w := newWorld(t, nil)
+		w.commit("a", 0)
+		log := w.three(b)
+		must.Get(w.round())(t)
+		if r := w.record(); r.Balance != funds.Balance.Sub(token.Units(100)) || r.Gas != funds.Gas.Sub(token.Units(210)) {
+			t.Errorf("%s: the wallet may spend %s and %s wei", name, r.Balance, r.Gas)
+		}
+		if named := strings.Contains(log.String(), "node=bad"); named != (name == "too low") {
+			t.Errorf("%s: the node is named: %t: %s", name, named, log)
+		}
+	}
+}
