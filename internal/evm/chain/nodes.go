@@ -165,16 +165,6 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 	return slices.Min(counts), nil
 }
 
-// Settled returns an upper bound of a wallet's final transactions: no node calls a receipt of a
-// later nonce final. If a node does not answer, every mined transaction may be final.
-func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
-	counts, errs := v.finalCounts(ctx, wallet)
-	if errors.Join(errs...) != nil {
-		return v.Leading().Mined
-	}
-	return slices.Max(counts)
-}
-
 // Used returns how many of a wallet's nonces are used up in final blocks, on enough nodes to
 // confirm a payment. It returns 0 if too few nodes answer.
 func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {

@@ -21,7 +21,7 @@ const resends = 64
 // keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
 // waited too long and the market has gone up.
 func (p *pass) keepAlive(ctx context.Context) error {
-	count := p.views.Leading().Mined
+	count := p.Nodes.Mined(p.views)
 	waiting := p.waiting(count)
 	if len(waiting) == 0 {
 		return p.recover(ctx)
@@ -40,7 +40,7 @@ func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	return waiting
 }
 
-// resendAll sends each node the stored bytes that its pool does not count.
+// resendAll sends each node the stored bytes that it counts neither as mined nor in its pool.
 func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error {
 	for _, view := range p.views {
 		if err := p.resend(ctx, view, waiting); err != nil {
@@ -50,13 +50,13 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends a node the stored bytes that its pool does not count, in nonce order. It skips those
-// that a handler has just committed and is sending.
+// resend sends a node the stored bytes that it counts neither as mined nor in its pool, in nonce
+// order. It skips those that a handler has just committed and is sending.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
 		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // of several attempts the pool may have an older one
-		if pooled || p.age(s.At) < p.BlockTime {
+		if s.Nonce < view.Mined || pooled || p.age(s.At) < p.BlockTime {
 			continue
 		}
 		if sent++; sent > resends || p.age(begin) > p.BlockTime || p.short(ctx, 0) {

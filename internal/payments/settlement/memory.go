@@ -45,7 +45,7 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 // the nodes may lack it, or they count fewer mined transactions than the memory has. It keeps those
 // that this round read, before the heads.
 func (p *pass) reread(ctx context.Context) error {
-	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.views.Leading().Mined >= p.below {
+	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil
 	}
 	all, unreadable, err := p.Store.PendingTxs(ctx, p.wallet.ID, 0)
@@ -67,7 +67,7 @@ func (p *pass) remember(err error) memory {
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {
 		return m
 	}
-	n, txs, count := 0, p.pendingTxs, p.views.Leading().Mined
+	n, txs, count := 0, p.pendingTxs, p.Nodes.Mined(p.views)
 	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
 		n++
 	}

@@ -84,3 +84,30 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 		}
 	}
 }
+
+// TestOneNodeMiscounts: one node of three that counts nonces in flight, or none, neither stops
+// resending and raising fees, nor moves the ceiling. It gets the bytes that it lacks.
+func TestOneNodeMiscounts(t *testing.T) {
+	for name, test := range map[string]struct {
+		count  uint64
+		resent int
+	}{"in flight": {2, 2}, "none": {0, 3}} {
+		w := newWorld(t, nil)
+		w.paid(w.commit("a", 0), chain.Hash{1})
+		w.second()
+		w.commit("b", 4*minute)
+		w.three(bad{account: func(a *chain.Account) { a.Mined, a.Pending = test.count, test.count },
+			send: func([]byte) chain.Reply { return chain.Reply{Class: chain.NonceTooLow} }})
+		if got := must.Get(w.round())(t); got.Resent != test.resent || w.record().Ceiling != 65 {
+			t.Errorf("%s: %d sent again, ceiling %d", name, got.Resent, w.record().Ceiling)
+		}
+		w.price, w.peer.price = 21, 21
+		if got := must.Get(w.round())(t); got.Bumps != 1 {
+			t.Errorf("%s: %d bumps", name, got.Bumps)
+		}
+		w.Pass(minute)
+		if got := must.Get(w.round())(t); got.Resent != test.resent { // one of two attempts may be in a pool
+			t.Errorf("%s: %d of both attempts sent again", name, got.Resent)
+		}
+	}
+}

@@ -36,34 +36,34 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs: final, which a node
-// may call final, and early, mined payments with a no-op among their attempts. Finality may take
+// receiptsDue returns the pending transactions whose receipts the round needs: final, which enough
+// nodes may call final, and early, mined payments with a no-op among their attempts. Finality may take
 // minutes, and a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
-	leading := p.views.Leading().Mined
-	if p.lowest() >= leading {
+	mined := p.Nodes.Mined(p.views)
+	if p.lowest() >= mined {
 		return nil, nil
 	}
 	below := p.finalBelow(ctx)
 	for _, tx := range p.pendingTxs {
 		switch {
-		case tx.Nonce < min(below, leading):
+		case tx.Nonce < min(below, mined):
 			final = append(final, tx)
-		case tx.Nonce < leading && tx.HasNoop:
+		case tx.Nonce < mined && tx.HasNoop:
 			early = append(early, tx)
 		}
 	}
 	return final, early
 }
 
-// finalBelow returns the nonce below which a node may call receipts final; without an answer, the
-// mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
+// finalBelow returns the nonce below which enough nodes may call receipts final; without their
+// answers, the mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
 // BlockchainQueries.getTransactionCount): an answer below the lowest nonce is wrong and counts as
 // none, and nonce 0 always counts as perhaps final.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
-	final := p.views.Settled(ctx, p.wallet.Address)
+	final := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if final < p.lowest() {
-		return p.views.Leading().Mined
+		return p.Nodes.Mined(p.views)
 	}
 	return max(final, 1)
 }
