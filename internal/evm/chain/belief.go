@@ -33,6 +33,7 @@ import (
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
+//	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
 //	the newest block, to leave out nodes that lag              low    Current; of two nodes the higher
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
@@ -48,6 +49,10 @@ func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
+
+// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two
+// configured nodes, one may.
+func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
 // AtLeast returns the highest of at least one amount that enough nodes reach. If too few answer, or
 // of two nodes, it is the lowest.

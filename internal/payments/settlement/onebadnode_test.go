@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -108,6 +109,67 @@ func TestOneNodeMiscounts(t *testing.T) {
 		w.Pass(minute)
 		if got := must.Get(w.round())(t); got.Resent != test.resent { // one of two attempts may be in a pool
 			t.Errorf("%s: %d of both attempts sent again", name, got.Resent)
+		}
+	}
+}
+
+// TestOneNodeCallsTheWalletEmpty: a wallet is paused for lack of gas only if no node holds its
+// bytes and enough nodes say so.
+func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
+	empty := func([]byte) chain.Reply { return chain.Reply{Class: chain.Funds} }
+	for name, test := range map[string]struct {
+		others chain.Class
+		paused string
+	}{
+		"the others hold the bytes":     {chain.Accepted, ""},
+		"the others answer nothing":     {chain.Ambiguous, ""},
+		"the others call it empty too":  {chain.Funds, wallet.OutOfGas},
+		"the others' pools are full":    {chain.Full, ""},
+		"the others have them in pools": {"", ""},
+	} {
+		w := newWorld(t, nil)
+		w.commit("a", minute)
+		w.second()
+		w.reply, w.peer.reply = test.others, test.others
+		if test.others == "" {
+			w.pooled, w.peer.pooled = 1, 1
+		}
+		log := w.three(bad{send: empty, account: func(a *chain.Account) { a.Pending = a.Mined }})
+		must.Get(w.round())(t)
+		if got := w.record().Paused; got != test.paused || strings.Contains(log.String(), "node=bad") != (test.paused == "") {
+			t.Errorf("%s: paused for %q, want %q: %s", name, got, test.paused, log)
+		}
+	}
+}
+
+// TestOneOfTwoNodesCallsTheWalletEmpty, with the other first or last: it pauses the wallet only if
+// the other does not hold the bytes.
+func TestOneOfTwoNodesCallsTheWalletEmpty(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas} {
+			w := newWorld(t, nil)
+			w.commit("a", minute)
+			w.reply, w.second().reply = reply, chain.Funds
+			if last {
+				w.reply, w.peer.reply = w.peer.reply, w.reply
+			}
+			must.Get(w.round())(t)
+			if got := w.record().Paused; got != paused {
+				t.Errorf("beside %s, last: %t: paused for %q", reply, last, got)
+			}
+		}
+	}
+}
+
+// TestBytesThatNoPoolHas: if no pool counts bytes for as long as an attempt waits, "already known"
+// is not believed, and they are bid over.
+func TestBytesThatNoPoolHas(t *testing.T) {
+	for pooled, bumps := range map[uint64]int{0: 1, 1: 0} {
+		w := newWorld(t, nil)
+		w.commit("a", 4*minute)
+		w.reply, w.pooled = chain.Known, pooled
+		if got := must.Get(w.round())(t); got.Bumps != bumps {
+			t.Errorf("%d in the pool: %d bumps", pooled, got.Bumps)
 		}
 	}
 }
