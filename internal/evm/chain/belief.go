@@ -26,15 +26,15 @@ import (
 //
 //	quantity                                                   safe   belief
 //	what a wallet may spend of each balance                    low    AtLeast
-//	its balance, to diagnose, to show, to limit a fee          low    AtLeast
-//	what it has, to refill it                                  high   AtMost
+//	its balances, to diagnose, to show, to limit a fee         low    Account
+//	that it runs low, to refill it, and at which block         -      Seen: enough nodes must show it
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
 //	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
 //	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
-//	the newest block, to leave out nodes that lag              low    Current; of two nodes the higher
+//	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
@@ -81,8 +81,30 @@ func (n Nodes) count(views Views, of func(View) uint64) uint64 {
 // maxLag is how many blocks a node may be behind for its balances to count.
 const maxLag = 16
 
-// Current returns the views that lag by at most maxLag: an older one would hide top-ups.
-func (n Nodes) Current(views Views) Views {
-	newest := n.count(views, func(v View) uint64 { return v.Number })
-	return slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Number+maxLag < newest })
+// Lags reports whether a view is more than maxLag behind the others: it would hide top-ups.
+func (n Nodes) Lags(v View, views Views) bool {
+	return v.Number+maxLag < n.count(views, func(v View) uint64 { return v.Number })
+}
+
+// Seen returns the newest block by which enough nodes have seen what these views show, or false if
+// too few show it.
+func (n Nodes) Seen(by Views) (block uint64, ok bool) {
+	var numbers []uint64
+	for _, view := range by {
+		numbers = append(numbers, view.Number)
+	}
+	if !enough(len(by), len(n), 0) {
+		return 0, false
+	}
+	return believe(len(n), numbers, cmp.Compare), true
+}
+
+// Account returns the balances of at least one view that enough nodes reach. Each is of its own
+// node: with a count they would not be a conclusion.
+func (n Nodes) Account(views Views) Account {
+	coins, gases := make([]token.Amount, len(views)), make([]token.Amount, len(views))
+	for i, view := range views {
+		coins[i], gases[i] = view.Balance, view.Gas
+	}
+	return Account{Balance: n.AtLeast(coins), Gas: n.AtLeast(gases)}
 }

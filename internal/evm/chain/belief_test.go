@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,23 +38,16 @@ func TestWhichAnswerCounts(t *testing.T) {
 	}
 }
 
-// TestCurrent: nodes that lag by more than 16 blocks are left out, and one node of three that is
+// TestLags: a node that lags by more than 16 blocks is left out, and one node of three that is
 // ahead leaves nobody out.
-func TestCurrent(t *testing.T) {
-	for numbers, want := range map[[3]uint64]string{{9, 25, 25}: "[9 25 25]", {9, 26, 26}: "[26 26]", {9, 9, 99}: "[9 9 99]"} {
+func TestLags(t *testing.T) {
+	for numbers, want := range map[[3]uint64][2]bool{{9, 25, 25}: {}, {9, 26, 26}: {true, true}, {9, 9, 26}: {false, true}} {
 		var views chain.Views
 		for _, n := range numbers {
 			views = append(views, chain.View{Account: chain.Account{Head: chain.Head{Number: n}}})
 		}
-		var got []uint64
-		for _, v := range make(chain.Nodes, 3).Current(views) {
-			got = append(got, v.Number)
-		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("of the blocks %v: %v, want %s", numbers, got, want)
-		}
-		if got := make(chain.Nodes, 2).Current(views[1:]); len(got) != map[bool]int{true: 1, false: 2}[numbers[2] == 99] {
-			t.Errorf("of two nodes at %v: %v", numbers[1:], got)
+		if got := [2]bool{make(chain.Nodes, 3).Lags(views[0], views), make(chain.Nodes, 2).Lags(views[0], views[1:])}; got != want {
+			t.Errorf("of the blocks %v, the first lags, of three and of two: %v, want %v", numbers, got, want)
 		}
 	}
 }

@@ -327,7 +327,7 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
-	coin, ether := p.GasUnit.Holds(p.views.Leading().Account)
+	coin, ether := p.GasUnit.Holds(p.Nodes.Account(p.views))
 	// The record may not have the cost of this run's other attempts.
 	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -60,40 +61,46 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
-// spendable returns the amounts that enough nodes leave: the balances less the amounts tied up at
-// the count of the same block, which are held at the mined count. A transfer may have reverted on
-// one node's branch only. A node with an uncertain sum does not count; without any, the stored
-// amounts stay.
-func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
-	mined := p.Nodes.Mined(p.views)
-	var nodes chain.Views
-	var coins, gases []token.Amount
-	for _, v := range p.Nodes.Current(p.views) {
+// A conclusion is what one node leaves of a wallet: its balances less the amounts tied up at the
+// count of the same block. A transfer may have reverted on that node's branch only.
+type conclusion struct {
+	chain.View
+	coin, gas token.Amount
+	err       error // not all amounts tied up are known
+}
+
+// conclude returns each node's conclusion. held is tied up at the mined count.
+func (p *pass) conclude(ctx context.Context, held load) []conclusion {
+	mined, all := p.Nodes.Mined(p.views), make([]conclusion, len(p.views))
+	for i, v := range p.views {
 		tied, err := held, error(nil)
 		if v.Mined != mined {
 			tied, err = p.tied(ctx, v.Mined)
 		}
-		if err == nil {
-			coin, gas := p.left(v, tied)
-			nodes, coins, gases = append(nodes, v), append(coins, coin), append(gases, gas)
-		}
+		coin, gas := p.GasUnit.Holds(v.Account)
+		all[i] = conclusion{v, coin.Sub(tied.coin), gas.Sub(tied.gas), err}
 	}
-	if len(nodes) == 0 {
+	return all
+}
+
+// spendable returns the amounts that enough nodes leave, of the nodes that do not lag and whose
+// conclusions are certain. Without any, the stored amounts stay.
+func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
+	sure := slices.DeleteFunc(p.conclude(ctx, held), func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) })
+	if len(sure) == 0 {
 		return p.wallet.Balance, p.wallet.Gas
 	}
+	coins, gases := make([]token.Amount, len(sure)), make([]token.Amount, len(sure))
+	for i, c := range sure {
+		coins[i], gases[i] = c.coin, c.gas
+	}
 	coin, gas = p.Nodes.AtLeast(coins), p.Nodes.AtLeast(gases)
-	for i, v := range nodes {
-		if coins[i].ScaleUp(2, 1).Less(coin) || gases[i].ScaleUp(2, 1).Less(gas) {
-			v.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", v.Mined, "balance", v.Balance, "gas", v.Gas)
+	for _, c := range sure {
+		if c.coin.ScaleUp(2, 1).Less(coin) || c.gas.ScaleUp(2, 1).Less(gas) {
+			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined, "balance", c.Balance, "gas", c.Gas)
 		}
 	}
 	return coin, gas
-}
-
-// left returns a node's balances of the wallet less the amounts that are tied up.
-func (p *pass) left(v chain.View, tied load) (coin, gas token.Amount) {
-	coin, gas = p.GasUnit.Holds(v.Account)
-	return coin.Sub(tied.coin), gas.Sub(tied.gas)
 }
 
 // allOwned reports whether every nonce that a re-organisation may give back has an owner, which
