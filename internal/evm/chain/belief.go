@@ -2,6 +2,7 @@ package chain
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -33,6 +34,7 @@ import (
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
+//	that a list has a recipient                                -      Suffice, or one where no other clears it
 //	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
 //	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
 //	the newest final block                                     low    Standing
@@ -78,6 +80,45 @@ func (n Nodes) count(views Views, of func(View) uint64) uint64 {
 	return believe(len(n), counts, cmp.Compare)
 }
 
+// Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables
+// may be older than the chain, and could pay again. One node's count suffices if it shows the
+// transaction at next, which no node can forge. Otherwise Ahead returns 0. The nodes in doubted count
+// more, and show nothing.
+func (n Nodes) Ahead(ctx context.Context, views Views, wallet token.Address, next uint64) (count uint64, doubted Views) {
+	count = n.Mined(views)
+	for _, v := range views {
+		switch {
+		case v.Mined <= next || count > next:
+		case v.shows(ctx, wallet, next):
+			count = v.Mined
+		default:
+			doubted = append(doubted, v)
+		}
+	}
+	if count <= next {
+		return 0, doubted
+	}
+	return count, nil
+}
+
+// Unshown is why a node in Ahead's doubted is not believed.
+const Unshown = "it counts transactions that it does not show"
+
+// shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key
+// has signed.
+func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
+	head, err := v.Node.Head(ctx, ConfirmationRule{})
+	if err != nil {
+		return false
+	}
+	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, head.Number)
+	if err != nil || hash.IsZero() {
+		return false
+	}
+	txs, err := v.Node.Transactions(ctx, []Hash{hash})
+	return err == nil && len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce
+}
+
 // maxLag is how many blocks a node may be behind for its balances to count.
 const maxLag = 16
 
@@ -99,12 +140,22 @@ func (n Nodes) Seen(by Views) (block uint64, ok bool) {
 	return believe(len(n), numbers, cmp.Compare), true
 }
 
-// Account returns the balances of at least one view that enough nodes reach. Each is of its own
-// node: with a count they would not be a conclusion.
+// View returns the view of a wallet whose balance of the token enough nodes reach.
+func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (View, error) {
+	views, err := n.Views(ctx, wallet, coin, rule)
+	if err != nil {
+		return View{}, err
+	}
+	return believe(len(n), views, func(a, b View) int { return a.Balance.Cmp(b.Balance) }), nil
+}
+
+// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
+// together they are no conclusion.
 func (n Nodes) Account(views Views) Account {
 	coins, gases := make([]token.Amount, len(views)), make([]token.Amount, len(views))
 	for i, view := range views {
 		coins[i], gases[i] = view.Balance, view.Gas
 	}
-	return Account{Balance: n.AtLeast(coins), Gas: n.AtLeast(gases)}
+	pending := n.count(views, func(v View) uint64 { return v.Pending })
+	return Account{Mined: n.Mined(views), Pending: pending, Balance: n.AtLeast(coins), Gas: n.AtLeast(gases)}
 }

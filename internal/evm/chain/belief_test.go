@@ -52,6 +52,57 @@ func TestLags(t *testing.T) {
 	}
 }
 
+// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the
+// transaction at the next nonce. A count alone of one of three is doubted.
+func TestAhead(t *testing.T) {
+	payer := token.Address{1}
+	tx := chain.MinedTx{From: payer, Nonce: 5, Signed: true}
+	for name, test := range map[string]struct {
+		counts  []uint64
+		shown   func(*chain.MinedTx) // by the last node; nil: nothing
+		want    uint64
+		doubted int
+	}{
+		"nobody counts more":     {[]uint64{5, 5, 4}, nil, 0, 0},
+		"one of one":             {[]uint64{7}, nil, 7, 0},
+		"one of two":             {[]uint64{5, 7}, nil, 7, 0},
+		"one of three":           {[]uint64{5, 5, 7}, nil, 0, 1},
+		"one of three shows it":  {[]uint64{5, 5, 7}, func(*chain.MinedTx) {}, 7, 0},
+		"it is not signed":       {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Signed = false }, 0, 1},
+		"it is another wallet's": {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.From = token.Address{2} }, 0, 1},
+		"it is an older one":     {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Nonce = 4 }, 0, 1},
+		"two of three":           {[]uint64{5, 7, 8}, nil, 7, 0},
+		"two of four":            {[]uint64{5, 5, 7, 7}, nil, 0, 2},
+		"one of five shows it":   {[]uint64{5, 5, 5, 6, 7}, func(*chain.MinedTx) {}, 7, 0},
+	} {
+		var stubs []*stub
+		for _, count := range test.counts {
+			stubs = append(stubs, &stub{account: chain.Account{Mined: count, Head: chain.Head{Number: 9, Final: 9}}})
+		}
+		if last := stubs[len(stubs)-1]; test.shown != nil {
+			shown := tx
+			test.shown(&shown)
+			last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
+		}
+		all := nodes(stubs...)
+		if got, doubted := all.Ahead(t.Context(), views(all), payer, 5); got != test.want || len(doubted) != test.doubted {
+			t.Errorf("%s: Ahead() = %d, %d doubted; want %d, %d", name, got, len(doubted), test.want, test.doubted)
+		}
+	}
+}
+
+// TestView: neither the first nor the richest node of three is believed.
+func TestView(t *testing.T) {
+	var stubs []*stub
+	for _, balance := range []uint64{1, 9, 7} {
+		stubs = append(stubs, &stub{account: chain.Account{Balance: token.Units(balance)}})
+	}
+	if got, err := nodes(stubs...).View(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}); err != nil ||
+		got.Balance != token.Units(7) {
+		t.Errorf("%v, %v", got.Balance, err)
+	}
+}
+
 // TestDoubt: the log names the node at most once a minute, and its health shows it each time.
 func TestDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

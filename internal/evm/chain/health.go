@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -190,9 +191,9 @@ func (n Nodes) Health() []Health {
 }
 
 // first returns the first good answer. It queries the next node when one answers badly or takes
-// long. ErrListed ends the search. ErrReverted counts only if no node gives a better answer: a node
-// that lags may not have seen the wallet's funds yet. Once ctx has ended, no further node is
-// queried.
+// long. ErrListed ends the search by enough nodes to Suffice. ErrReverted counts only if no node
+// gives a better answer: a node that lags may not have seen the wallet's funds yet. It clears the
+// list, too, so that ErrListed counts after it. Once ctx has ended, no further node is queried.
 func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -205,7 +206,8 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 		value T
 		err   error
 	}
-	var reverted error
+	var reverted, listed error
+	all, list := nodes, 0
 	nodes = nodes.inOrder()
 	errs := make([]error, len(nodes)) // in the nodes' order, not in the answers'
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
@@ -228,14 +230,19 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			count++
 			came[a.of] = true
 			breakerOf(nodes[a.of]).note(a.err)
+			if errors.Is(a.err, ErrListed) {
+				list++
+			}
 			switch {
-			case a.err == nil, errors.Is(a.err, ErrListed):
+			case a.err == nil, errors.Is(a.err, ErrListed) && all.Suffice(list):
 				for i := range a.of { // slower nodes that were queried earlier
 					if !came[i] {
 						breakerOf(nodes[i]).note(errLate)
 					}
 				}
 				return a.value, a.err
+			case errors.Is(a.err, ErrListed):
+				listed = a.err
 			case errors.Is(a.err, ErrReverted):
 				reverted = a.err
 			default:
@@ -244,8 +251,8 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			next()
 		}
 	}
-	if reverted != nil {
-		return none, reverted
+	if err := cmp.Or(reverted, listed); err != nil {
+		return none, err
 	}
 	return none, unavailable(errs)
 }

@@ -28,8 +28,8 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call
 // and no other node says that it passes, ErrUnavailable if no node could simulate it, and ErrListed
-// if the first node that answers does: refusing a payment moves no money. The answer of one node is
-// also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
+// if the first node that answers does: refusing a payment moves no money. Of three or more nodes two
+// must, or one while no other clears the list. The answer of one node is also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
 // by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
@@ -149,8 +149,8 @@ func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, e
 	return Heads{n, make([]Head, len(n)), make([]error, len(n)), make([]*blockHashes, len(n))}.Views(ctx, wallet, coin)
 }
 
-// Leading returns the first view with the highest count of mined transactions. The other nodes lag,
-// or are on another fork.
+// Leading returns the first view with the highest count of mined transactions, for a recovery, in
+// which all nodes must answer. The other nodes lag, or are on another fork.
 func (v Views) Leading() View {
 	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }

@@ -33,6 +33,7 @@ type MinedTx struct {
 	Data     string       // its call data
 	Block    uint64
 	At       time.Time // of the block, in UTC
+	Signed   bool      // the node has shown the signature of From's key; not compared between nodes
 }
 
 // String describes l for errors.
@@ -89,6 +90,9 @@ func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, erro
 func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
 	return agreed(ctx, n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
 		txs, err := node.Transactions(ctx, hashes)
+		for i := range txs {
+			txs[i].Signed = false
+		}
 		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
 	})
 }

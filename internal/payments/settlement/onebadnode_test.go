@@ -22,6 +22,7 @@ type bad struct {
 	head    func(*chain.Head)
 	account func(*chain.Account)
 	send    func([]byte) chain.Reply
+	shown   bool // it shows a transaction at every nonce, signed by the wallet
 }
 
 func (b bad) String() string { return b.name }
@@ -47,6 +48,20 @@ func (b bad) Send(ctx context.Context, raw []byte) chain.Reply {
 		return b.send(raw)
 	}
 	return b.Node.Send(ctx, raw)
+}
+
+func (b bad) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	if b.shown {
+		return chain.Hash{31: byte(nonce)}, nil
+	}
+	return b.Node.TxAtNonce(ctx, w, nonce, final)
+}
+
+func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
+	if b.shown {
+		return []chain.MinedTx{{Hash: hashes[0], From: payer, Nonce: uint64(hashes[0][31]), Signed: true}}, nil
+	}
+	return b.Node.Transactions(ctx, hashes)
 }
 
 // three gives the settler two honest nodes with a bad one between them, and returns its log.
@@ -110,6 +125,24 @@ func TestOneNodeMiscounts(t *testing.T) {
 		w.Pass(minute)
 		if got := must.Get(w.round())(t); got.Resent != test.resent { // one of two attempts may be in a pool
 			t.Errorf("%s: %d of both attempts sent again", name, got.Resent)
+		}
+	}
+}
+
+// TestOneNodeCountsMoreThanTheTables: its word alone pauses nothing, and the log names it.
+func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
+	for name, shown := range map[string]bool{"a count": false, "a transaction": true} {
+		w := newWorld(t, nil)
+		p := w.commit("a", 0)
+		w.paid(p, p.TxHash)
+		w.second()
+		log := w.three(bad{account: func(a *chain.Account) { a.Mined = 2 }, shown: shown})
+		got := must.Get(w.round())(t)
+		if paused := w.record().Paused != ""; paused != shown || (got.Suspect > 0) != shown {
+			t.Errorf("%s: paused: %t, %+v", name, paused, got)
+		}
+		if strings.Contains(log.String(), `it counts transactions that it does not show" node=bad`) == shown {
+			t.Errorf("%s: %s", name, log)
 		}
 	}
 }

@@ -163,8 +163,11 @@ func (p *pass) tally(change func(*Report)) {
 // reports true if the wallet must wait for the next round. A crash before the last write leaves
 // next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
-	count := p.views.Leading().Mined
-	if count <= p.wallet.NextNonce {
+	count, doubted := p.Nodes.Ahead(ctx, p.views, p.wallet.Address, p.wallet.NextNonce)
+	for _, view := range doubted {
+		view.Doubt(ctx, p.Log, chain.Unshown, "wallet", p.wallet.Address, "count", view.Mined, "next_nonce", p.wallet.NextNonce)
+	}
+	if count == 0 {
 		return false, nil
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
