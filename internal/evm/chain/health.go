@@ -106,7 +106,7 @@ func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attribute
 		}
 		b.warned = b.now()
 	}
-	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Node.String()}, attributes...)...)
+	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Name()}, attributes...)...)
 }
 
 // errLate reports a request that another node answered long before.

@@ -399,7 +399,7 @@ func TestReceiptsAsABreakerCloses(t *testing.T) {
 		b.down = false
 		time.Sleep(9500 * time.Millisecond)
 		mined, failed := views.Receipts(t.Context(), []chain.Hash{tx})
-		if err != nil || failed != nil || !slices.Equal(mined.Agreed[tx].By, []string{"a"}) || len(b.numbers) == 0 {
+		if err != nil || failed != nil || !slices.Equal(mined.Agreed[tx].By.Names(), []string{"a"}) || len(b.numbers) == 0 {
 			t.Errorf("%v, %v: %+v; b is asked for blocks %v", err, failed, mined, b.numbers)
 		}
 	})

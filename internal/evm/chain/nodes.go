@@ -40,7 +40,11 @@ type View struct {
 	Node Node
 	Account
 	blocks *blockHashes // of the node, in the round of the heads; nil: each question is asked
+	name   string       // by its position; empty: Node's
 }
+
+// Name names the view's node: its host, and its number where several nodes are of one host.
+func (v View) Name() string { return cmp.Or(v.name, v.Node.String()) }
 
 // Views has the view of each node that answered, in configured order.
 type Views []View
@@ -74,38 +78,48 @@ func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 func (h Heads) answered() (views Views) {
 	for i, node := range h.nodes {
 		if h.errs[i] == nil {
-			views = append(views, View{node, Account{Head: h.heads[i]}, h.blocks[i]})
+			views = append(views, View{node, Account{Head: h.heads[i]}, h.blocks[i], h.name(i)})
 		}
 	}
 	return views
 }
 
-// Receded reports whether a node that gave its head now calls less final than it did earlier.
-func (h Heads) Receded(earlier Heads) bool {
-	for _, now := range h.answered() {
-		if slices.ContainsFunc(earlier.answered(), func(v View) bool { return v.Node.String() == now.Node.String() && now.Final < v.Final }) {
-			return true
+// name returns the name of the node at a position of the list, which no other position has: several
+// nodes may be of one host.
+func (h Heads) name(at int) string {
+	nth := 1
+	for _, other := range h.nodes[:at] {
+		if other.String() == h.nodes[at].String() {
+			nth++
 		}
 	}
-	return false
+	if nth == 1 {
+		return h.nodes[at].String()
+	}
+	return fmt.Sprintf("%s#%d", h.nodes[at], nth)
+}
+
+// Receded returns the names of the nodes that call less final now than they did earlier.
+func (h Heads) Receded(earlier Heads) (names []string) {
+	for i := range h.nodes {
+		if h.errs[i] == nil && earlier.errs[i] == nil && h.heads[i].Final < earlier.heads[i].Final {
+			names = append(names, h.name(i))
+		}
+	}
+	return names
 }
 
 // Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer,
-// and so is ErrBusy: the node answers other calls. A name that several nodes share is silent if all
-// of them are, and is returned once for each. ok is false if no node gave a valid answer.
+// and so is ErrBusy: the node answers other calls. ok is false if no node gave a valid answer.
 func (h Heads) Silent() (names []string, ok bool) {
-	answered := map[string]bool{}
-	for i, node := range h.nodes {
-		if h.errs[i] == nil || errors.Is(h.errs[i], ErrWrongChain) || errors.Is(h.errs[i], ErrBusy) {
-			answered[node.String()] = true
+	for i, err := range h.errs {
+		if err == nil || errors.Is(err, ErrWrongChain) || errors.Is(err, ErrBusy) {
+			ok = true
+		} else {
+			names = append(names, h.name(i))
 		}
 	}
-	for _, node := range h.nodes {
-		if !answered[node.String()] {
-			names = append(names, node.String())
-		}
-	}
-	return names, len(answered) > 0
+	return names, ok
 }
 
 // Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
@@ -204,40 +218,44 @@ func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64,
 
 // Mined has the receipts of some transactions, compared between nodes.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final, and no node contradicts it
-	Seen     map[Hash]int       // how many nodes have a receipt, final or not
-	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
+	Agreed map[Hash]Agreement // final on some node
+	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is a receipt on which nodes agree. By names the nodes that call its block final and
-// still have that block. Its fee is nil unless all of them give the same fee: a missing fee delays
-// no payment.
+// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all of them give the
+// same fee: a missing fee delays no payment.
 type Agreement struct {
 	Receipt
-	By []string
+	By      Views  // nodes that call its block final and still have that block
+	Against Views  // nodes that differ on it
+	Dispute string // how, for logs
 }
 
 // Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved
 // amount, or a nonce used up by a no-op, needs more than half of the nodes that are not silent, and
-// at least two where three or more are configured. An amount that has not moved needs all nodes,
-// because the merchant then pays again: nodes have served receipts without their logs
+// at least two where three or more are configured. If a node contradicts it, it needs more than half
+// of the configured nodes, on two hosts. An amount that has not moved needs all
+// nodes, because the merchant then pays again: nodes have served receipts without their logs
 // (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured
 // node decides alone.
-func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
-	if v == Transferred || v == Used {
-		return enough(len(by), len(n), silent)
+func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
+	switch {
+	case v != Transferred && v != Used:
+		return len(a.By) >= len(n)
+	case len(a.Against) > 0:
+		return enough(len(a.By), len(n), 0) && slices.ContainsFunc(a.By, func(v View) bool {
+			return v.Node.String() != a.By[0].Node.String()
+		})
 	}
-	return len(by) >= len(n)
+	return enough(len(a.By), len(n), silent)
 }
 
-// Receipts asks every node for the receipts of hashes and compares them. A
-// receipt is agreed on if a node calls its block final and no other differs:
-// none has another block at that height, or has the block and no receipt of
-// the transaction, or one with another status, another use of gas or other
-// logs. A node that lags or does not answer does not differ, and does not
-// count. An error means that no node answered.
+// Receipts asks every node for the receipts of hashes and compares them. A node differs if it has
+// another block at the receipt's height, or has the block and no receipt of the transaction, or one
+// with another status, another use of gas or other logs. A node that lags or does not answer does
+// not differ, and does not count. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
-	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}, Disputed: map[Hash]string{}}
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes) })
 	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
@@ -267,10 +285,14 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		return struct{}{}, err
 	})
 	for _, h := range hashes {
-		if agreement, dispute := compare(h, testimonies); dispute != "" {
-			mined.Disputed[h] = dispute
-		} else if len(agreement.By) > 0 {
-			mined.Agreed[h] = agreement
+		for _, of := range testimonies {
+			if _, ok := of.final(h); !ok {
+				continue
+			}
+			a := compare(of.View, of.receipts[h], testimonies)
+			if best, ok := mined.Agreed[h]; len(a.By)+len(a.Against) > 0 && (!ok || len(best.By) < len(a.By)) {
+				mined.Agreed[h] = a
+			}
 		}
 	}
 	return mined, nil
@@ -300,41 +322,41 @@ func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	return t, err
 }
 
-// compare compares the receipts of one transaction with each other and with every node's blocks. It
-// returns the receipt and the nodes that agree on it, none while no node calls it final; or how two
-// nodes differ.
-func compare(h Hash, testimonies []testimony) (Agreement, string) {
-	first := slices.IndexFunc(testimonies, func(t testimony) bool {
-		_, ok := t.final(h)
-		return ok
-	})
-	if first < 0 {
-		return Agreement{}, ""
-	}
-	agreement := Agreement{Receipt: testimonies[first].receipts[h]}
+// compare compares a node's final receipt with the other nodes' receipts and blocks.
+func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
+	a := Agreement{Receipt: receipt}
 	for _, t := range testimonies {
-		r, gave := t.receipts[h]
-		_, final := t.final(h)
-		block := t.blocks[agreement.Block]
+		r, gave := t.receipts[receipt.Tx]
+		_, final := t.final(receipt.Tx)
+		block := t.blocks[receipt.Block]
 		says := ""
 		switch {
-		case gave && !r.same(agreement.Receipt):
+		case gave && !r.same(receipt):
 			says = r.String()
-		case !block.IsZero() && block != agreement.BlockHash:
+		case !block.IsZero() && block != receipt.BlockHash:
 			says = "another block: " + block.String()
 		case !gave && t.whole && !block.IsZero():
 			says = "no receipt"
 		case final && !block.IsZero():
-			agreement.By = append(agreement.By, t.Node.String())
-			if r.Fee == nil || agreement.Fee != nil && *r.Fee != *agreement.Fee {
-				agreement.Fee = nil
+			a.By = append(a.By, t.View)
+			if r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
+				a.Fee = nil
 			}
 		}
 		if says != "" {
-			return Agreement{}, fmt.Sprintf("%s: %s; %s: %s", testimonies[first].Node, agreement.Receipt, t.Node, says)
+			a.Against = append(a.Against, t.View)
+			a.Dispute = cmp.Or(a.Dispute, fmt.Sprintf("%s: %s; %s: %s", of.Name(), receipt, t.Name(), says))
 		}
 	}
-	return agreement, ""
+	return a
+}
+
+// Names returns the names of the views' nodes.
+func (v Views) Names() (names []string) {
+	for _, view := range v {
+		names = append(names, view.Name())
+	}
+	return names
 }
 
 func (v Views) nodes() Nodes {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -16,11 +17,13 @@ type memory struct {
 	txs   []wallet.PendingTx // the lowest, of contiguous nonces
 	until time.Time          // the end of the claim under which they were read
 	seen  *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
+	// The transactions whose receipts most nodes gave alike, and a node contradicted.
+	disputed map[chain.Hash]bool
 }
 
 // recall begins the pass with its run's memory.
 func (p *pass) recall(m memory) {
-	p.pendingTxs, p.claimed, p.last = m.txs, m.until, m.seen
+	p.pendingTxs, p.claimed, p.last, p.disputedBefore = m.txs, m.until, m.seen, m.disputed
 	if n := len(m.txs); n > 0 {
 		p.below = m.txs[n-1].Nonce + 1
 	}
@@ -63,7 +66,7 @@ func (p *pass) reread(ctx context.Context) error {
 // error: the events are published even if the progress is not stored. It keeps no transactions
 // after an error, if some could not be read, or if the final block moved.
 func (p *pass) remember(err error) memory {
-	m := memory{seen: p.seen}
+	m := memory{seen: p.seen, disputed: p.disputed}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {
 		return m
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -23,6 +24,8 @@ type bad struct {
 	account func(*chain.Account)
 	send    func([]byte) chain.Reply
 	shown   bool // it shows a transaction at every nonce, signed by the wallet
+	receipt func(*chain.Receipt)
+	nothing bool // it has no receipt
 }
 
 func (b bad) String() string { return b.name }
@@ -62,6 +65,19 @@ func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.Min
 		return []chain.MinedTx{{Hash: hashes[0], From: payer, Nonce: uint64(hashes[0][31]), Signed: true}}, nil
 	}
 	return b.Node.Transactions(ctx, hashes)
+}
+
+func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	receipts, err := b.Node.Receipts(ctx, hashes)
+	for i := range receipts {
+		if b.receipt != nil {
+			b.receipt(&receipts[i])
+		}
+	}
+	if b.nothing {
+		return nil, err
+	}
+	return receipts, err
 }
 
 // three gives the settler two honest nodes with a bad one between them, and returns its log.
@@ -234,5 +250,78 @@ func TestOneNodeStandsStill(t *testing.T) {
 		if len(asked) != test.want || test.want > 0 && asked[0] != "token since 9" {
 			t.Errorf("%s: %v", name, asked)
 		}
+	}
+}
+
+// TestOneNodeContradicts: what a node of three says about a receipt delays a payment, or a no-op, by
+// a round, if the two others moved the amount. It holds up a failure for as long as it contradicts.
+func TestOneNodeContradicts(t *testing.T) {
+	noLogs := func(w *world, p payment.Payment) { w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true}) }
+	for name, b := range map[string]bad{
+		"no logs":                {receipt: func(r *chain.Receipt) { r.Logs = nil }},
+		"another status":         {receipt: func(r *chain.Receipt) { r.Succeeded = !r.Succeeded }},
+		"no gas":                 {receipt: func(r *chain.Receipt) { r.GasUsed = 7 }},
+		"blocks and no receipts": {nothing: true},
+		"another block":          {receipt: func(r *chain.Receipt) { r.BlockHash = chain.Hash{6} }},
+	} {
+		for kind, make := range map[string]func(*world, payment.Payment){"paid": func(w *world, p payment.Payment) { w.paid(p, p.TxHash) },
+			"failed": noLogs, "no-op": nil} {
+			w := newWorld(t, nil)
+			if make == nil {
+				w.mine(chain.Receipt{Tx: w.noop(0, 0).Hash(), Succeeded: true})
+				w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+			} else {
+				make(w, w.commit("a", 0))
+			}
+			log := w.three(b)
+			if got := must.Get(w.round())(t); got.Undecided != 1 && name != "no logs" || got.Confirmed > 0 {
+				t.Errorf("%s, %s: a round alone: %+v", kind, name, got)
+			}
+			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
+			report := must.Get(w.settler.Run(ctx, "run"))(t)
+			cancel()
+			if ended := len(w.pending()) == 0; ended == (kind == "failed" && name != "no logs") || (report.Confirmed == 1) != (kind == "paid") ||
+				len(w.waits) > 1 && ended {
+				t.Errorf("%s, %s: ended %t after %v, %+v", kind, name, ended, w.waits, report)
+			}
+			if kind == "paid" && !strings.Contains(log.String(), `it contradicts a receipt" node=bad`) {
+				t.Errorf("%s: the log does not name the node: %s", name, log)
+			}
+		}
+	}
+}
+
+// TestOneNodeTakesABlockBack: a node of three whose final block goes back and forth is left out of
+// the count, and named. If too few remain, the payment waits, and is counted.
+func TestOneNodeTakesABlockBack(t *testing.T) {
+	for _, nodes := range []int{3, 2, 1} {
+		w := newWorld(t, nil)
+		p := w.commit("a", 0)
+		w.paid(p, p.TxHash)
+		asks := 0
+		log := w.three(bad{head: func(h *chain.Head) {
+			if asks++; asks%2 == 1 {
+				h.Final++
+			}
+		}})
+		all := w.settler.Nodes.(chain.Nodes)
+		w.settler.Nodes = map[int]chain.Nodes{3: all, 2: all[:2], 1: all[1:2]}[nodes]
+		report := must.Get(w.round())(t)
+		if confirmed := report.Confirmed == 1; confirmed != (nodes == 3) || (report.Undecided == 1) == confirmed ||
+			!strings.Contains(log.String(), `it takes back a final block" node=bad`) {
+			t.Errorf("%d nodes: %+v, %s", nodes, report, log)
+		}
+	}
+}
+
+// TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
+func TestTwoNodesOfOneHost(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.commit("a", 0)
+	w.paid(p, p.TxHash)
+	w.second()
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "rpc", head: func(h *chain.Head) { h.Final++ }}, bad{Node: w.peer, name: "rpc"}}
+	if report := must.Get(w.round())(t); report.Confirmed != 1 {
+		t.Errorf("%+v", report)
 	}
 }

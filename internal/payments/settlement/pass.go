@@ -30,9 +30,12 @@ type pass struct {
 	compared   bool             // with the chain, which is not ahead of the wallet
 	last, seen *wallet.Progress // of the last round and of this one; nil: not known
 
-	mu     sync.Mutex              // guards the rest, and seen, while payments settle side by side
-	named  map[string]func() named // by merchant
-	report Report
+	disputedBefore map[chain.Hash]bool // in the last round
+
+	mu       sync.Mutex              // guards the rest, and seen, while payments settle side by side
+	named    map[string]func() named // by merchant
+	report   Report
+	disputed map[chain.Hash]bool // transactions that a node contradicts
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no

@@ -20,7 +20,7 @@ type round struct {
 	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
-	checks      checks             // of sameChain
+	checks      checks[secondLook] // of lookAgain
 }
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.

@@ -26,7 +26,7 @@ func (p *pass) settle(ctx context.Context) error {
 		}
 		receipts, err = p.views.Receipts(ctx, hashes)
 	}
-	if len(receipts.Agreed) > 0 && !p.sameChain(ctx) {
+	if len(receipts.Agreed) > 0 && !p.stands(ctx, final, receipts) {
 		return nil
 	}
 	unpublished := p.countMined(ctx, receipts)
@@ -34,6 +34,28 @@ func (p *pass) settle(ctx context.Context) error {
 		err = p.endAll(ctx, final, receipts)
 	}
 	return errors.Join(err, unpublished)
+}
+
+// stands leaves nodes that have taken back a final block out of the agreements. It reports false if
+// too few nodes have the known final block any more.
+func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
+	look := p.lookAgain(ctx)
+	receded := func(v chain.View) bool { return slices.Contains(look.receded, v.Name()) }
+	for h, a := range receipts.Agreed {
+		a.By = slices.DeleteFunc(a.By, receded)
+		receipts.Agreed[h] = a
+	}
+	for _, view := range p.views {
+		if receded(view) {
+			view.Doubt(ctx, p.Log, "it takes back a final block", "final", view.Final)
+		}
+	}
+	for _, s := range final {
+		if !look.same {
+			p.undecided(ctx, s, "too few nodes still have the final block")
+		}
+	}
+	return look.same
 }
 
 // receiptsDue returns the pending transactions whose receipts the round needs: final, which enough
@@ -102,15 +124,11 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	if s.Noop() && p.reservable(s.Nonce) {
 		return false, nil // the pending transaction keeps a handler from committing its payment there
 	}
-	for _, h := range s.Hashes {
-		if agreement, ok := receipts.Agreed[h]; ok {
-			return p.end(ctx, s, agreement)
-		}
-	}
-	for _, h := range s.Hashes {
-		if dispute, ok := receipts.Disputed[h]; ok {
-			p.undecided(ctx, s, "the nodes differ", "tx", h, "dispute", dispute)
-			return false, nil
+	for _, disputed := range []bool{false, true} {
+		for _, h := range s.Hashes {
+			if a, ok := receipts.Agreed[h]; ok && disputed == (len(a.Against) > 0) {
+				return p.end(ctx, s, a)
+			}
 		}
 	}
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return receipts.Seen[h] > 0 }) {
@@ -196,24 +214,41 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
-// undecided counts a mined nonce that waits for the nodes to agree, and logs why.
-func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
+// undecided counts a mined nonce that waits for the nodes to agree, logs why, and returns false.
+func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) bool {
 	p.tally(func(r *Report) { r.Undecided++ })
 	p.Log.WarnContext(ctx, "payment undecided: "+why,
 		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
+	return false
 }
 
 // decided reports whether enough nodes support an agreement for a verdict. If all answer and one
 // does not call the block final yet, it logs nothing: nodes are always some blocks apart.
+// A contradiction must have lasted for a round.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
-	if p.final().standing <= answered && p.Nodes.Decide(v, a.By, p.final().silent) {
-		return true
+	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
+	if len(a.Against) > 0 {
+		return is && p.outvoted(ctx, a) || p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute)
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })
-	if len(p.views) < len(p.Nodes) || !behind {
-		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By, "nodes", len(p.Nodes))
+	if !is && (len(p.views) < len(p.Nodes) || !behind) {
+		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By.Names(), "nodes", len(p.Nodes))
 	}
-	return false
+	return is
+}
+
+// outvoted reports whether a node has contradicted an agreement in the last round too.
+func (p *pass) outvoted(ctx context.Context, a chain.Agreement) bool {
+	p.mu.Lock()
+	if p.disputed == nil {
+		p.disputed = map[chain.Hash]bool{}
+	}
+	p.disputed[a.Tx] = true
+	p.mu.Unlock()
+	for _, view := range a.Against {
+		view.Doubt(ctx, p.Log, "it contradicts a receipt", "tx", a.Tx, "dispute", a.Dispute)
+	}
+	return p.disputedBefore[a.Tx]
 }
 
 // end makes the pending transaction's payment final, publishes its event, and then deletes
