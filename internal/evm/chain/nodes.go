@@ -395,12 +395,16 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 // all queries every node at once and returns the answers in order. A node whose circuit breaker is
 // open answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
-	return gather(ctx, nodes, false, ask)
+	return gather(ctx, nodes, len(nodes), ask)
 }
 
-// gather is all. In a hurry, once one node has answered well, it waits only patience for the
-// others; their error is then errLate.
-func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
+// hurry is how many nodes must have answered well before a query that is in a hurry waits only
+// patience for the others: of three or more, the fastest must not decide alone.
+func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
+
+// gather is all. Once so many nodes have answered well, it waits only patience for the others; their
+// error is then errLate.
+func gather[T any](ctx context.Context, nodes Nodes, wanted int, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	type answer struct {
 		of    int
 		value T
@@ -432,7 +436,7 @@ func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int,
 			breakerOf(nodes[a.of]).note(a.err)
 			if values[a.of] = a.value; a.err != nil {
 				errs[a.of] = asking(nodes[a.of], a.err)
-			} else if hurry && late == nil {
+			} else if wanted--; wanted == 0 {
 				late = nodes.late()
 			}
 		case <-late:
