@@ -12,8 +12,9 @@ import (
 
 const (
 	// patience is how long a node may take before another node is queried too, and how much later
-	// than another node it may answer. Healthy nodes answer in a fifth of it.
-	patience = 500 * time.Millisecond
+	// than others it may answer a query that is in a hurry. Healthy nodes answer in a fifth of it.
+	// share is how much later than enough others it may answer any other query.
+	patience, share = 500 * time.Millisecond, time.Second
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.
 	tolerance, cooldown = 3, 10 * time.Second
@@ -32,9 +33,20 @@ var ErrBusy = errors.New("node takes no more calls now")
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {
-		watched[i] = &breaker{Node: node, now: now, after: after, quotes: known}
+		watched[i] = &breaker{Node: node, now: now, after: after, quotes: known, record: new(record)}
 	}
 	return watched
+}
+
+// Patient returns the nodes for queries that wait for every node, however late it is.
+func (n Nodes) Patient() Nodes {
+	patient := slices.Clone(n)
+	for i, node := range n {
+		if b := breakerOf(node); b != nil {
+			patient[i] = &breaker{Node: b.Node, now: b.now, quotes: b.quotes, record: b.record}
+		}
+	}
+	return patient
 }
 
 // A breaker is a node's circuit breaker. A nil breaker belongs to an unwatched node and is always
@@ -42,10 +54,15 @@ func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time
 type breaker struct {
 	Node
 	now    func() time.Time
-	after  func(time.Duration) <-chan time.Time
-	quotes *quotes // shared by all nodes
+	after  func(time.Duration) <-chan time.Time // nil: it is patient, and never open
+	quotes *quotes                              // shared by all nodes
+	*record
+}
 
+// A record is how a watched node has answered this process.
+type record struct {
 	mu     sync.Mutex
+	late   bool          // the last miss was an answer later than the other nodes'
 	row    int           // unanswered requests in a row
 	total  int           // unanswered requests since Health was last called
 	slow   time.Duration // the slowest answer since Health was last called
@@ -72,6 +89,7 @@ func (b *breaker) note(err error) {
 		b.row = 0
 		return
 	}
+	b.late = errors.Is(err, errLate)
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
 }
 
@@ -114,7 +132,7 @@ var errLate = errors.New("another node was faster by far")
 
 // open reports whether to skip the node. After the cooldown, requests go to it until it misses one.
 func (b *breaker) open() bool {
-	if b == nil {
+	if b == nil || b.after == nil {
 		return false
 	}
 	b.mu.Lock()
@@ -131,12 +149,12 @@ func (b *breaker) lastMiss() time.Time {
 	return b.missed
 }
 
-// late returns a channel that receives when patience has run out, if the nodes are watched.
-func (n Nodes) late() <-chan time.Time {
-	if len(n) == 0 || breakerOf(n[0]) == nil {
+// late returns a channel that receives when the time is over, if the nodes are watched.
+func (n Nodes) late(after time.Duration) <-chan time.Time {
+	if len(n) == 0 || breakerOf(n[0]) == nil || breakerOf(n[0]).after == nil {
 		return nil
 	}
-	return breakerOf(n[0]).after(patience)
+	return breakerOf(n[0]).after(after)
 }
 
 // closed reports which nodes' breakers are closed. If all are open, it reports all as closed: a
@@ -214,7 +232,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
 		if i := asked; i < len(nodes) && ctx.Err() == nil {
-			asked, late = i+1, nodes.late()
+			asked, late = i+1, nodes.late(patience)
 			go func() {
 				value, err := timed(nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
 				answers <- answer{i, value, err}

@@ -110,16 +110,36 @@ func (h Heads) Receded(earlier Heads) (names []string) {
 }
 
 // Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer,
-// and so is ErrBusy: the node answers other calls. ok is false if no node gave a valid answer.
+// and so is ErrBusy: the node answers other calls. A late node is not silent: enough others have
+// answered. ok is false if no node gave a valid answer.
 func (h Heads) Silent() (names []string, ok bool) {
 	for i, err := range h.errs {
-		if err == nil || errors.Is(err, ErrWrongChain) || errors.Is(err, ErrBusy) {
+		if err == nil || errors.Is(err, ErrWrongChain) || errors.Is(err, ErrBusy) || h.isLate(i) {
 			ok = true
 		} else {
 			names = append(names, h.name(i))
 		}
 	}
 	return names, ok
+}
+
+// Late returns views of no wallet of the nodes that are later than enough others by far.
+func (h Heads) Late() (views Views) {
+	for i, node := range h.nodes {
+		if h.isLate(i) {
+			views = append(views, View{Node: node, name: h.name(i)})
+		}
+	}
+	return views
+}
+
+func (h Heads) isLate(i int) bool {
+	if b := breakerOf(h.nodes[i]); b != nil && errors.Is(h.errs[i], ErrOpen) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.late
+	}
+	return errors.Is(h.errs[i], errLate)
 }
 
 // Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
@@ -149,7 +169,7 @@ func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule Confi
 
 // AllViews is Views, but returns ErrUnavailable unless every node answers.
 func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
-	views, err := n.Views(ctx, wallet, coin, rule)
+	views, err := n.Patient().Views(ctx, wallet, coin, rule)
 	if err == nil && len(views) < len(n) {
 		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", ErrUnavailable, len(views), len(n))
 	}
@@ -172,7 +192,7 @@ func (v Views) Leading() View {
 // FinalCount returns how many of a wallet's transactions are final on every node with a view: no
 // re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
-	counts, errs := v.finalCounts(ctx, wallet)
+	counts, errs := v.finalCounts(ctx, v.nodes().Patient(), wallet)
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)
 	}
@@ -180,15 +200,16 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 }
 
 // Used returns how many of a wallet's nonces are used up in final blocks, on enough nodes to
-// confirm a payment. It returns 0 if too few nodes answer.
-func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {
-	counts, errs := views.finalCounts(ctx, wallet)
+// confirm a payment, or 0 and false if too few nodes answer.
+func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) (uint64, bool) {
+	counts, errs := views.finalCounts(ctx, views.nodes(), wallet)
+	var said []uint64
 	for i := range errs {
-		if errs[i] != nil {
-			counts[i] = 0
+		if errs[i] == nil {
+			said = append(said, counts[i])
 		}
 	}
-	return n.most(counts, silent)
+	return n.most(said, silent), enough(len(said), len(n), silent)
 }
 
 // Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
@@ -212,8 +233,8 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 	return 0
 }
 
-func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64, []error) {
-	return all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+func (v Views) finalCounts(ctx context.Context, nodes Nodes, wallet token.Address) ([]uint64, []error) {
+	return all(ctx, nodes, func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 }
 
 // Mined has the receipts of some transactions, compared between nodes.
@@ -378,7 +399,7 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 			return Hash{}, nil
 		}
 	}
-	hashes, errs := all(ctx, views.nodes(), func(i int, node Node) (Hash, error) {
+	hashes, errs := all(ctx, views.nodes().Patient(), func(i int, node Node) (Hash, error) {
 		return node.TxAtNonce(ctx, wallet, nonce, views[i].Final)
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -392,19 +413,25 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all queries every node at once and returns the answers in order. A node whose circuit breaker is
-// open answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
+// all queries every node at once and returns the answers in order. Of three or more, it waits for
+// more than half, and for the others only their share of time. A node whose circuit breaker is open
+// answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
-	return gather(ctx, nodes, len(nodes), ask)
+	wanted := len(nodes)
+	if wanted > 2 {
+		wanted = wanted/2 + 1
+	}
+	return gather(ctx, nodes, wanted, share, ask)
 }
 
 // hurry is how many nodes must have answered well before a query that is in a hurry waits only
 // patience for the others: of three or more, the fastest must not decide alone.
 func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
 
-// gather is all. Once so many nodes have answered well, it waits only patience for the others; their
-// error is then errLate.
-func gather[T any](ctx context.Context, nodes Nodes, wanted int, ask func(i int, node Node) (T, error)) ([]T, []error) {
+// gather is all. Once so many nodes have answered well, it waits only so long for the others; their
+// error is then errLate, and their answers are dropped.
+func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Duration, ask func(i int, node Node) (T, error)) ([]T,
+	[]error) {
 	type answer struct {
 		of    int
 		value T
@@ -437,7 +464,7 @@ func gather[T any](ctx context.Context, nodes Nodes, wanted int, ask func(i int,
 			if values[a.of] = a.value; a.err != nil {
 				errs[a.of] = asking(nodes[a.of], a.err)
 			} else if wanted--; wanted == 0 {
-				late = nodes.late()
+				late = nodes.late(wait)
 			}
 		case <-late:
 			for i := range waiting {

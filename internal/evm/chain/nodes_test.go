@@ -371,8 +371,8 @@ func TestUsed(t *testing.T) {
 				node.account.Final = uint64(20 + i)
 				nodes, views = append(nodes, node), append(views, chain.View{Node: node, Account: node.account})
 			}
-			if got := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want {
-				t.Errorf("Used() = %d, want %d", got, test.want)
+			if got, ok := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want || ok != (test.want > 0) {
+				t.Errorf("Used() = %d, %t; want %d", got, ok, test.want)
 			}
 		})
 	}

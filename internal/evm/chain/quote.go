@@ -49,7 +49,7 @@ type quotes struct {
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	markets, errs := gather(ctx, n, n.hurry(), func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+	markets, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
 	var market Market
 	for i, price := range prices {
 		var said []token.Amount
@@ -126,7 +126,7 @@ const nonZero = 12
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	gases, errs := gather(ctx, n, n.hurry(), func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
+	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
 	var said []uint64
 	for i, gas := range gases {
 		if errs[i] == nil {

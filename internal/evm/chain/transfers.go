@@ -51,7 +51,7 @@ func (tx MinedTx) String() string {
 
 // FinalOnAll returns the highest block that is final on every node.
 func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, error) {
-	h := n.Heads(ctx, rule)
+	h := n.Patient().Heads(ctx, rule)
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
 		return 0, unavailable(h.errs)
 	}
@@ -126,7 +126,7 @@ const tries = 3
 // agreed queries every node and returns the answer on which all agree. subject describes the query
 // in errors.
 func agreed[T comparable](ctx context.Context, nodes Nodes, subject string, ask func(Node) ([]T, error)) ([]T, error) {
-	answers, errs := all(ctx, nodes, func(_ int, node Node) (answer []T, err error) {
+	answers, errs := all(ctx, nodes.Patient(), func(_ int, node Node) (answer []T, err error) {
 		for range tries {
 			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
 				break

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -26,11 +28,45 @@ type bad struct {
 	shown   bool // it shows a transaction at every nonce, signed by the wallet
 	receipt func(*chain.Receipt)
 	nothing bool // it has no receipt
+	takes   time.Duration
+}
+
+// wait waits for an answer of the node, at most as long as ethrpc does.
+func (b bad) wait(ctx context.Context) error {
+	if b.takes == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(min(b.takes, 10*second)):
+		if b.takes > 10*second {
+			return context.DeadlineExceeded
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b bad) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
+	if err := b.wait(ctx); err != nil {
+		return 0, err
+	}
+	return b.Node.Count(ctx, w, block)
+}
+
+func (b bad) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+	if err := b.wait(ctx); err != nil {
+		return nil, err
+	}
+	return b.Node.BlockHashes(ctx, numbers)
 }
 
 func (b bad) String() string { return b.name }
 
 func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
+	if err := b.wait(ctx); err != nil {
+		return chain.Head{}, err
+	}
 	h, err := b.Node.Head(ctx, r)
 	if b.head != nil {
 		b.head(&h)
@@ -39,6 +75,9 @@ func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, er
 }
 
 func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
+	if err := b.wait(ctx); err != nil {
+		return chain.Account{}, err
+	}
 	a, err := b.Node.Account(ctx, w, c, h)
 	if b.account != nil {
 		b.account(&a)
@@ -68,6 +107,9 @@ func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.Min
 }
 
 func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	if err := b.wait(ctx); err != nil {
+		return nil, err
+	}
 	receipts, err := b.Node.Receipts(ctx, hashes)
 	for i := range receipts {
 		if b.receipt != nil {
@@ -82,11 +124,15 @@ func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt
 
 // three gives the settler two honest nodes with a bad one between them, and returns its log.
 func (w *world) three(b bad) *bytes.Buffer {
+	now, after := w.Now, never
+	if b.takes > 0 {
+		now, after = time.Now, time.After
+	}
 	if w.peer == nil {
 		w.second()
 	}
 	b.Node, b.name = w.peer, "bad"
-	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(w.Now, never)
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(now, after)
 	log := new(bytes.Buffer)
 	w.settler.Log = slog.New(slog.NewTextHandler(log, nil))
 	return log
@@ -323,5 +369,50 @@ func TestTwoNodesOfOneHost(t *testing.T) {
 	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "rpc", head: func(h *chain.Head) { h.Final++ }}, bad{Node: w.peer, name: "rpc"}}
 	if report := must.Get(w.round())(t); report.Confirmed != 1 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestOneSlowNode: a node of three that takes as long as it may for each answer delays a payment by
+// seconds, and is named. A failure waits for it. It is not silent.
+func TestOneSlowNode(t *testing.T) {
+	for _, test := range []struct {
+		takes  time.Duration
+		fails  bool
+		within time.Duration
+	}{{100 * time.Millisecond, false, second}, {7 * second, false, 8 * second}, {9 * second, false, 8 * second},
+		{9 * second, true, 2 * minute}, {11 * second, false, 8 * second}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := w.commit("a", 0)
+			if test.fails {
+				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
+			} else {
+				w.paid(p, p.TxHash)
+			}
+			log := w.three(bad{takes: test.takes})
+			w.settler.Now, w.settler.Wait = time.Now, settlement.Sleep
+			began := time.Now()
+			for minutes := 0; len(w.pending()) > 0 && minutes < 5; minutes++ {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
+				_, _ = w.settler.Run(ctx, "run") // it may end with its time
+				cancel()
+			}
+			took := time.Since(began)
+			if state := w.stored(p).State; !state.Final() || took > test.within {
+				t.Errorf("slow by %s, fails %t: %s after %s", test.takes, test.fails, state, took)
+			}
+			for range 4 {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
+				_, _ = w.settler.Run(ctx, "run")
+				cancel()
+				time.Sleep(20 * second)
+			}
+			if silent := len(must.Get(w.Tables.Compared(t.Context(), 1))(t).Silent) > 0; silent {
+				t.Errorf("slow by %s: silent: %t", test.takes, silent)
+			}
+			if named := strings.Contains(log.String(), `it answers late" node=bad`); named != (test.takes > second) {
+				t.Errorf("slow by %s: named: %t", test.takes, named)
+			}
+		})
 	}
 }

@@ -106,7 +106,8 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 // allOwned reports whether every nonce that a re-organisation may give back has an owner, which
 // sends its transaction again.
 func (p *pass) allOwned(ctx context.Context) bool {
-	_, err := p.tied(ctx, p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent))
+	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
+	_, err := p.tied(ctx, used)
 	return err == nil
 }
 

@@ -83,8 +83,8 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 // BlockchainQueries.getTransactionCount): an answer below the lowest nonce is wrong and counts as
 // none, and nonce 0 always counts as perhaps final.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
-	final := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
-	if final < p.lowest() {
+	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
+	if !ok || final < p.lowest() {
 		return p.Nodes.Mined(p.views)
 	}
 	return max(final, 1)
