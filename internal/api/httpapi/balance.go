@@ -19,8 +19,7 @@ type balance struct {
 	BlockNumber uint64        `json:"block_number"`
 }
 
-// GetBalance serves GET /balance/{address} from the first of nodes that
-// answers. asset is the token whose balance is shown.
+// GetBalance serves GET /balance/{address}. asset is the token whose balance is shown.
 func GetBalance(nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
@@ -41,13 +40,17 @@ func GetBalance(nodes chain.Provider, asset token.Token, network string, rule ch
 	})
 }
 
-// accountOf asks one node after the other and returns the first answer. No
-// payment depends on it, so one node is enough.
+// accountOf asks one or two nodes one after the other and returns the first answer: no payment
+// depends on it. Of three or more, enough must reach the balance.
 func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address,
 	rule chain.ConfirmationRule) (chain.Account, error) {
 	nodes, err := provider.Nodes(ctx)
 	if err != nil {
 		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
+	}
+	if len(nodes) > 2 {
+		view, err := nodes.View(ctx, address, contract, rule)
+		return view.Account, err
 	}
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {

@@ -42,7 +42,7 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 				best = r.Reply
 			}
 			if late == nil && best.Class.Held() {
-				late = n.late()
+				late = n.late(patience)
 			}
 		case <-late:
 			for _, node := range missing {

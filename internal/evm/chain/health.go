@@ -1,8 +1,10 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -10,8 +12,9 @@ import (
 
 const (
 	// patience is how long a node may take before another node is queried too, and how much later
-	// than another node it may answer. Healthy nodes answer in a fifth of it.
-	patience = 500 * time.Millisecond
+	// than others it may answer a query that is in a hurry. Healthy nodes answer in a fifth of it.
+	// share is how much later than enough others it may answer any other query.
+	patience, share = 500 * time.Millisecond, time.Second
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.
 	tolerance, cooldown = 3, 10 * time.Second
@@ -30,9 +33,20 @@ var ErrBusy = errors.New("node takes no more calls now")
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {
-		watched[i] = &breaker{Node: node, now: now, after: after, quotes: known}
+		watched[i] = &breaker{Node: node, now: now, after: after, quotes: known, record: new(record)}
 	}
 	return watched
+}
+
+// Patient returns the nodes for queries that wait for every node, however late it is.
+func (n Nodes) Patient() Nodes {
+	patient := slices.Clone(n)
+	for i, node := range n {
+		if b := breakerOf(node); b != nil {
+			patient[i] = &breaker{Node: b.Node, now: b.now, quotes: b.quotes, record: b.record}
+		}
+	}
+	return patient
 }
 
 // A breaker is a node's circuit breaker. A nil breaker belongs to an unwatched node and is always
@@ -40,14 +54,21 @@ func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time
 type breaker struct {
 	Node
 	now    func() time.Time
-	after  func(time.Duration) <-chan time.Time
-	quotes *quotes // shared by all nodes
+	after  func(time.Duration) <-chan time.Time // nil: it is patient, and never open
+	quotes *quotes                              // shared by all nodes
+	*record
+}
 
+// A record is how a watched node has answered this process.
+type record struct {
 	mu     sync.Mutex
+	late   bool          // the last miss was an answer later than the other nodes'
 	row    int           // unanswered requests in a row
 	total  int           // unanswered requests since Health was last called
 	slow   time.Duration // the slowest answer since Health was last called
 	missed time.Time     // when a request was last left unanswered
+	wrong  bool          // enough nodes have contradicted it since Health was last called
+	warned time.Time     // when Doubt last logged it
 }
 
 func breakerOf(node Node) *breaker {
@@ -68,6 +89,7 @@ func (b *breaker) note(err error) {
 		b.row = 0
 		return
 	}
+	b.late = errors.Is(err, errLate)
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
 }
 
@@ -87,12 +109,30 @@ func timed[T any](node Node, ask func() (T, error)) (T, error) {
 	return value, err
 }
 
+// doubtEvery is how often Doubt logs a node.
+const doubtEvery = time.Minute
+
+// Doubt logs that Remit does not believe the view's node, at most once a minute, and counts the node
+// as silent in its Health, which rings the alarm.
+func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attributes ...any) {
+	if b := breakerOf(v.Node); b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = true
+		if b.now().Sub(b.warned) < doubtEvery {
+			return
+		}
+		b.warned = b.now()
+	}
+	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Name()}, attributes...)...)
+}
+
 // errLate reports a request that another node answered long before.
 var errLate = errors.New("another node was faster by far")
 
 // open reports whether to skip the node. After the cooldown, requests go to it until it misses one.
 func (b *breaker) open() bool {
-	if b == nil {
+	if b == nil || b.after == nil {
 		return false
 	}
 	b.mu.Lock()
@@ -109,12 +149,12 @@ func (b *breaker) lastMiss() time.Time {
 	return b.missed
 }
 
-// late returns a channel that receives when patience has run out, if the nodes are watched.
-func (n Nodes) late() <-chan time.Time {
-	if len(n) == 0 || breakerOf(n[0]) == nil {
+// late returns a channel that receives when the time is over, if the nodes are watched.
+func (n Nodes) late(after time.Duration) <-chan time.Time {
+	if len(n) == 0 || breakerOf(n[0]) == nil || breakerOf(n[0]).after == nil {
 		return nil
 	}
-	return breakerOf(n[0]).after(patience)
+	return breakerOf(n[0]).after(after)
 }
 
 // closed reports which nodes' breakers are closed. If all are open, it reports all as closed: a
@@ -149,7 +189,7 @@ func (n Nodes) inOrder() Nodes {
 type Health struct {
 	Node   string
 	Missed int  // unanswered requests since Health was last called
-	Silent bool // it left the last request unanswered
+	Silent bool // it left the last request unanswered, or View.Doubt named it since Health was last called
 	// Slowest is the duration of its slowest good answer since Health was last called; zero: none.
 	Slowest time.Duration
 }
@@ -160,8 +200,8 @@ func (n Nodes) Health() []Health {
 	for _, node := range n {
 		if b := breakerOf(node); b != nil {
 			b.mu.Lock()
-			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Slowest: b.slow})
-			b.total, b.slow = 0, 0
+			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0 || b.wrong, Slowest: b.slow})
+			b.total, b.slow, b.wrong = 0, 0, false
 			b.mu.Unlock()
 		}
 	}
@@ -169,9 +209,9 @@ func (n Nodes) Health() []Health {
 }
 
 // first returns the first good answer. It queries the next node when one answers badly or takes
-// long. ErrListed ends the search. ErrReverted counts only if no node gives a better answer: a node
-// that lags may not have seen the wallet's funds yet. Once ctx has ended, no further node is
-// queried.
+// long. ErrListed ends the search by enough nodes to Suffice. ErrReverted counts only if no node
+// gives a better answer: a node that lags may not have seen the wallet's funds yet. It clears the
+// list, too, so that ErrListed counts after it. Once ctx has ended, no further node is queried.
 func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -184,14 +224,15 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 		value T
 		err   error
 	}
-	var reverted error
+	var reverted, listed error
+	all, list := nodes, 0
 	nodes = nodes.inOrder()
 	errs := make([]error, len(nodes)) // in the nodes' order, not in the answers'
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
 		if i := asked; i < len(nodes) && ctx.Err() == nil {
-			asked, late = i+1, nodes.late()
+			asked, late = i+1, nodes.late(patience)
 			go func() {
 				value, err := timed(nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
 				answers <- answer{i, value, err}
@@ -207,14 +248,19 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			count++
 			came[a.of] = true
 			breakerOf(nodes[a.of]).note(a.err)
+			if errors.Is(a.err, ErrListed) {
+				list++
+			}
 			switch {
-			case a.err == nil, errors.Is(a.err, ErrListed):
+			case a.err == nil, errors.Is(a.err, ErrListed) && all.Suffice(list):
 				for i := range a.of { // slower nodes that were queried earlier
 					if !came[i] {
 						breakerOf(nodes[i]).note(errLate)
 					}
 				}
 				return a.value, a.err
+			case errors.Is(a.err, ErrListed):
+				listed = a.err
 			case errors.Is(a.err, ErrReverted):
 				reverted = a.err
 			default:
@@ -223,8 +269,8 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			next()
 		}
 	}
-	if reverted != nil {
-		return none, reverted
+	if err := cmp.Or(reverted, listed); err != nil {
+		return none, err
 	}
 	return none, unavailable(errs)
 }

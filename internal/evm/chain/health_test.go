@@ -156,6 +156,17 @@ func TestHedge(t *testing.T) {
 			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
 		{"a revert counts beside a node that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
 			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
+		{"one of three that has the recipient on its list is not enough", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
+			{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1, 0}},
+		{"nor beside one that clears it and reverts", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
+			{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrReverted, 3 * usual,
+			[]int{1, 1, 1}},
+		{"two are", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
+			{stub: &stub{}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 0}},
+		{"and one where no other answers", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{down: true},
+			takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrListed, 3 * usual, []int{1, 1, 1}},
+		{"and one of two", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}, 0,
+			chain.ErrListed, usual, []int{1, 0}},
 		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
 			10500 * time.Millisecond, []int{1, 1}},
 	} {
@@ -388,7 +399,7 @@ func TestReceiptsAsABreakerCloses(t *testing.T) {
 		b.down = false
 		time.Sleep(9500 * time.Millisecond)
 		mined, failed := views.Receipts(t.Context(), []chain.Hash{tx})
-		if err != nil || failed != nil || !slices.Equal(mined.Agreed[tx].By, []string{"a"}) || len(b.numbers) == 0 {
+		if err != nil || failed != nil || !slices.Equal(mined.Agreed[tx].By.Names(), []string{"a"}) || len(b.numbers) == 0 {
 			t.Errorf("%v, %v: %+v; b is asked for blocks %v", err, failed, mined, b.numbers)
 		}
 	})

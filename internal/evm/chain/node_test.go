@@ -18,6 +18,7 @@ type stub struct {
 	down     bool
 	half     bool // receipts come with an error
 	reverts  bool
+	listed   bool
 	gas      uint64
 	account  chain.Account
 	receipts []chain.Receipt
@@ -49,7 +50,10 @@ func (s *stub) Fees(context.Context) (chain.Market, error) {
 }
 
 func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {
-	if s.reverts {
+	switch {
+	case s.listed:
+		return 0, chain.ErrListed
+	case s.reverts:
 		return 0, chain.ErrReverted
 	}
 	return s.gas, s.err()

@@ -28,8 +28,8 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call
 // and no other node says that it passes, ErrUnavailable if no node could simulate it, and ErrListed
-// if the first node that answers does: refusing a payment moves no money. The answer of one node is
-// also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
+// if the first node that answers does: refusing a payment moves no money. Of three or more nodes two
+// must, or one while no other clears the list. The answer of one node is also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
 // by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
@@ -40,7 +40,11 @@ type View struct {
 	Node Node
 	Account
 	blocks *blockHashes // of the node, in the round of the heads; nil: each question is asked
+	name   string       // by its position; empty: Node's
 }
+
+// Name names the view's node: its host, and its number where several nodes are of one host.
+func (v View) Name() string { return cmp.Or(v.name, v.Node.String()) }
 
 // Views has the view of each node that answered, in configured order.
 type Views []View
@@ -74,38 +78,68 @@ func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 func (h Heads) answered() (views Views) {
 	for i, node := range h.nodes {
 		if h.errs[i] == nil {
-			views = append(views, View{node, Account{Head: h.heads[i]}, h.blocks[i]})
+			views = append(views, View{node, Account{Head: h.heads[i]}, h.blocks[i], h.name(i)})
 		}
 	}
 	return views
 }
 
-// Receded reports whether a node that gave its head now calls less final than it did earlier.
-func (h Heads) Receded(earlier Heads) bool {
-	for _, now := range h.answered() {
-		if slices.ContainsFunc(earlier.answered(), func(v View) bool { return v.Node.String() == now.Node.String() && now.Final < v.Final }) {
-			return true
+// name returns the name of the node at a position of the list, which no other position has: several
+// nodes may be of one host.
+func (h Heads) name(at int) string {
+	nth := 1
+	for _, other := range h.nodes[:at] {
+		if other.String() == h.nodes[at].String() {
+			nth++
 		}
 	}
-	return false
+	if nth == 1 {
+		return h.nodes[at].String()
+	}
+	return fmt.Sprintf("%s#%d", h.nodes[at], nth)
+}
+
+// Receded returns the names of the nodes that call less final now than they did earlier.
+func (h Heads) Receded(earlier Heads) (names []string) {
+	for i := range h.nodes {
+		if h.errs[i] == nil && earlier.errs[i] == nil && h.heads[i].Final < earlier.heads[i].Final {
+			names = append(names, h.name(i))
+		}
+	}
+	return names
 }
 
 // Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer,
-// and so is ErrBusy: the node answers other calls. A name that several nodes share is silent if all
-// of them are, and is returned once for each. ok is false if no node gave a valid answer.
+// and so is ErrBusy: the node answers other calls. A late node is not silent: enough others have
+// answered. ok is false if no node gave a valid answer.
 func (h Heads) Silent() (names []string, ok bool) {
-	answered := map[string]bool{}
+	for i, err := range h.errs {
+		if err == nil || errors.Is(err, ErrWrongChain) || errors.Is(err, ErrBusy) || h.isLate(i) {
+			ok = true
+		} else {
+			names = append(names, h.name(i))
+		}
+	}
+	return names, ok
+}
+
+// Late returns views of no wallet of the nodes that are later than enough others by far.
+func (h Heads) Late() (views Views) {
 	for i, node := range h.nodes {
-		if h.errs[i] == nil || errors.Is(h.errs[i], ErrWrongChain) || errors.Is(h.errs[i], ErrBusy) {
-			answered[node.String()] = true
+		if h.isLate(i) {
+			views = append(views, View{Node: node, name: h.name(i)})
 		}
 	}
-	for _, node := range h.nodes {
-		if !answered[node.String()] {
-			names = append(names, node.String())
-		}
+	return views
+}
+
+func (h Heads) isLate(i int) bool {
+	if b := breakerOf(h.nodes[i]); b != nil && errors.Is(h.errs[i], ErrOpen) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.late
 	}
-	return names, len(answered) > 0
+	return errors.Is(h.errs[i], errLate)
 }
 
 // Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
@@ -135,7 +169,7 @@ func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule Confi
 
 // AllViews is Views, but returns ErrUnavailable unless every node answers.
 func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
-	views, err := n.Views(ctx, wallet, coin, rule)
+	views, err := n.Patient().Views(ctx, wallet, coin, rule)
 	if err == nil && len(views) < len(n) {
 		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", ErrUnavailable, len(views), len(n))
 	}
@@ -149,8 +183,8 @@ func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, e
 	return Heads{n, make([]Head, len(n)), make([]error, len(n)), make([]*blockHashes, len(n))}.Views(ctx, wallet, coin)
 }
 
-// Leading returns the first view with the highest count of mined transactions. The other nodes lag,
-// or are on another fork.
+// Leading returns the first view with the highest count of mined transactions, for a recovery, in
+// which all nodes must answer. The other nodes lag, or are on another fork.
 func (v Views) Leading() View {
 	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }
@@ -158,33 +192,24 @@ func (v Views) Leading() View {
 // FinalCount returns how many of a wallet's transactions are final on every node with a view: no
 // re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
-	counts, errs := v.finalCounts(ctx, wallet)
+	counts, errs := v.finalCounts(ctx, v.nodes().Patient(), wallet)
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)
 	}
 	return slices.Min(counts), nil
 }
 
-// Settled returns an upper bound of a wallet's final transactions: no node calls a receipt of a
-// later nonce final. If a node does not answer, every mined transaction may be final.
-func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
-	counts, errs := v.finalCounts(ctx, wallet)
-	if errors.Join(errs...) != nil {
-		return v.Leading().Mined
-	}
-	return slices.Max(counts)
-}
-
 // Used returns how many of a wallet's nonces are used up in final blocks, on enough nodes to
-// confirm a payment. It returns 0 if too few nodes answer.
-func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {
-	counts, errs := views.finalCounts(ctx, wallet)
+// confirm a payment, or 0 and false if too few nodes answer.
+func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) (uint64, bool) {
+	counts, errs := views.finalCounts(ctx, views.nodes(), wallet)
+	var said []uint64
 	for i := range errs {
-		if errs[i] != nil {
-			counts[i] = 0
+		if errs[i] == nil {
+			said = append(said, counts[i])
 		}
 	}
-	return n.most(counts, silent)
+	return n.most(said, silent), enough(len(said), len(n), silent)
 }
 
 // Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
@@ -208,51 +233,50 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 	return 0
 }
 
-func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64, []error) {
-	return all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+func (v Views) finalCounts(ctx context.Context, nodes Nodes, wallet token.Address) ([]uint64, []error) {
+	return all(ctx, nodes, func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 }
 
 // Mined has the receipts of some transactions, compared between nodes.
 type Mined struct {
-	Agreed   map[Hash]Agreement // final, and no node contradicts it
-	Seen     map[Hash]int       // how many nodes have a receipt, final or not
-	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
+	Agreed map[Hash]Agreement // final on some node
+	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is a receipt on which nodes agree. By names the nodes that call its block final and
-// still have that block. Its fee is nil unless all of them give the same fee: a missing fee delays
-// no payment.
+// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all of them give the
+// same fee: a missing fee delays no payment.
 type Agreement struct {
 	Receipt
-	By []string
+	By      Views  // nodes that call its block final and still have that block
+	Against Views  // nodes that differ on it
+	Dispute string // how, for logs
 }
 
 // Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved
 // amount, or a nonce used up by a no-op, needs more than half of the nodes that are not silent, and
-// at least two where three or more are configured. An amount that has not moved needs all nodes,
-// because the merchant then pays again: nodes have served receipts without their logs
+// at least two where three or more are configured. If a node contradicts it, it needs more than half
+// of the configured nodes, on two hosts. An amount that has not moved needs all
+// nodes, because the merchant then pays again: nodes have served receipts without their logs
 // (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured
 // node decides alone.
-func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
-	if v == Transferred || v == Used {
-		return enough(len(by), len(n), silent)
+func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
+	switch {
+	case v != Transferred && v != Used:
+		return len(a.By) >= len(n)
+	case len(a.Against) > 0:
+		return enough(len(a.By), len(n), 0) && slices.ContainsFunc(a.By, func(v View) bool {
+			return v.Node.String() != a.By[0].Node.String()
+		})
 	}
-	return len(by) >= len(n)
+	return enough(len(a.By), len(n), silent)
 }
 
-// enough reports whether n of the configured nodes outnumber the others that are not silent.
-func enough(n, configured, silent int) bool {
-	return 2*n > configured-silent && (n >= 2 || configured <= 2)
-}
-
-// Receipts asks every node for the receipts of hashes and compares them. A
-// receipt is agreed on if a node calls its block final and no other differs:
-// none has another block at that height, or has the block and no receipt of
-// the transaction, or one with another status, another use of gas or other
-// logs. A node that lags or does not answer does not differ, and does not
-// count. An error means that no node answered.
+// Receipts asks every node for the receipts of hashes and compares them. A node differs if it has
+// another block at the receipt's height, or has the block and no receipt of the transaction, or one
+// with another status, another use of gas or other logs. A node that lags or does not answer does
+// not differ, and does not count. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
-	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}, Disputed: map[Hash]string{}}
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes) })
 	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
@@ -282,10 +306,14 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		return struct{}{}, err
 	})
 	for _, h := range hashes {
-		if agreement, dispute := compare(h, testimonies); dispute != "" {
-			mined.Disputed[h] = dispute
-		} else if len(agreement.By) > 0 {
-			mined.Agreed[h] = agreement
+		for _, of := range testimonies {
+			if _, ok := of.final(h); !ok {
+				continue
+			}
+			a := compare(of.View, of.receipts[h], testimonies)
+			if best, ok := mined.Agreed[h]; len(a.By)+len(a.Against) > 0 && (!ok || len(best.By) < len(a.By)) {
+				mined.Agreed[h] = a
+			}
 		}
 	}
 	return mined, nil
@@ -315,41 +343,41 @@ func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	return t, err
 }
 
-// compare compares the receipts of one transaction with each other and with every node's blocks. It
-// returns the receipt and the nodes that agree on it, none while no node calls it final; or how two
-// nodes differ.
-func compare(h Hash, testimonies []testimony) (Agreement, string) {
-	first := slices.IndexFunc(testimonies, func(t testimony) bool {
-		_, ok := t.final(h)
-		return ok
-	})
-	if first < 0 {
-		return Agreement{}, ""
-	}
-	agreement := Agreement{Receipt: testimonies[first].receipts[h]}
+// compare compares a node's final receipt with the other nodes' receipts and blocks.
+func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
+	a := Agreement{Receipt: receipt}
 	for _, t := range testimonies {
-		r, gave := t.receipts[h]
-		_, final := t.final(h)
-		block := t.blocks[agreement.Block]
+		r, gave := t.receipts[receipt.Tx]
+		_, final := t.final(receipt.Tx)
+		block := t.blocks[receipt.Block]
 		says := ""
 		switch {
-		case gave && !r.same(agreement.Receipt):
+		case gave && !r.same(receipt):
 			says = r.String()
-		case !block.IsZero() && block != agreement.BlockHash:
+		case !block.IsZero() && block != receipt.BlockHash:
 			says = "another block: " + block.String()
 		case !gave && t.whole && !block.IsZero():
 			says = "no receipt"
 		case final && !block.IsZero():
-			agreement.By = append(agreement.By, t.Node.String())
-			if r.Fee == nil || agreement.Fee != nil && *r.Fee != *agreement.Fee {
-				agreement.Fee = nil
+			a.By = append(a.By, t.View)
+			if r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
+				a.Fee = nil
 			}
 		}
 		if says != "" {
-			return Agreement{}, fmt.Sprintf("%s: %s; %s: %s", testimonies[first].Node, agreement.Receipt, t.Node, says)
+			a.Against = append(a.Against, t.View)
+			a.Dispute = cmp.Or(a.Dispute, fmt.Sprintf("%s: %s; %s: %s", of.Name(), receipt, t.Name(), says))
 		}
 	}
-	return agreement, ""
+	return a
+}
+
+// Names returns the names of the views' nodes.
+func (v Views) Names() (names []string) {
+	for _, view := range v {
+		names = append(names, view.Name())
+	}
+	return names
 }
 
 func (v Views) nodes() Nodes {
@@ -371,7 +399,7 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 			return Hash{}, nil
 		}
 	}
-	hashes, errs := all(ctx, views.nodes(), func(i int, node Node) (Hash, error) {
+	hashes, errs := all(ctx, views.nodes().Patient(), func(i int, node Node) (Hash, error) {
 		return node.TxAtNonce(ctx, wallet, nonce, views[i].Final)
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -385,15 +413,25 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all queries every node at once and returns the answers in order. A node whose circuit breaker is
-// open answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
+// all queries every node at once and returns the answers in order. Of three or more, it waits for
+// more than half, and for the others only their share of time. A node whose circuit breaker is open
+// answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
-	return gather(ctx, nodes, false, ask)
+	wanted := len(nodes)
+	if wanted > 2 {
+		wanted = wanted/2 + 1
+	}
+	return gather(ctx, nodes, wanted, share, ask)
 }
 
-// gather is all. In a hurry, once one node has answered well, it waits only patience for the
-// others; their error is then errLate.
-func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
+// hurry is how many nodes must have answered well before a query that is in a hurry waits only
+// patience for the others: of three or more, the fastest must not decide alone.
+func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
+
+// gather is all. Once so many nodes have answered well, it waits only so long for the others; their
+// error is then errLate, and their answers are dropped.
+func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Duration, ask func(i int, node Node) (T, error)) ([]T,
+	[]error) {
 	type answer struct {
 		of    int
 		value T
@@ -425,8 +463,8 @@ func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int,
 			breakerOf(nodes[a.of]).note(a.err)
 			if values[a.of] = a.value; a.err != nil {
 				errs[a.of] = asking(nodes[a.of], a.err)
-			} else if hurry && late == nil {
-				late = nodes.late()
+			} else if wanted--; wanted == 0 {
+				late = nodes.late(wait)
 			}
 		case <-late:
 			for i := range waiting {

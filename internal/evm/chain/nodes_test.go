@@ -48,27 +48,28 @@ func TestReceipts(t *testing.T) {
 		{"one node that could not read another receipt", stubs{func(s *stub) { s.half = true }}, "a", true, ""},
 		{"not final yet", stubs{young}, "", true, ""},
 		{"no node has it", stubs{null, null}, "", false, ""},
-		{"null of a node that has the block", stubs{null, good}, "", true, "a: no receipt"},
+		{"null of a node that has the block", stubs{null, good}, "b", true, "a: no receipt"},
 		{"null of a node that has not got the block", stubs{empty, good}, "b", true, ""},
 		{"null of a node that could not read all", stubs{func(s *stub) { s.receipts, s.half = nil, true }, good}, "b", true, ""},
 		{"not final on the first, final on the second", stubs{young, good}, "b", true, ""},
 		{"final on two of three", stubs{good, young, good}, "ac", true, ""},
 		{"a node that is down does not differ", stubs{good, down}, "a", true, ""},
 		{"another block at that height on another node",
-			stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "", true, "b: another block"},
+			stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "a", true, "b: another block"},
 		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
 			"a: another block"},
 		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
-		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "", true, "b: status 1, 1 logs"},
-		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "", true, "b: status 1, 2 logs"},
-		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "", true,
+		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
+		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
+		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
 			"b: status 1, 1 logs"},
 		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
-		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "", true, "c: status 0"},
-		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "", true, "10 gas"},
-		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "", true, fork.String()},
-		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "", true, "block 4"},
-		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "", true, "b: no receipt"},
+		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
+		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
+		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
+		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "a", true, "block 4"},
+		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},
+		{"no logs on the first of three", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good, good}, "bc", true, "a: status 1, 0 logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := make([]*stub, len(test.nodes))
@@ -76,11 +77,11 @@ func TestReceipts(t *testing.T) {
 				all[i] = node(change)
 			}
 			got := must.Get(views(nodes(all...)).Receipts(t.Context(), []chain.Hash{tx, {2}}))(t)
-			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || (got.Seen[tx] > 0) != test.seen ||
-				!strings.Contains(got.Disputed[tx], test.words) {
-				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], got.Disputed[tx], test.by, test.seen, test.words)
+			a := got.Agreed[tx]
+			if by := strings.Join(a.By.Names(), ""); by != test.by || (got.Seen[tx] > 0) != test.seen || !strings.Contains(a.Dispute, test.words) {
+				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], a.Dispute, test.by, test.seen, test.words)
 			}
-			if (test.words == "") != (got.Disputed[tx] == "") || len(got.Agreed) > 1 || len(got.Seen) > 1 {
+			if (test.words == "") != (a.Dispute == "") || (test.words == "") != (len(a.Against) == 0) || len(got.Agreed) > 1 || len(got.Seen) > 1 {
 				t.Errorf("%+v: more than was there", got)
 			}
 		})
@@ -174,13 +175,37 @@ func TestDecide(t *testing.T) {
 		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false},
 		{5, 4, 1, false, false},
 	} {
-		all, by := make(chain.Nodes, test.configured), make([]string, test.by)
+		all, a := make(chain.Nodes, test.configured), chain.Agreement{By: make(chain.Views, test.by)}
 		for v, want := range map[chain.Verdict]bool{
 			chain.Transferred: test.paid, chain.Used: test.paid,
 			chain.Reverted: test.unpaid, chain.Missing: test.unpaid, chain.AmountDiffers: test.unpaid,
 		} {
-			if got := all.Decide(v, by, test.silent); got != want {
+			if got := all.Decide(v, a, test.silent); got != want {
 				t.Errorf("%s by %d of %d, %d silent: %v, want %v", v, test.by, test.configured, test.silent, got, want)
+			}
+		}
+	}
+}
+
+// TestDecideAgainst: a node that contradicts a moved amount is outvoted by more than half of three
+// or more configured nodes, silent ones included, on two hosts. It holds up every other verdict.
+func TestDecideAgainst(t *testing.T) {
+	for _, test := range []struct {
+		configured, silent int
+		by                 string // hosts
+		want               bool
+	}{
+		{2, 1, "a", false}, {3, 0, "ab", true}, {3, 0, "aa", false}, {3, 0, "a", false}, {3, 1, "ab", true}, {4, 1, "ab", false},
+		{4, 0, "aab", true}, {5, 2, "ab", false}, {5, 0, "abb", true},
+	} {
+		a := chain.Agreement{Against: make(chain.Views, 1)}
+		for _, host := range test.by {
+			a.By = append(a.By, chain.View{Node: &stub{name: string(host)}})
+		}
+		for _, v := range []chain.Verdict{chain.Transferred, chain.Used, chain.Reverted, chain.Missing, chain.AmountDiffers} {
+			want := test.want && (v == chain.Transferred || v == chain.Used)
+			if got := make(chain.Nodes, test.configured).Decide(v, a, test.silent); got != want {
+				t.Errorf("%s by %q of %d, %d silent: %v", v, test.by, test.configured, test.silent, got)
 			}
 		}
 	}
@@ -284,23 +309,28 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestReceded: only the node that called a block final before can take that back.
+// TestReceded: a node that calls less final than before is named by its position, also beside
+// another node of its host.
 func TestReceded(t *testing.T) {
-	a, b := &stub{name: "a"}, &stub{name: "b"}
+	a, b := &stub{name: "a"}, &stub{name: "a"}
 	a.account.Final, b.account.Final = 20, 18
 	nodes := chain.Nodes{a, b}
 	earlier := nodes.Heads(t.Context(), chain.ConfirmationRule{})
-	receded := func() bool { return nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier) }
-	if receded() {
-		t.Error("both nodes stand, and b behind a")
+	receded := func(want ...string) {
+		t.Helper()
+		if got := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
 	}
-	a.account.Final = 19
-	if !receded() {
-		t.Error("a went from 20 to 19 unnoticed")
-	}
+	receded()
+	b.account.Final = 17
+	receded("a#2")
+	b.account.Final, a.account.Final = 19, 19
+	receded("a")
 	a.down = true
-	if receded() {
-		t.Error("a says nothing")
+	receded()
+	if names, ok := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Silent(); !ok || !slices.Equal(names, []string{"a"}) {
+		t.Errorf("silent are %v", names)
 	}
 }
 
@@ -341,8 +371,8 @@ func TestUsed(t *testing.T) {
 				node.account.Final = uint64(20 + i)
 				nodes, views = append(nodes, node), append(views, chain.View{Node: node, Account: node.account})
 			}
-			if got := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want {
-				t.Errorf("Used() = %d, want %d", got, test.want)
+			if got, ok := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want || ok != (test.want > 0) {
+				t.Errorf("Used() = %d, %t; want %d", got, ok, test.want)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -42,11 +43,13 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the
 // prompt answers, or ErrUnavailable. It leaves out watched nodes far from the last agreed prices,
-// unless most nodes agree; if no other node answers, it returns the last agreed prices.
+// unless most nodes agree; if no other node answers, it returns the last agreed prices. If one node
+// of three or more answers alone, its tip is at most twice the last agreed one, without which Fees
+// returns ErrUnavailable.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	markets, errs := gather(ctx, n, true, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+	markets, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
 	var market Market
 	for i, price := range prices {
 		var said []token.Amount
@@ -58,31 +61,38 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 		if len(said) == 0 {
 			return Market{}, unavailable(errs)
 		}
-		*price.of(&market) = n.price(i, said)
+		var ok bool
+		if *price.of(&market), ok = n.price(i, said); !ok {
+			return Market{}, fmt.Errorf("%w: one node of %d gives a tip, and two must", ErrUnavailable, len(n))
+		}
 	}
 	return market, nil
 }
 
-// price chooses one of the nodes' prices.
-func (n Nodes) price(kind int, said []token.Amount) token.Amount {
+// price chooses one of the nodes' prices. It reports false if a single node would set the tip.
+func (n Nodes) price(kind int, said []token.Amount) (token.Amount, bool) {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
+	alone := !larger && len(said) < n.hurry()
 	if b == nil {
-		return price
+		return price, !alone
 	}
 	b.quotes.mu.Lock()
 	defer b.quotes.mu.Unlock()
 	last := &b.quotes.last[kind]
 	switch {
+	case alone:
+		most := last.price.ScaleUp(alike, 1)
+		return median([]token.Amount{price, most}, false), !last.at.IsZero()
 	case 2*len(near(said, price, alike)) > len(n):
 		last.price, last.at = price, b.now()
 	case b.now().Sub(last.at) < quoteAge:
 		if said = near(said, last.price, beyond); len(said) == 0 {
-			return last.price
+			return last.price, true
 		}
-		return median(said, larger)
+		return median(said, larger), true
 	}
-	return price
+	return price, true
 }
 
 // near returns the amounts within factor of price, in either direction.
@@ -116,7 +126,7 @@ const nonZero = 12
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	gases, errs := gather(ctx, n, true, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
+	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
 	var said []uint64
 	for i, gas := range gases {
 		if errs[i] == nil {

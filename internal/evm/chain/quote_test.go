@@ -57,6 +57,40 @@ func TestFees(t *testing.T) {
 	}
 }
 
+// TestOneFastNodeOfThree sets no tip: a second answer is waited for, and a node that answers alone
+// gets at most twice the last agreed tip.
+func TestOneFastNodeOfThree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		greedy, b, c := priced(200_000), priced(100), priced(100)
+		late := always(600 * time.Millisecond)
+		b.takes, c.takes = late, late
+		quote := func(why string, base, tip uint64) {
+			t.Helper()
+			got, err := slowly(greedy, b, c).Fees(t.Context())
+			if want := (chain.Market{BaseFee: token.Units(base), Tip: token.Units(tip), L1Fee: token.Units(base)}); (err == nil) != (base > 0) ||
+				err == nil && got != want {
+				t.Errorf("%s: %v, %v, want %v", why, got, err, want)
+			}
+		}
+		quote("the others are slow", 100, 100)
+		b.down, c.down = true, true
+		quote("the others are down, and nothing is known", 0, 0)
+		nodes := slowly(greedy, b, c)
+		greedy.gas, b.down, c.down = 100, false, false
+		if _, err := nodes.Fees(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.down, c.down = true, true
+		for _, asks := range []struct{ tip, want uint64 }{{200_000, 200}, {150, 150}} {
+			time.Sleep(time.Hour)
+			greedy.gas = asks.tip
+			if got, err := nodes.Fees(t.Context()); err != nil || got.Tip != token.Units(asks.want) {
+				t.Errorf("the others are down for an hour: %v, %v, want %d", got.Tip, err, asks.want)
+			}
+		}
+	})
+}
+
 // TestPricesAreHeldAgainstTheLast: a price that is far from the one on which most
 // nodes last agreed counts when most say so, or when that is four minutes old.
 func TestPricesAreHeldAgainstTheLast(t *testing.T) {

@@ -33,6 +33,7 @@ type MinedTx struct {
 	Data     string       // its call data
 	Block    uint64
 	At       time.Time // of the block, in UTC
+	Signed   bool      // the node has shown the signature of From's key; not compared between nodes
 }
 
 // String describes l for errors.
@@ -50,7 +51,7 @@ func (tx MinedTx) String() string {
 
 // FinalOnAll returns the highest block that is final on every node.
 func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, error) {
-	h := n.Heads(ctx, rule)
+	h := n.Patient().Heads(ctx, rule)
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
 		return 0, unavailable(h.errs)
 	}
@@ -89,6 +90,9 @@ func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, erro
 func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
 	return agreed(ctx, n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
 		txs, err := node.Transactions(ctx, hashes)
+		for i := range txs {
+			txs[i].Signed = false
+		}
 		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
 	})
 }
@@ -122,7 +126,7 @@ const tries = 3
 // agreed queries every node and returns the answer on which all agree. subject describes the query
 // in errors.
 func agreed[T comparable](ctx context.Context, nodes Nodes, subject string, ask func(Node) ([]T, error)) ([]T, error) {
-	answers, errs := all(ctx, nodes, func(_ int, node Node) (answer []T, err error) {
+	answers, errs := all(ctx, nodes.Patient(), func(_ int, node Node) (answer []T, err error) {
 		for range tries {
 			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
 				break

@@ -80,13 +80,14 @@ func transferOf(l placed, coin token.Address, wallets []token.Address, first, la
 
 // minedTx has a transaction's fields.
 type minedTx struct {
-	Hash  chain.Hash      `json:"hash"`
-	From  common.Address  `json:"from"`
-	To    *common.Address `json:"to"`
-	Nonce count           `json:"nonce"`
-	Value quantity        `json:"value"`
-	Data  hexutil.Bytes   `json:"input"`
-	Block *count          `json:"blockNumber"`
+	Hash      chain.Hash      `json:"hash"`
+	From      common.Address  `json:"from"`
+	To        *common.Address `json:"to"`
+	Nonce     count           `json:"nonce"`
+	Value     quantity        `json:"value"`
+	Data      hexutil.Bytes   `json:"input"`
+	Block     *count          `json:"blockNumber"`
+	signature `json:"-"`
 }
 
 // Transactions implements chain.Node with two requests: the second reads the blocks' times.
@@ -104,7 +105,7 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 			continue
 		}
 		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount, Data: string(a.Data),
-			Block: uint64(*a.Block)}
+			Block: uint64(*a.Block), Signed: a.signed(n.chainID)}
 		if a.To != nil {
 			tx.To = token.Address(*a.To)
 		}

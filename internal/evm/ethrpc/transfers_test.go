@@ -3,6 +3,7 @@ package ethrpc_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -166,6 +170,47 @@ func TestReadsTransactions(t *testing.T) {
 		block = func(request) raw { return result(bad) }
 		if got, err := ask(result("null")); err == nil {
 			t.Errorf("the block %s: %v, want an error", bad, got)
+		}
+	}
+}
+
+// TestShowsSignatures: a transaction counts as signed if its sender's key has signed it for this chain.
+func TestShowsSignatures(t *testing.T) {
+	key := must.Get(crypto.GenerateKey())(t)
+	from := crypto.PubkeyToAddress(key.PublicKey)
+	for name, row := range map[string]struct {
+		chain  uint64
+		access types.AccessList
+		change func(map[string]any)
+		want   bool
+	}{
+		"by the key":           {chainID, nil, func(map[string]any) {}, true},
+		"for another chain":    {chainID + 1, nil, func(map[string]any) {}, false},
+		"of another sender":    {chainID, nil, func(tx map[string]any) { tx["from"] = account }, false},
+		"at another nonce":     {chainID, nil, func(tx map[string]any) { tx["nonce"] = "0x6" }, false},
+		"with an access list":  {chainID, types.AccessList{{}}, func(map[string]any) {}, false},
+		"without a signature":  {chainID, nil, func(tx map[string]any) { delete(tx, "s") }, false},
+		"of another type":      {chainID, nil, func(tx map[string]any) { tx["type"] = "0x0" }, false},
+		"with a long parity":   {chainID, nil, func(tx map[string]any) { tx["v"] = "0x1b" }, false},
+		"with an endless r":    {chainID, nil, func(tx map[string]any) { tx["r"] = "0x1" + strings.Repeat("0", 64) }, false},
+		"creating a contract":  {chainID, nil, func(tx map[string]any) { tx["to"] = nil }, false},
+		"without a fee":        {chainID, nil, func(tx map[string]any) { delete(tx, "maxFeePerGas") }, false},
+		"moving another value": {chainID, nil, func(tx map[string]any) { tx["value"] = "0x1" }, false},
+	} {
+		to := common.Address(contract)
+		tx := types.MustSignNewTx(key, types.LatestSignerForChainID(new(big.Int).SetUint64(row.chain)), &types.DynamicFeeTx{ChainID: new(big.Int).SetUint64(row.chain),
+			Nonce: 5, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(9), Gas: 60_000, To: &to, Data: []byte{1, 2}, AccessList: row.access})
+		var fields map[string]any
+		must.OK(t, json.Unmarshal(must.Get(tx.MarshalJSON())(t), &fields))
+		fields["from"], fields["blockNumber"] = from, "0x5"
+		row.change(fields)
+		s := serve(t, map[string]func(request) raw{
+			"eth_getTransactionByHash": func(request) raw { return result(string(must.Get(json.Marshal(fields))(t))) },
+			"eth_getBlockByNumber":     func(request) raw { return result(`{"number":"0x5","timestamp":"0x1"}`) },
+		})
+		got, err := open(t, s.URL).Transactions(t.Context(), []chain.Hash{chain.Hash(tx.Hash())})
+		if signed := err == nil && got[0].Signed; signed != row.want {
+			t.Errorf("%s: signed: %t, %v", name, signed, err)
 		}
 	}
 }

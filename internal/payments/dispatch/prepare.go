@@ -291,7 +291,7 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	if views.Leading().Balance.Less(p.Amount) {
+	if d.Nodes.Account(views).Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
 	var unknown error // it proves nothing about the token

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -107,21 +108,27 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	if err != nil {
 		return err
 	}
-	for _, view := range views {
-		if view.Mined <= w.NextNonce {
-			continue
-		}
-		fresh, err := d.record(ctx, r) // others may have reserved before the node answered
+	if count := d.ahead(ctx, views, id.Address, w.NextNonce); count > 0 {
+		fresh, err := d.record(ctx, r) // others may have reserved before the nodes answered
 		if err != nil {
 			return err
 		}
-		if view.Mined > fresh.NextNonce {
-			return fmt.Errorf("%w: %s says %d of wallet %s, next nonce is %d",
-				wallet.ErrBehind, view.Node, view.Mined, id.Address, fresh.NextNonce)
+		if count > fresh.NextNonce {
+			return fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, id.Address,
+				fresh.NextNonce)
 		}
 	}
 	d.compared.Store(id, nil)
 	return nil
+}
+
+// ahead is Nodes.Ahead, and logs the nodes that are not believed.
+func (d sending) ahead(ctx context.Context, views chain.Views, of token.Address, next uint64) uint64 {
+	count, doubted := d.Nodes.Ahead(ctx, views, of, next)
+	for _, view := range doubted {
+		view.Doubt(ctx, d.Log, chain.Unshown, "wallet", of, "count", view.Mined, "next_nonce", next)
+	}
+	return count
 }
 
 // record returns a wallet's record. A wallet whose registration is damaged may have none: then it
@@ -212,13 +219,15 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	settled := uint64(0)
-	if views.Leading().Mined > 0 {
+	settled, count := uint64(0), d.ahead(ctx, views, id.Address, 0)
+	if count > 0 {
 		if views, settled, err = d.settled(ctx, id); err != nil {
 			return wallet.Wallet{}, err
 		}
 	}
-	w, err := wallet.FirstUse(id, views, settled, d.Window, d.GasUnit)
+	account := d.Nodes.Account(views)
+	account.Mined = max(account.Mined, count)
+	w, err := wallet.FirstUse(id, account, settled, d.Window, d.GasUnit)
 	if err == nil && (settled == 0 || d.Ephemeral) {
 		return w, nil
 	}

@@ -19,7 +19,7 @@ func (s *Settler) NoteSilent(ctx context.Context, heads chain.Heads, known *stor
 }
 
 // Checks is checks.
-type Checks = checks
+type Checks = checks[bool]
 
 // Join is checks.join.
-func (c *checks) Join(check func() bool) bool { return c.join(check) }
+func (c *checks[T]) Join(check func() T) T { return c.join(check) }

@@ -21,7 +21,7 @@ const resends = 64
 // keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
 // waited too long and the market has gone up.
 func (p *pass) keepAlive(ctx context.Context) error {
-	count := p.views.Leading().Mined
+	count := p.Nodes.Mined(p.views)
 	waiting := p.waiting(count)
 	if len(waiting) == 0 {
 		return p.recover(ctx)
@@ -40,49 +40,70 @@ func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	return waiting
 }
 
-// resendAll sends each node the stored bytes that its pool does not count.
+// replies are the nodes' answers to the bytes that a pass sent again.
+type replies struct {
+	poor    chain.Views // nodes that call the wallet out of gas
+	refused uint64      // the highest nonce that one of these refused
+	words   string      // of one of them
+	held    map[uint64]bool
+	taken   bool // a node took some bytes
+}
+
+// resendAll sends each node the stored bytes that it counts neither as mined nor in its pool. It
+// pauses a wallet that is out of gas by enough nodes, unless another node holds the bytes.
 func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error {
+	r := replies{held: map[uint64]bool{}}
 	for _, view := range p.views {
-		if err := p.resend(ctx, view, waiting); err != nil {
-			return err
+		p.resend(ctx, view, waiting, &r)
+	}
+	if len(r.poor) > 0 && !r.held[r.refused] && p.Nodes.Suffice(len(r.poor)) {
+		p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", p.wallet.Address, "reply", r.words)
+		p.setWaits(payment.WaitingForFunds)
+		if p.wallet.Paused != "" {
+			return nil
 		}
+		return p.repause(ctx, wallet.OutOfGas)
+	}
+	for _, view := range r.poor {
+		view.Doubt(ctx, p.Log, "it calls a wallet out of gas", "wallet", p.wallet.Address, "nonce", r.refused, "reply", r.words)
+	}
+	if r.taken {
+		return p.recover(ctx)
 	}
 	return nil
 }
 
-// resend sends a node the stored bytes that its pool does not count, in nonce order. It skips those
-// that a handler has just committed and is sending.
-func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
+// resend sends a node the stored bytes that it counts neither as mined nor in its pool, in nonce
+// order, until the wallet is out of gas. It skips those that a handler has just committed and is
+// sending.
+func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
 		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // of several attempts the pool may have an older one
-		if pooled || p.age(s.At) < p.BlockTime {
+		if s.Nonce < view.Mined || pooled {
+			r.held[s.Nonce] = true
+			continue
+		}
+		if p.age(s.At) < p.BlockTime {
 			continue
 		}
 		if sent++; sent > resends || p.age(begin) > p.BlockTime || p.short(ctx, 0) {
-			return nil
+			return
 		}
 		p.report.Resent++
 		reply := p.Nodes.Send(ctx, view.Node, s.Raw)
 		switch reply.Class {
 		case chain.Funds:
-			p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", s.Address, "reply", reply.Detail)
-			p.setWaits(payment.WaitingForFunds)
-			if p.wallet.Paused != "" {
-				return nil
-			}
-			return p.repause(ctx, wallet.OutOfGas)
+			r.poor, r.refused, r.words = append(r.poor, view), max(r.refused, s.Nonce), reply.Detail
+			return
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
 			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class,
 				"reply", reply.Detail)
 		case chain.Accepted, chain.Known:
-			if err := p.recover(ctx); err != nil {
-				return err
-			}
+			r.held[s.Nonce], r.taken = true, true
 		}
 	}
-	return nil
 }
 
 // recover ends a pause for lack of gas once a node takes our bytes, or nothing waits.
@@ -122,6 +143,9 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		class := chain.Known
 		if i == 0 {
 			class = p.rebroadcast(ctx, s).Class
+			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
+				class = chain.Replacement // for BumpAfter no pool has had bytes that a node calls known
+			}
 		}
 		if market == (chain.Market{}) {
 			var err error
@@ -303,7 +327,7 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
-	coin, ether := p.GasUnit.Holds(p.views.Leading().Account)
+	coin, ether := p.GasUnit.Holds(p.Nodes.Account(p.views))
 	// The record may not have the cost of this run's other attempts.
 	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -16,11 +17,13 @@ type memory struct {
 	txs   []wallet.PendingTx // the lowest, of contiguous nonces
 	until time.Time          // the end of the claim under which they were read
 	seen  *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
+	// The transactions whose receipts most nodes gave alike, and a node contradicted.
+	disputed map[chain.Hash]bool
 }
 
 // recall begins the pass with its run's memory.
 func (p *pass) recall(m memory) {
-	p.pendingTxs, p.claimed, p.last = m.txs, m.until, m.seen
+	p.pendingTxs, p.claimed, p.last, p.disputedBefore = m.txs, m.until, m.seen, m.disputed
 	if n := len(m.txs); n > 0 {
 		p.below = m.txs[n-1].Nonce + 1
 	}
@@ -45,7 +48,7 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 // the nodes may lack it, or they count fewer mined transactions than the memory has. It keeps those
 // that this round read, before the heads.
 func (p *pass) reread(ctx context.Context) error {
-	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.views.Leading().Mined >= p.below {
+	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil
 	}
 	all, unreadable, err := p.Store.PendingTxs(ctx, p.wallet.ID, 0)
@@ -63,11 +66,11 @@ func (p *pass) reread(ctx context.Context) error {
 // error: the events are published even if the progress is not stored. It keeps no transactions
 // after an error, if some could not be read, or if the final block moved.
 func (p *pass) remember(err error) memory {
-	m := memory{seen: p.seen}
+	m := memory{seen: p.seen, disputed: p.disputed}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {
 		return m
 	}
-	n, txs, count := 0, p.pendingTxs, p.views.Leading().Mined
+	n, txs, count := 0, p.pendingTxs, p.Nodes.Mined(p.views)
 	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
 		n++
 	}

@@ -30,9 +30,12 @@ type pass struct {
 	compared   bool             // with the chain, which is not ahead of the wallet
 	last, seen *wallet.Progress // of the last round and of this one; nil: not known
 
-	mu     sync.Mutex              // guards the rest, and seen, while payments settle side by side
-	named  map[string]func() named // by merchant
-	report Report
+	disputedBefore map[chain.Hash]bool // in the last round
+
+	mu       sync.Mutex              // guards the rest, and seen, while payments settle side by side
+	named    map[string]func() named // by merchant
+	report   Report
+	disputed map[chain.Hash]bool // transactions that a node contradicts
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no
@@ -163,8 +166,11 @@ func (p *pass) tally(change func(*Report)) {
 // reports true if the wallet must wait for the next round. A crash before the last write leaves
 // next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
-	count := p.views.Leading().Mined
-	if count <= p.wallet.NextNonce {
+	count, doubted := p.Nodes.Ahead(ctx, p.views, p.wallet.Address, p.wallet.NextNonce)
+	for _, view := range doubted {
+		view.Doubt(ctx, p.Log, chain.Unshown, "wallet", p.wallet.Address, "count", view.Mined, "next_nonce", p.wallet.NextNonce)
+	}
+	if count == 0 {
 		return false, nil
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked

@@ -20,15 +20,14 @@ import (
 const reconcileTries = 6
 
 // reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up),
-// each merchant's nonces and the progress, and moves the ceiling. Count and balances come from one
-// block of the node that leaves the least. The write succeeds only if no nonce was reserved or
-// returned since the wallet was read, so that every amount counts once. A crash leaves spendable
+// each merchant's nonces and the progress, and moves the ceiling. The write succeeds only if no
+// nonce was reserved or returned since the wallet was read, so that every amount counts once. A crash leaves spendable
 // amounts that are too low, counts that are too high, or the old ceiling, until the next round.
 // While the sum of tied-up amounts is uncertain, reconcile stores nothing.
 func (p *pass) reconcile(ctx context.Context) error {
-	leading := p.views.Leading()
-	ceilingErr := p.moveCeiling(ctx, leading.Mined)
-	held, err := p.tied(ctx, leading.Mined)
+	mined := p.Nodes.Mined(p.views)
+	ceilingErr := p.moveCeiling(ctx, mined)
+	held, err := p.tied(ctx, mined)
 	if err == nil && p.wallet.RolledBack() && p.allOwned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
@@ -36,7 +35,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.report.Funding = append(p.report.Funding, p.refillsLeft(held.coin, held.gas))
 	}
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
-		Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
+		Gap: p.wallet.NextNonce - min(mined, p.wallet.NextNonce)}
 	if err == nil {
 		funds.Balance, funds.Gas = p.spendable(ctx, held)
 	}
@@ -53,7 +52,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 			return errors.Join(ceilingErr, err, p.Store.Reconcile(ctx, p.wallet, coin, gas, nil, p.seen))
 		}
 		if _, err = p.read(ctx); err == nil {
-			held, err = p.tied(ctx, leading.Mined)
+			held, err = p.tied(ctx, mined)
 		}
 	}
 	if errors.Is(err, errUncertain) { // next round
@@ -62,47 +61,53 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
-// maxLag is how many blocks a node may be behind for its balances to count.
-const maxLag = 16
-
-// spendable returns the lowest amounts that a node leaves: its balances less the amounts tied up at
-// its count, which are held at the leading count. A transfer may have reverted on one node's branch
-// only. A node that lags by more than maxLag would hide top-ups, and does not count.
-func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
-	leading := p.views.Leading()
-	newest := slices.MaxFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	coin, gas = p.left(leading, held)
-	first := true
-	for _, v := range p.views {
-		tied, err := held, error(nil)
-		if v.Mined != leading.Mined {
-			tied, err = p.tied(ctx, v.Mined)
-		}
-		if err != nil || v.Number+maxLag < newest {
-			continue
-		}
-		coins, wei := p.left(v, tied)
-		if first || coins.Less(coin) {
-			coin = coins
-		}
-		if first || wei.Less(gas) {
-			gas = wei
-		}
-		first = false
-	}
-	return coin, gas
+// A conclusion is what one node leaves of a wallet: its balances less the amounts tied up at the
+// count of the same block. A transfer may have reverted on that node's branch only.
+type conclusion struct {
+	chain.View
+	coin, gas token.Amount
+	err       error // not all amounts tied up are known
 }
 
-// left returns a node's balances of the wallet less the amounts that are tied up.
-func (p *pass) left(v chain.View, tied load) (coin, gas token.Amount) {
-	coin, gas = p.GasUnit.Holds(v.Account)
-	return coin.Sub(tied.coin), gas.Sub(tied.gas)
+// conclude returns each node's conclusion. held is tied up at the mined count.
+func (p *pass) conclude(ctx context.Context, held load) []conclusion {
+	mined, all := p.Nodes.Mined(p.views), make([]conclusion, len(p.views))
+	for i, v := range p.views {
+		tied, err := held, error(nil)
+		if v.Mined != mined {
+			tied, err = p.tied(ctx, v.Mined)
+		}
+		coin, gas := p.GasUnit.Holds(v.Account)
+		all[i] = conclusion{v, coin.Sub(tied.coin), gas.Sub(tied.gas), err}
+	}
+	return all
+}
+
+// spendable returns the amounts that enough nodes leave, of the nodes that do not lag and whose
+// conclusions are certain. Without any, the stored amounts stay.
+func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
+	sure := slices.DeleteFunc(p.conclude(ctx, held), func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) })
+	if len(sure) == 0 {
+		return p.wallet.Balance, p.wallet.Gas
+	}
+	coins, gases := make([]token.Amount, len(sure)), make([]token.Amount, len(sure))
+	for i, c := range sure {
+		coins[i], gases[i] = c.coin, c.gas
+	}
+	coin, gas = p.Nodes.AtLeast(coins), p.Nodes.AtLeast(gases)
+	for _, c := range sure {
+		if c.coin.ScaleUp(2, 1).Less(coin) || c.gas.ScaleUp(2, 1).Less(gas) {
+			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined, "balance", c.Balance, "gas", c.Gas)
+		}
+	}
+	return coin, gas
 }
 
 // allOwned reports whether every nonce that a re-organisation may give back has an owner, which
 // sends its transaction again.
 func (p *pass) allOwned(ctx context.Context) bool {
-	_, err := p.tied(ctx, p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent))
+	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
+	_, err := p.tied(ctx, used)
 	return err == nil
 }
 

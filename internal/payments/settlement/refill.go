@@ -1,7 +1,6 @@
 package settlement
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,27 +57,32 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill requests each asset whose spendable amount is below the stack's mark. More than half of
-// the configured nodes must have answered, and all of these find it low. A paused wallet gets
-// nothing unless it is out of gas, since somebody else may have its key; nor does a wallet with
-// more transactions on the chain than in the tables.
+// refill requests each asset whose spendable amount is below the stack's mark on enough nodes; a
+// conclusion ignores unknown amounts, so that the wallet seems low less often. A paused wallet gets
+// nothing unless it is out of gas, since somebody else may have its key; nor does a wallet with more
+// transactions on the chain than in the tables.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
-	leading := p.views.Leading()
-	if !able || leading.Mined > p.wallet.NextNonce || 2*len(p.views) <= len(p.Nodes) {
+	mined := p.Nodes.Mined(p.views)
+	if !able || mined > p.wallet.NextNonce {
 		return
 	}
-	held, _ := p.tied(ctx, leading.Mined) // ignores unknown amounts, so that the wallet seems low less often
-	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	low := func(spendable func(chain.View) token.Amount, mark settings.Refill) bool {
-		enough := func(v chain.View) bool { return !spendable(v).Less(mark.Low) }
-		return !mark.Amount.IsZero() && !slices.ContainsFunc(p.views, enough)
+	held, _ := p.tied(ctx, mined)
+	all := p.conclude(ctx, held)
+	low := func(mark settings.Refill, ether bool, spendable func(conclusion) token.Amount) {
+		var poor chain.Views
+		for _, c := range all {
+			if spendable(c).Less(mark.Low) {
+				poor = append(poor, c.View)
+			}
+		}
+		if seen, ok := p.Nodes.Seen(poor); ok && !mark.Amount.IsZero() {
+			p.ask(ctx, ether, seen)
+		}
 	}
-	if low(func(v chain.View) token.Amount { return v.Balance.Sub(held.coin) }, p.Refills.Token) {
-		p.ask(ctx, false, seen)
-	}
-	if p.GasUnit == 0 && low(func(v chain.View) token.Amount { return v.Gas.Sub(held.gas) }, p.Refills.Ether) {
-		p.ask(ctx, true, seen)
+	low(p.Refills.Token, false, func(c conclusion) token.Amount { return c.coin })
+	if p.GasUnit == 0 {
+		low(p.Refills.Ether, true, func(c conclusion) token.Amount { return c.gas })
 	}
 }
 
@@ -92,12 +96,12 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 // refillsLeft returns how many refills of each asset the funding wallet can pay beside the tied-up
 // coin and gas.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
-	leading := p.views.Leading()
-	refills := times(leading.Balance.Sub(coin), p.Refills.Token.Amount)
+	has := p.Nodes.Account(p.views)
+	refills := times(has.Balance.Sub(coin), p.Refills.Token.Amount)
 	if p.GasUnit > 0 {
 		return refills
 	}
-	return min(refills, times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
+	return min(refills, times(has.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
 // mostRefills is the highest number of refills in a report.

@@ -81,7 +81,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	ahead := slices.ContainsFunc(views, func(v chain.View) bool { return v.Mined != w.NextNonce || v.Pending != w.NextNonce })
 	if len(w.Reservations)+len(txs)+unreadable > 0 || !stolen && (ahead || settled != w.NextNonce) {
 		return fmt.Errorf("%w: next nonce %d, %d mined, %d final, %d reservations, %d pending transactions, %d that cannot be read",
-			ErrUnsettled, w.NextNonce, views.Leading().Mined, settled, len(w.Reservations), len(txs), unreadable)
+			ErrUnsettled, w.NextNonce, nodes.Mined(views), settled, len(w.Reservations), len(txs), unreadable)
 	}
 	return s.Store.Retire(ctx, w, s.Now())
 }
@@ -102,8 +102,8 @@ func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, walle
 			return err
 		}
 		views, err := nodes.Latest(ctx, r.Address, s.Token.Contract)
-		if err == nil && views.Leading().Mined > w.NextNonce {
-			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", views.Leading().Mined-w.NextNonce)
+		if err == nil && nodes.Mined(views) > w.NextNonce {
+			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", nodes.Mined(views)-w.NextNonce)
 		}
 		return err
 	})

@@ -121,32 +121,35 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	return true, p.resendAll(ctx, p.waiting(0))
 }
 
-// sameChain asks the nodes again, after the receipts, whether they have the known final block and
-// call no less final than when the round began. A node that changes chains during a round gives
+// A secondLook is what the nodes answer after the receipts.
+type secondLook struct {
+	same    bool     // enough have the known final block
+	receded []string // nodes that call less final than when the round began
+}
+
+// lookAgain asks the nodes again, after the receipts. A node that changes chains during a round gives
 // heads of one and receipts of the other.
-func (r *round) sameChain(ctx context.Context) bool {
-	return r.checks.join(func() bool {
+func (r *round) lookAgain(ctx context.Context) secondLook {
+	return r.checks.join(func() secondLook {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
-		if heads.Receded(r.heads()) {
-			return false
-		}
 		have := heads.Standing(ctx, f.block).Have
-		return f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent)
+		return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
+			heads.Receded(r.heads())}
 	})
 }
 
 // checks shares a check among callers that wait while another one runs.
-type checks struct {
+type checks[T any] struct {
 	mu            sync.Mutex
-	running, next func() bool
+	running, next func() T
 }
 
 // join returns the result of a check that begins after the call.
-func (c *checks) join(check func() bool) bool {
+func (c *checks[T]) join(check func() T) T {
 	c.mu.Lock()
 	if c.next == nil {
 		before := c.running
-		c.next = async(func() bool {
+		c.next = async(func() T {
 			if before != nil {
 				before()
 			}

@@ -20,7 +20,7 @@ type round struct {
 	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
-	checks      checks             // of sameChain
+	checks      checks[secondLook] // of lookAgain
 }
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.
@@ -52,6 +52,10 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		r.known = &known
 		r.memories.Clear()
 	}
+	asked := nodes
+	if r.patient {
+		asked = nodes.Patient()
+	}
 	shared := &round{Settler: s, Nodes: nodes}
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
@@ -60,7 +64,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	if errors.Is(shared.unusable, store.ErrOtherCoin) {
 		return report, false, shared.unusable
 	}
-	shared.heads = async(func() chain.Heads { return nodes.Heads(ctx, s.ConfirmationRule) }) // while passes read the tables
+	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // while passes read the tables
 	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })
 	if r.compared != nil {
 		var watching sync.WaitGroup
@@ -68,6 +72,11 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		defer watching.Wait()
 	}
 	all, err = s.passes(ctx, r, shared, wallets.Working(true), &report)
+	for _, view := range shared.heads().Late() {
+		view.Doubt(ctx, s.Log, "it answers late")
+	}
+	s.undecided.Store(report.Undecided > 0)
+	r.patient = false
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {

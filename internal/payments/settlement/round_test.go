@@ -246,7 +246,7 @@ func situations() []situation {
 			paid(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
 			w.second().fork = 4
-		}, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
+		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that was used while one of two nodes has another final block", func(w *world) {
 			used(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
@@ -254,7 +254,7 @@ func situations() []situation {
 			w.peer.atNonce = stranger
 		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"nodes that change to another chain within the round", paid, script{"Head#2": func(w *world) error { w.fork = 5; return nil }},
-			report{Busy: true, Pending: 1, Oldest: minute}, nil},
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, script{},
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a chain that is behind the tables", func(w *world) {

@@ -26,7 +26,7 @@ func (p *pass) settle(ctx context.Context) error {
 		}
 		receipts, err = p.views.Receipts(ctx, hashes)
 	}
-	if len(receipts.Agreed) > 0 && !p.sameChain(ctx) {
+	if len(receipts.Agreed) > 0 && !p.stands(ctx, final, receipts) {
 		return nil
 	}
 	unpublished := p.countMined(ctx, receipts)
@@ -36,34 +36,56 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs: final, which a node
-// may call final, and early, mined payments with a no-op among their attempts. Finality may take
+// stands leaves nodes that have taken back a final block out of the agreements. It reports false if
+// too few nodes have the known final block any more.
+func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
+	look := p.lookAgain(ctx)
+	receded := func(v chain.View) bool { return slices.Contains(look.receded, v.Name()) }
+	for h, a := range receipts.Agreed {
+		a.By = slices.DeleteFunc(a.By, receded)
+		receipts.Agreed[h] = a
+	}
+	for _, view := range p.views {
+		if receded(view) {
+			view.Doubt(ctx, p.Log, "it takes back a final block", "final", view.Final)
+		}
+	}
+	for _, s := range final {
+		if !look.same {
+			p.undecided(ctx, s, "too few nodes still have the final block")
+		}
+	}
+	return look.same
+}
+
+// receiptsDue returns the pending transactions whose receipts the round needs: final, which enough
+// nodes may call final, and early, mined payments with a no-op among their attempts. Finality may take
 // minutes, and a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
-	leading := p.views.Leading().Mined
-	if p.lowest() >= leading {
+	mined := p.Nodes.Mined(p.views)
+	if p.lowest() >= mined {
 		return nil, nil
 	}
 	below := p.finalBelow(ctx)
 	for _, tx := range p.pendingTxs {
 		switch {
-		case tx.Nonce < min(below, leading):
+		case tx.Nonce < min(below, mined):
 			final = append(final, tx)
-		case tx.Nonce < leading && tx.HasNoop:
+		case tx.Nonce < mined && tx.HasNoop:
 			early = append(early, tx)
 		}
 	}
 	return final, early
 }
 
-// finalBelow returns the nonce below which a node may call receipts final; without an answer, the
-// mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
+// finalBelow returns the nonce below which enough nodes may call receipts final; without their
+// answers, the mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
 // BlockchainQueries.getTransactionCount): an answer below the lowest nonce is wrong and counts as
 // none, and nonce 0 always counts as perhaps final.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
-	final := p.views.Settled(ctx, p.wallet.Address)
-	if final < p.lowest() {
-		return p.views.Leading().Mined
+	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
+	if !ok || final < p.lowest() {
+		return p.Nodes.Mined(p.views)
 	}
 	return max(final, 1)
 }
@@ -102,15 +124,11 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	if s.Noop() && p.reservable(s.Nonce) {
 		return false, nil // the pending transaction keeps a handler from committing its payment there
 	}
-	for _, h := range s.Hashes {
-		if agreement, ok := receipts.Agreed[h]; ok {
-			return p.end(ctx, s, agreement)
-		}
-	}
-	for _, h := range s.Hashes {
-		if dispute, ok := receipts.Disputed[h]; ok {
-			p.undecided(ctx, s, "the nodes differ", "tx", h, "dispute", dispute)
-			return false, nil
+	for _, disputed := range []bool{false, true} {
+		for _, h := range s.Hashes {
+			if a, ok := receipts.Agreed[h]; ok && disputed == (len(a.Against) > 0) {
+				return p.end(ctx, s, a)
+			}
 		}
 	}
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return receipts.Seen[h] > 0 }) {
@@ -196,24 +214,41 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
-// undecided counts a mined nonce that waits for the nodes to agree, and logs why.
-func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
+// undecided counts a mined nonce that waits for the nodes to agree, logs why, and returns false.
+func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) bool {
 	p.tally(func(r *Report) { r.Undecided++ })
 	p.Log.WarnContext(ctx, "payment undecided: "+why,
 		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
+	return false
 }
 
 // decided reports whether enough nodes support an agreement for a verdict. If all answer and one
 // does not call the block final yet, it logs nothing: nodes are always some blocks apart.
+// A contradiction must have lasted for a round.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
-	if p.final().standing <= answered && p.Nodes.Decide(v, a.By, p.final().silent) {
-		return true
+	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
+	if len(a.Against) > 0 {
+		return is && p.outvoted(ctx, a) || p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute)
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })
-	if len(p.views) < len(p.Nodes) || !behind {
-		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By, "nodes", len(p.Nodes))
+	if !is && (len(p.views) < len(p.Nodes) || !behind) {
+		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By.Names(), "nodes", len(p.Nodes))
 	}
-	return false
+	return is
+}
+
+// outvoted reports whether a node has contradicted an agreement in the last round too.
+func (p *pass) outvoted(ctx context.Context, a chain.Agreement) bool {
+	p.mu.Lock()
+	if p.disputed == nil {
+		p.disputed = map[chain.Hash]bool{}
+	}
+	p.disputed[a.Tx] = true
+	p.mu.Unlock()
+	for _, view := range a.Against {
+		view.Doubt(ctx, p.Log, "it contradicts a receipt", "tx", a.Tx, "dispute", a.Dispute)
+	}
+	return p.disputedBefore[a.Tx]
 }
 
 // end makes the pending transaction's payment final, publishes its event, and then deletes

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -81,6 +82,9 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[stack.Rules]
+	// The last round left a payment undecided. So the next run begins with a round that waits for every
+	// node; it may take the whole run.
+	undecided atomic.Bool
 }
 
 // New returns a settler.
@@ -113,7 +117,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
 	patient, began := true, s.Now()
-	run := &run{by: by, compared: new(sync.Map)}
+	run := &run{by: by, compared: new(sync.Map), patient: s.undecided.Load()}
 	defer func() {
 		if run.compared != nil {
 			s.storeComparison(ctx, run)
@@ -155,6 +159,7 @@ type run struct {
 	memories sync.Map          // a memory of the last round by wallet.ID
 	known    *store.Comparison // nil before the first read, and after a failed write
 	changed  bool              // known.Silent is not stored yet
+	patient  bool              // the next round waits for every node
 }
 
 // releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets

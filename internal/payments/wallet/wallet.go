@@ -201,22 +201,19 @@ const Retiring = "to be retired"
 const Unexplained = "unexplained"
 
 // FirstUse returns the record of a new wallet: it starts at the chain's count, with its spendable
-// balances by unit. If a node's pool holds more than is mined, or more is mined than settled, the
-// final count, another program uses its key: ErrForeign. A nonce that a re-organisation gave back
-// would have no owner.
-func FirstUse(id ID, views chain.Views, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
-	leading := views.Leading()
-	if leading.Mined > settled {
-		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, leading.Mined, id.Address, settled)
+// balances by unit. If pools hold more than is mined, or more is mined than settled, the final
+// count, another program uses its key: ErrForeign. A nonce that a re-organisation gave back would
+// have no owner.
+func FirstUse(id ID, on chain.Account, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
+	if on.Mined > settled {
+		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, on.Mined, id.Address, settled)
 	}
-	for _, view := range views {
-		if view.Pending > leading.Mined {
-			return Wallet{}, fmt.Errorf("%w: %s holds %d of %s, %d are mined", ErrForeign, view.Node, view.Pending, id.Address, leading.Mined)
-		}
+	if on.Pending > on.Mined {
+		return Wallet{}, fmt.Errorf("%w: pools hold %d of %s, %d are mined", ErrForeign, on.Pending, id.Address, on.Mined)
 	}
-	coin, gas := unit.Holds(leading.Account)
+	coin, gas := unit.Holds(on)
 	return Wallet{
-		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
+		ID: id, NextNonce: on.Mined, Ceiling: on.Mined + window,
 		Reservations: map[payment.ID]Reservation{}, Balance: coin, Gas: gas,
 	}, nil
 }

@@ -172,8 +172,8 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 		if err != nil {
 			return devnet.Facts{}, err
 		}
-		leading := views.Leading()
-		facts.Wallets = append(facts.Wallets, devnet.WalletFacts{Address: w, TokenBalance: leading.Balance, GasBalance: leading.Gas})
+		has := a.nodes.Account(views)
+		facts.Wallets = append(facts.Wallets, devnet.WalletFacts{Address: w, TokenBalance: has.Balance, GasBalance: has.Gas})
 	}
 	return facts, nil
 }

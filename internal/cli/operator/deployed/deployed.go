@@ -168,11 +168,7 @@ func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	return nodes, nil
 }
 
-// View returns a wallet's account on the leading node.
+// View returns a wallet's account by enough nodes.
 func (d *Deployment) View(ctx context.Context, nodes chain.Nodes, a token.Address) (chain.View, error) {
-	views, err := nodes.Views(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
-	if err != nil {
-		return chain.View{}, err
-	}
-	return views.Leading(), nil
+	return nodes.View(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
 }

@@ -337,7 +337,7 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
 					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data),
-						Block: b.number, At: timeOf(b.number)})
+						Block: b.number, At: timeOf(b.number), Signed: true})
 				}
 			}
 		}

@@ -1,0 +1,161 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// This file turns what the nodes answer into what Remit believes. Nothing else takes a minimum or a
+// maximum of nodes' answers, or the answer of the node that leads.
+//
+// One bad node of three must not decide. So the answers are ordered from the safest on, and as many
+// of the safest are dropped as cannot outvote the others. A node that does not answer is one of the
+// bad. Of n configured nodes, this answer counts, from the safest on:
+//
+//	n   all answer   1 silent   2 silent   3 silent   4 silent
+//	1   1st
+//	2   1st          1st
+//	3   2nd          1st        1st
+//	4   2nd          1st        1st        1st
+//	5   3rd          2nd        1st        1st        1st
+//
+// An answer is one node's conclusion from one block: an old balance of one node beside a new count
+// of another would promise coins twice.
+//
+//	quantity                                                   safe   belief
+//	what a wallet may spend of each balance                    low    AtLeast
+//	its balances, to diagnose, to show, to limit a fee         low    Account
+//	that it runs low, to refill it, and at which block         -      Seen: enough nodes must show it
+//	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
+//	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
+//	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
+//	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
+//	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
+//	that a list has a recipient                                -      Suffice, or one where no other clears it
+//	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
+//	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
+//	the newest final block                                     low    Standing
+//	a receipt                                                  -      Decide
+//	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
+//	tip                                                        low    Fees: the middle, of two middle ones the lower
+//	gas of a transfer at its dearest                           high   WorstCase: the middle, of two middle ones the higher
+func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
+	sorted := slices.SortedFunc(slices.Values(answers), safest)
+	return sorted[max(0, len(sorted)-configured/2-1)]
+}
+
+// enough reports whether n of the configured nodes outnumber the others that are not silent.
+func enough(n, configured, silent int) bool {
+	return 2*n > configured-silent && (n >= 2 || configured <= 2)
+}
+
+// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two
+// configured nodes, one may.
+func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
+
+// AtLeast returns the highest of at least one amount that enough nodes reach. If too few answer, or
+// of two nodes, it is the lowest.
+func (n Nodes) AtLeast(amounts []token.Amount) token.Amount {
+	return believe(len(n), amounts, token.Amount.Cmp)
+}
+
+// Mined returns how many transactions of the views' wallet are mined, final or not, on enough
+// nodes. If too few answer, it is the lowest count; of one or two nodes, the highest.
+func (n Nodes) Mined(views Views) uint64 {
+	return n.count(views, func(v View) uint64 { return v.Mined })
+}
+
+// count returns the highest number that enough nodes reach, but of one or two nodes the highest.
+func (n Nodes) count(views Views, of func(View) uint64) uint64 {
+	var counts []uint64
+	for _, view := range views {
+		counts = append(counts, of(view))
+	}
+	if len(n) <= 2 {
+		return slices.Max(counts)
+	}
+	return believe(len(n), counts, cmp.Compare)
+}
+
+// Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables
+// may be older than the chain, and could pay again. One node's count suffices if it shows the
+// transaction at next, which no node can forge. Otherwise Ahead returns 0. The nodes in doubted count
+// more, and show nothing.
+func (n Nodes) Ahead(ctx context.Context, views Views, wallet token.Address, next uint64) (count uint64, doubted Views) {
+	count = n.Mined(views)
+	for _, v := range views {
+		switch {
+		case v.Mined <= next || count > next:
+		case v.shows(ctx, wallet, next):
+			count = v.Mined
+		default:
+			doubted = append(doubted, v)
+		}
+	}
+	if count <= next {
+		return 0, doubted
+	}
+	return count, nil
+}
+
+// Unshown is why a node in Ahead's doubted is not believed.
+const Unshown = "it counts transactions that it does not show"
+
+// shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key
+// has signed.
+func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
+	head, err := v.Node.Head(ctx, ConfirmationRule{})
+	if err != nil {
+		return false
+	}
+	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, head.Number)
+	if err != nil || hash.IsZero() {
+		return false
+	}
+	txs, err := v.Node.Transactions(ctx, []Hash{hash})
+	return err == nil && len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce
+}
+
+// maxLag is how many blocks a node may be behind for its balances to count.
+const maxLag = 16
+
+// Lags reports whether a view is more than maxLag behind the others: it would hide top-ups.
+func (n Nodes) Lags(v View, views Views) bool {
+	return v.Number+maxLag < n.count(views, func(v View) uint64 { return v.Number })
+}
+
+// Seen returns the newest block by which enough nodes have seen what these views show, or false if
+// too few show it.
+func (n Nodes) Seen(by Views) (block uint64, ok bool) {
+	var numbers []uint64
+	for _, view := range by {
+		numbers = append(numbers, view.Number)
+	}
+	if !enough(len(by), len(n), 0) {
+		return 0, false
+	}
+	return believe(len(n), numbers, cmp.Compare), true
+}
+
+// View returns the view of a wallet whose balance of the token enough nodes reach.
+func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (View, error) {
+	views, err := n.Views(ctx, wallet, coin, rule)
+	if err != nil {
+		return View{}, err
+	}
+	return believe(len(n), views, func(a, b View) int { return a.Balance.Cmp(b.Balance) }), nil
+}
+
+// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
+// together they are no conclusion.
+func (n Nodes) Account(views Views) Account {
+	coins, gases := make([]token.Amount, len(views)), make([]token.Amount, len(views))
+	for i, view := range views {
+		coins[i], gases[i] = view.Balance, view.Gas
+	}
+	pending := n.count(views, func(v View) uint64 { return v.Pending })
+	return Account{Mined: n.Mined(views), Pending: pending, Balance: n.AtLeast(coins), Gas: n.AtLeast(gases)}
+}

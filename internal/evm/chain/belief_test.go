@@ -1,0 +1,126 @@
+package chain_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// TestWhichAnswerCounts is the table at the top of belief.go: by configured nodes, the answer that
+// counts if all answer, all but one, and so on.
+func TestWhichAnswerCounts(t *testing.T) {
+	for configured, want := range map[int][]int{1: {1}, 2: {1, 1}, 3: {2, 1, 1}, 4: {2, 1, 1, 1}, 5: {3, 2, 1, 1, 1}} {
+		for silent, nth := range want {
+			nodes := make(chain.Nodes, configured)
+			var amounts []token.Amount
+			var views chain.Views
+			for i := configured - silent; i > 0; i-- {
+				amounts = append(amounts, token.Units(uint64(i)))
+				views = append(views, chain.View{Account: chain.Account{Mined: uint64(i)}})
+			}
+			if got := nodes.AtLeast(amounts); got != token.Units(uint64(nth)) {
+				t.Errorf("%d nodes, %d silent: the lowest but %s counts, want %d", configured, silent, got, nth)
+			}
+			mined := uint64(nth)
+			if configured == 2 {
+				mined = uint64(configured - silent)
+			}
+			if got := nodes.Mined(views); got != mined {
+				t.Errorf("%d nodes, %d silent: Mined() = %d, want %d", configured, silent, got, mined)
+			}
+		}
+	}
+}
+
+// TestLags: a node that lags by more than 16 blocks is left out, and one node of three that is
+// ahead leaves nobody out.
+func TestLags(t *testing.T) {
+	for numbers, want := range map[[3]uint64][2]bool{{9, 25, 25}: {}, {9, 26, 26}: {true, true}, {9, 9, 26}: {false, true}} {
+		var views chain.Views
+		for _, n := range numbers {
+			views = append(views, chain.View{Account: chain.Account{Head: chain.Head{Number: n}}})
+		}
+		if got := [2]bool{make(chain.Nodes, 3).Lags(views[0], views), make(chain.Nodes, 2).Lags(views[0], views[1:])}; got != want {
+			t.Errorf("of the blocks %v, the first lags, of three and of two: %v, want %v", numbers, got, want)
+		}
+	}
+}
+
+// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the
+// transaction at the next nonce. A count alone of one of three is doubted.
+func TestAhead(t *testing.T) {
+	payer := token.Address{1}
+	tx := chain.MinedTx{From: payer, Nonce: 5, Signed: true}
+	for name, test := range map[string]struct {
+		counts  []uint64
+		shown   func(*chain.MinedTx) // by the last node; nil: nothing
+		want    uint64
+		doubted int
+	}{
+		"nobody counts more":     {[]uint64{5, 5, 4}, nil, 0, 0},
+		"one of one":             {[]uint64{7}, nil, 7, 0},
+		"one of two":             {[]uint64{5, 7}, nil, 7, 0},
+		"one of three":           {[]uint64{5, 5, 7}, nil, 0, 1},
+		"one of three shows it":  {[]uint64{5, 5, 7}, func(*chain.MinedTx) {}, 7, 0},
+		"it is not signed":       {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Signed = false }, 0, 1},
+		"it is another wallet's": {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.From = token.Address{2} }, 0, 1},
+		"it is an older one":     {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Nonce = 4 }, 0, 1},
+		"two of three":           {[]uint64{5, 7, 8}, nil, 7, 0},
+		"two of four":            {[]uint64{5, 5, 7, 7}, nil, 0, 2},
+		"one of five shows it":   {[]uint64{5, 5, 5, 6, 7}, func(*chain.MinedTx) {}, 7, 0},
+	} {
+		var stubs []*stub
+		for _, count := range test.counts {
+			stubs = append(stubs, &stub{account: chain.Account{Mined: count, Head: chain.Head{Number: 9, Final: 9}}})
+		}
+		if last := stubs[len(stubs)-1]; test.shown != nil {
+			shown := tx
+			test.shown(&shown)
+			last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
+		}
+		all := nodes(stubs...)
+		if got, doubted := all.Ahead(t.Context(), views(all), payer, 5); got != test.want || len(doubted) != test.doubted {
+			t.Errorf("%s: Ahead() = %d, %d doubted; want %d, %d", name, got, len(doubted), test.want, test.doubted)
+		}
+	}
+}
+
+// TestView: neither the first nor the richest node of three is believed.
+func TestView(t *testing.T) {
+	var stubs []*stub
+	for _, balance := range []uint64{1, 9, 7} {
+		stubs = append(stubs, &stub{account: chain.Account{Balance: token.Units(balance)}})
+	}
+	if got, err := nodes(stubs...).View(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}); err != nil ||
+		got.Balance != token.Units(7) {
+		t.Errorf("%v, %v", got.Balance, err)
+	}
+}
+
+// TestDoubt: the log names the node at most once a minute, and its health shows it each time.
+func TestDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, log := slowly(priced(1)), new(bytes.Buffer)
+		doubt := func() {
+			chain.View{Node: nodes[0]}.Doubt(t.Context(), slog.New(slog.NewTextHandler(log, nil)), "why", "count", 3)
+		}
+		for minute := range 2 {
+			doubt()
+			doubt()
+			health := nodes.Health()[0]
+			if lines := strings.Count(log.String(), `msg="node is not believed: why" node=a count=3`); lines != minute+1 || !health.Silent {
+				t.Errorf("minute %d: %d lines, %+v:\n%s", minute, lines, health, log)
+			}
+			if nodes.Health()[0].Silent {
+				t.Error("it is silent for ever")
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,0 +1,418 @@
+package settlement_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+// A bad node gives the answers of another one, changed. Nil changes nothing.
+type bad struct {
+	chain.Node
+	name    string
+	head    func(*chain.Head)
+	account func(*chain.Account)
+	send    func([]byte) chain.Reply
+	shown   bool // it shows a transaction at every nonce, signed by the wallet
+	receipt func(*chain.Receipt)
+	nothing bool // it has no receipt
+	takes   time.Duration
+}
+
+// wait waits for an answer of the node, at most as long as ethrpc does.
+func (b bad) wait(ctx context.Context) error {
+	if b.takes == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(min(b.takes, 10*second)):
+		if b.takes > 10*second {
+			return context.DeadlineExceeded
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b bad) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
+	if err := b.wait(ctx); err != nil {
+		return 0, err
+	}
+	return b.Node.Count(ctx, w, block)
+}
+
+func (b bad) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+	if err := b.wait(ctx); err != nil {
+		return nil, err
+	}
+	return b.Node.BlockHashes(ctx, numbers)
+}
+
+func (b bad) String() string { return b.name }
+
+func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
+	if err := b.wait(ctx); err != nil {
+		return chain.Head{}, err
+	}
+	h, err := b.Node.Head(ctx, r)
+	if b.head != nil {
+		b.head(&h)
+	}
+	return h, err
+}
+
+func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
+	if err := b.wait(ctx); err != nil {
+		return chain.Account{}, err
+	}
+	a, err := b.Node.Account(ctx, w, c, h)
+	if b.account != nil {
+		b.account(&a)
+	}
+	return a, err
+}
+
+func (b bad) Send(ctx context.Context, raw []byte) chain.Reply {
+	if b.send != nil {
+		return b.send(raw)
+	}
+	return b.Node.Send(ctx, raw)
+}
+
+func (b bad) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	if b.shown {
+		return chain.Hash{31: byte(nonce)}, nil
+	}
+	return b.Node.TxAtNonce(ctx, w, nonce, final)
+}
+
+func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
+	if b.shown {
+		return []chain.MinedTx{{Hash: hashes[0], From: payer, Nonce: uint64(hashes[0][31]), Signed: true}}, nil
+	}
+	return b.Node.Transactions(ctx, hashes)
+}
+
+func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	if err := b.wait(ctx); err != nil {
+		return nil, err
+	}
+	receipts, err := b.Node.Receipts(ctx, hashes)
+	for i := range receipts {
+		if b.receipt != nil {
+			b.receipt(&receipts[i])
+		}
+	}
+	if b.nothing {
+		return nil, err
+	}
+	return receipts, err
+}
+
+// three gives the settler two honest nodes with a bad one between them, and returns its log.
+func (w *world) three(b bad) *bytes.Buffer {
+	now, after := w.Now, never
+	if b.takes > 0 {
+		now, after = time.Now, time.After
+	}
+	if w.peer == nil {
+		w.second()
+	}
+	b.Node, b.name = w.peer, "bad"
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(now, after)
+	log := new(bytes.Buffer)
+	w.settler.Log = slog.New(slog.NewTextHandler(log, nil))
+	return log
+}
+
+// never is a clock's after, for nodes that answer at once.
+func never(time.Duration) <-chan time.Time { return nil }
+
+// TestOneNodeMisreportsTheBalance: one node of three neither refuses payments nor promises coins.
+func TestOneNodeMisreportsTheBalance(t *testing.T) {
+	rich := token.Units(1 << 61)
+	for name, b := range map[string]bad{
+		"too low":                    {account: func(a *chain.Account) { a.Balance, a.Gas = token.Units(1), token.Units(1) }},
+		"too high":                   {account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"too high, and it is ahead":  {head: func(h *chain.Head) { h.Number = 26 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"too high, and it is behind": {head: func(h *chain.Head) { h.Number = 0 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"nothing is under way":       {account: func(a *chain.Account) { a.Mined = 1 }},
+	} {
+		w := newWorld(t, nil)
+		w.commit("a", 0)
+		log := w.three(b)
+		must.Get(w.round())(t)
+		if r := w.record(); r.Balance != funds.Balance.Sub(token.Units(100)) || r.Gas != funds.Gas.Sub(token.Units(210)) {
+			t.Errorf("%s: the wallet may spend %s and %s wei", name, r.Balance, r.Gas)
+		}
+		if named := strings.Contains(log.String(), "node=bad"); named != (name == "too low") {
+			t.Errorf("%s: the node is named: %t: %s", name, named, log)
+		}
+	}
+}
+
+// TestOneNodeMiscounts: one node of three that counts nonces in flight, or none, neither stops
+// resending and raising fees, nor moves the ceiling. It gets the bytes that it lacks.
+func TestOneNodeMiscounts(t *testing.T) {
+	for name, test := range map[string]struct {
+		count  uint64
+		resent int
+	}{"in flight": {2, 2}, "none": {0, 3}} {
+		w := newWorld(t, nil)
+		w.paid(w.commit("a", 0), chain.Hash{1})
+		w.second()
+		w.commit("b", 4*minute)
+		w.three(bad{account: func(a *chain.Account) { a.Mined, a.Pending = test.count, test.count },
+			send: func([]byte) chain.Reply { return chain.Reply{Class: chain.NonceTooLow} }})
+		if got := must.Get(w.round())(t); got.Resent != test.resent || w.record().Ceiling != 65 {
+			t.Errorf("%s: %d sent again, ceiling %d", name, got.Resent, w.record().Ceiling)
+		}
+		w.price, w.peer.price = 21, 21
+		if got := must.Get(w.round())(t); got.Bumps != 1 {
+			t.Errorf("%s: %d bumps", name, got.Bumps)
+		}
+		w.Pass(minute)
+		if got := must.Get(w.round())(t); got.Resent != test.resent { // one of two attempts may be in a pool
+			t.Errorf("%s: %d of both attempts sent again", name, got.Resent)
+		}
+	}
+}
+
+// TestOneNodeCountsMoreThanTheTables: its word alone pauses nothing, and the log names it.
+func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
+	for name, shown := range map[string]bool{"a count": false, "a transaction": true} {
+		w := newWorld(t, nil)
+		p := w.commit("a", 0)
+		w.paid(p, p.TxHash)
+		w.second()
+		log := w.three(bad{account: func(a *chain.Account) { a.Mined = 2 }, shown: shown})
+		got := must.Get(w.round())(t)
+		if paused := w.record().Paused != ""; paused != shown || (got.Suspect > 0) != shown {
+			t.Errorf("%s: paused: %t, %+v", name, paused, got)
+		}
+		if strings.Contains(log.String(), `it counts transactions that it does not show" node=bad`) == shown {
+			t.Errorf("%s: %s", name, log)
+		}
+	}
+}
+
+// TestOneNodeCallsTheWalletEmpty: a wallet is paused for lack of gas only if no node holds its
+// bytes and enough nodes say so.
+func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
+	empty := func([]byte) chain.Reply { return chain.Reply{Class: chain.Funds} }
+	for name, test := range map[string]struct {
+		others chain.Class
+		paused string
+	}{
+		"the others hold the bytes":     {chain.Accepted, ""},
+		"the others answer nothing":     {chain.Ambiguous, ""},
+		"the others call it empty too":  {chain.Funds, wallet.OutOfGas},
+		"the others' pools are full":    {chain.Full, ""},
+		"the others have them in pools": {"", ""},
+	} {
+		w := newWorld(t, nil)
+		w.commit("a", minute)
+		w.second()
+		w.reply, w.peer.reply = test.others, test.others
+		if test.others == "" {
+			w.pooled, w.peer.pooled = 1, 1
+		}
+		log := w.three(bad{send: empty, account: func(a *chain.Account) { a.Pending = a.Mined }})
+		must.Get(w.round())(t)
+		if got := w.record().Paused; got != test.paused || strings.Contains(log.String(), "node=bad") != (test.paused == "") {
+			t.Errorf("%s: paused for %q, want %q: %s", name, got, test.paused, log)
+		}
+	}
+}
+
+// TestOneOfTwoNodesCallsTheWalletEmpty, with the other first or last: it pauses the wallet only if
+// the other does not hold the bytes.
+func TestOneOfTwoNodesCallsTheWalletEmpty(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas} {
+			w := newWorld(t, nil)
+			w.commit("a", minute)
+			w.reply, w.second().reply = reply, chain.Funds
+			if last {
+				w.reply, w.peer.reply = w.peer.reply, w.reply
+			}
+			must.Get(w.round())(t)
+			if got := w.record().Paused; got != paused {
+				t.Errorf("beside %s, last: %t: paused for %q", reply, last, got)
+			}
+		}
+	}
+}
+
+// TestBytesThatNoPoolHas: if no pool counts bytes for as long as an attempt waits, "already known"
+// is not believed, and they are bid over.
+func TestBytesThatNoPoolHas(t *testing.T) {
+	for pooled, bumps := range map[uint64]int{0: 1, 1: 0} {
+		w := newWorld(t, nil)
+		w.commit("a", 4*minute)
+		w.reply, w.pooled = chain.Known, pooled
+		if got := must.Get(w.round())(t); got.Bumps != bumps {
+			t.Errorf("%d in the pool: %d bumps", pooled, got.Bumps)
+		}
+	}
+}
+
+// TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and
+// no node of three starts one.
+func TestOneNodeStandsStill(t *testing.T) {
+	old := func(h *chain.Head) { h.Number = 1 }
+	for name, test := range map[string]struct {
+		low  uint64 // coins
+		bad  bad
+		want int
+	}{
+		"it calls the wallet full":           {1_000_001, bad{head: old, account: func(a *chain.Account) { a.Balance = token.Units(9_000_000) }}, 1},
+		"it calls it low too":                {1_000_001, bad{head: old}, 1},
+		"it alone calls it low":              {1_000, bad{account: func(a *chain.Account) { a.Balance = token.Units(1) }}, 0},
+		"it counts more than the tables had": {1_000_001, bad{account: func(a *chain.Account) { a.Mined = 7 }}, 1},
+	} {
+		w := newWorld(t, nil)
+		w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.Now()))
+		w.Set(func(s *settings.Settings) {
+			s.Refills = settings.Refills{Token: settings.Refill{Low: token.Units(test.low), Amount: token.Units(5), Daily: token.Units(50)}}
+		})
+		w.three(test.bad)
+		var asked refiller
+		w.settler.Refiller = &asked
+		must.Get(w.settler.Refill(t.Context()))(t)
+		if len(asked) != test.want || test.want > 0 && asked[0] != "token since 9" {
+			t.Errorf("%s: %v", name, asked)
+		}
+	}
+}
+
+// TestOneNodeContradicts: what a node of three says about a receipt delays a payment, or a no-op, by
+// a round, if the two others moved the amount. It holds up a failure for as long as it contradicts.
+func TestOneNodeContradicts(t *testing.T) {
+	noLogs := func(w *world, p payment.Payment) { w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true}) }
+	for name, b := range map[string]bad{
+		"no logs":                {receipt: func(r *chain.Receipt) { r.Logs = nil }},
+		"another status":         {receipt: func(r *chain.Receipt) { r.Succeeded = !r.Succeeded }},
+		"no gas":                 {receipt: func(r *chain.Receipt) { r.GasUsed = 7 }},
+		"blocks and no receipts": {nothing: true},
+		"another block":          {receipt: func(r *chain.Receipt) { r.BlockHash = chain.Hash{6} }},
+	} {
+		for kind, make := range map[string]func(*world, payment.Payment){"paid": func(w *world, p payment.Payment) { w.paid(p, p.TxHash) },
+			"failed": noLogs, "no-op": nil} {
+			w := newWorld(t, nil)
+			if make == nil {
+				w.mine(chain.Receipt{Tx: w.noop(0, 0).Hash(), Succeeded: true})
+				w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+			} else {
+				make(w, w.commit("a", 0))
+			}
+			log := w.three(b)
+			if got := must.Get(w.round())(t); got.Undecided != 1 && name != "no logs" || got.Confirmed > 0 {
+				t.Errorf("%s, %s: a round alone: %+v", kind, name, got)
+			}
+			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
+			report := must.Get(w.settler.Run(ctx, "run"))(t)
+			cancel()
+			if ended := len(w.pending()) == 0; ended == (kind == "failed" && name != "no logs") || (report.Confirmed == 1) != (kind == "paid") ||
+				len(w.waits) > 1 && ended {
+				t.Errorf("%s, %s: ended %t after %v, %+v", kind, name, ended, w.waits, report)
+			}
+			if kind == "paid" && !strings.Contains(log.String(), `it contradicts a receipt" node=bad`) {
+				t.Errorf("%s: the log does not name the node: %s", name, log)
+			}
+		}
+	}
+}
+
+// TestOneNodeTakesABlockBack: a node of three whose final block goes back and forth is left out of
+// the count, and named. If too few remain, the payment waits, and is counted.
+func TestOneNodeTakesABlockBack(t *testing.T) {
+	for _, nodes := range []int{3, 2, 1} {
+		w := newWorld(t, nil)
+		p := w.commit("a", 0)
+		w.paid(p, p.TxHash)
+		asks := 0
+		log := w.three(bad{head: func(h *chain.Head) {
+			if asks++; asks%2 == 1 {
+				h.Final++
+			}
+		}})
+		all := w.settler.Nodes.(chain.Nodes)
+		w.settler.Nodes = map[int]chain.Nodes{3: all, 2: all[:2], 1: all[1:2]}[nodes]
+		report := must.Get(w.round())(t)
+		if confirmed := report.Confirmed == 1; confirmed != (nodes == 3) || (report.Undecided == 1) == confirmed ||
+			!strings.Contains(log.String(), `it takes back a final block" node=bad`) {
+			t.Errorf("%d nodes: %+v, %s", nodes, report, log)
+		}
+	}
+}
+
+// TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
+func TestTwoNodesOfOneHost(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.commit("a", 0)
+	w.paid(p, p.TxHash)
+	w.second()
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "rpc", head: func(h *chain.Head) { h.Final++ }}, bad{Node: w.peer, name: "rpc"}}
+	if report := must.Get(w.round())(t); report.Confirmed != 1 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestOneSlowNode: a node of three that takes as long as it may for each answer delays a payment by
+// seconds, and is named. A failure waits for it. It is not silent.
+func TestOneSlowNode(t *testing.T) {
+	for _, test := range []struct {
+		takes  time.Duration
+		fails  bool
+		within time.Duration
+	}{{100 * time.Millisecond, false, second}, {7 * second, false, 8 * second}, {9 * second, false, 8 * second},
+		{9 * second, true, 2 * minute}, {11 * second, false, 8 * second}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := w.commit("a", 0)
+			if test.fails {
+				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
+			} else {
+				w.paid(p, p.TxHash)
+			}
+			log := w.three(bad{takes: test.takes})
+			w.settler.Now, w.settler.Wait = time.Now, settlement.Sleep
+			began := time.Now()
+			for minutes := 0; len(w.pending()) > 0 && minutes < 5; minutes++ {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
+				_, _ = w.settler.Run(ctx, "run") // it may end with its time
+				cancel()
+			}
+			took := time.Since(began)
+			if state := w.stored(p).State; !state.Final() || took > test.within {
+				t.Errorf("slow by %s, fails %t: %s after %s", test.takes, test.fails, state, took)
+			}
+			for range 4 {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
+				_, _ = w.settler.Run(ctx, "run")
+				cancel()
+				time.Sleep(20 * second)
+			}
+			if silent := len(must.Get(w.Tables.Compared(t.Context(), 1))(t).Silent) > 0; silent {
+				t.Errorf("slow by %s: silent: %t", test.takes, silent)
+			}
+			if named := strings.Contains(log.String(), `it answers late" node=bad`); named != (test.takes > second) {
+				t.Errorf("slow by %s: named: %t", test.takes, named)
+			}
+		})
+	}
+}
