@@ -24,6 +24,8 @@ var (
 
 	merchants = flag.Int("merchants", 0, "how many merchants want one payment each, beside the orders of every seed; 0: a hundred "+
 		"in some seeds")
+	byzantine = flag.Uint64("byzantine", 0, "in how many of 100 seeds one node of three answers anything, and nothing else goes wrong")
+	metered   = flag.Bool("metered", false, "in these, bound the numbers of requests, reads and writes too")
 )
 
 // inRace returns race when the race detector is on, which makes simulations some
@@ -37,7 +39,13 @@ func inRace[T any](race, otherwise T) T {
 
 // simulate runs a seed in a bubble of its own and returns its violations.
 func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
-	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, *merchants, r, trace) })
+	synctest.Test(t, func(*testing.T) {
+		if s*0x9e3779b97f4a7c15>>32%100 < *byzantine {
+			violations = simulation.Endure(s, *metered, r, trace)
+		} else {
+			violations = simulation.Simulate(s, *merchants, r, trace)
+		}
+	})
 	return violations
 }
 
@@ -53,8 +61,8 @@ func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	shrunk, trace := traced(t, s, least)
 	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/proof/simulation -run '^TestSeeds$' -seed=%d "+
-		"-merchants=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
-		s, strings.Join(violations, "\n\t"), s, *merchants, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+		"-merchants=%d -byzantine=%d -metered=%t\nshrunk to %+v it violates:\n\t%s\n\t%s",
+		s, strings.Join(violations, "\n\t"), s, *merchants, *byzantine, *metered, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
 }
 
 // TestSeeds lets chance decide the order of effects and their faults.
