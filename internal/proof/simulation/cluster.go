@@ -75,9 +75,9 @@ type Setup struct {
 	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 
-	Liar    int             // the node that lies by Habit
-	Habit   fakechain.Habit // about nothing: no node lies
-	Latency time.Duration   // that each request to another node takes, more or less; 0: an instant
+	Liar    int             // the node that lies by Habit, and takes no time but by that
+	Habit   fakechain.Habit // zero: no node lies
+	Latency time.Duration   // that each request to the others takes, more or less; 0: an instant
 	OneHost bool            // the host of the node at Liar is the next node's too
 	Goal    oracle.Goal     // that the oracle holds beside the invariants
 }
@@ -98,7 +98,7 @@ type Cluster struct {
 	keys      *keyService
 	oracle    *oracle.Oracle
 	scheduler *scheduler.Scheduler
-	liar      *fakechain.Liar // nil: no node is
+	liar      *fakechain.Liar // lies by its Habit, if any
 	start     time.Time
 	store     watchedStore
 	nodes     chain.Nodes
@@ -349,7 +349,7 @@ func (c *Cluster) node(i int) node {
 	var of chain.Node = c.Chain.Nodes[i]
 	name, host := of.String(), of.String()
 	late := func(string) time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
-	if i == c.Liar && c.Habit.About != nil {
+	if i == c.Liar {
 		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i], Habit: c.Habit}
 		of, late = c.liar, c.liar.Delay
 	}

@@ -215,9 +215,7 @@ func (c *Cluster) heal() {
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Latency, c.oracle.Goal = 0, oracle.Goal{}
-	if c.liar != nil {
-		c.liar.About = nil
-	}
+	c.liar.About = nil
 	c.sends = c.losses > 0 || c.accepted || c.mispriced
 	c.send(token.MaxAmount())
 	c.Chain.Mute = false

@@ -38,6 +38,11 @@ var disturbances = map[string]func(c *Cluster, p *calm){
 	"":       func(*Cluster, *calm) {},
 }
 
+const (
+	oneHost = "one host"
+	tightly = 1_300 // enough for two orders
+)
+
 // endurance draws the Setup of a seed in which one node of three may answer anything, and no other goes wrong.
 func endurance(rng *rand.Rand, r Reduction) (s Setup) {
 	s = Setup{
@@ -47,19 +52,36 @@ func endurance(rng *rand.Rand, r Reduction) (s Setup) {
 	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	s.Pause = []time.Duration{0, time.Second, 3 * time.Second}[rng.IntN(3)]
 	s.Latency = []time.Duration{0, 60 * time.Millisecond, 700 * time.Millisecond}[rng.IntN(3)]
-	s.OneHost = rng.IntN(4) == 0
-	if rng.IntN(4) == 0 {
-		s.Wallets, s.Coins = 1, 3_000
-		s.Refills.Token = settings.Refill{Low: token.Units(2_000), Amount: token.Units(3_000)}
+	s.OneHost = rng.IntN(4) == 0 && !r.Without[oneHost]
+	switch rng.IntN(6) {
+	case 0: // the last payments need a refill
+		s.Wallets, s.Coins = 1, 4_500
+		s.Refills.Token = settings.Refill{Low: token.Units(3_500), Amount: token.Units(3_000)}
+	case 1:
+		s.Wallets, s.Coins = 1, tightly
 	}
-	s.Habit = fakechain.Habit{Seed: rng.Uint64(), Share: []int{25, 60, 100}[rng.IntN(3)],
+	s.Habit = habit(rng, r)
+	return s
+}
+
+// habit draws how a node lies: about nothing, about one or a few parts of its answers, or about most.
+func habit(rng *rand.Rand, r Reduction) fakechain.Habit {
+	h := fakechain.Habit{Seed: rng.Uint64(), Share: []int{25, 60, 100}[rng.IntN(3)],
 		Hold: []time.Duration{0, 15 * time.Second, 2 * time.Minute, 1000 * time.Hour}[rng.IntN(4)]}
-	for range []int{0, 1, 1, 1, 2, 3, 2 * len(fakechain.Subjects)}[rng.IntN(7)] {
-		if subject := fakechain.Subjects[rng.IntN(len(fakechain.Subjects))]; !r.Without[subject] {
-			s.Habit.About = append(s.Habit.About, subject)
+	about := func(subject string) {
+		if !r.Without[subject] && !slices.Contains(h.About, subject) {
+			h.About = append(h.About, subject)
 		}
 	}
-	return s
+	kind := rng.IntN(8)
+	if kind == 7 { // about an account at a block that others do not have yet
+		about("head")
+		about([]string{"mined", "balance", "gas"}[rng.IntN(3)])
+	}
+	for range []int{0, 1, 1, 1, 2, 3, 2 * len(fakechain.Subjects), 0}[kind] {
+		about(fakechain.Subjects[rng.IntN(len(fakechain.Subjects))])
+	}
+	return h
 }
 
 // Endure runs one seed in which one node of three may answer anything, from the start to the end, and returns the
@@ -84,14 +106,18 @@ func Endure(seed uint64, metered bool, r Reduction, trace func(string)) []string
 	}
 	for i := range 12 {
 		order := oracle.Order{Key: fmt.Sprint("key", i), Merchant: fmt.Sprint("mer_", i%3), To: fakechain.Payee(i), Amount: uint64(500 + i),
-			Sure: i%6 != 3}
-		if !order.Sure { // too much for every wallet
+			Sure: i%6 != 3 && c.Coins > tightly}
+		if i%6 == 3 { // too much for every wallet
 			order.Amount += 10 * c.Coins
 		}
 		if r.Clients == 0 || i < r.Clients {
 			c.Post(order.Key, i, order)
 		}
-		if elapse(time.Duration(5+rng.IntN(50)) * time.Second); i == c.Instances {
+		pause := time.Duration(5+rng.IntN(50)) * time.Second
+		if c.Coins == tightly {
+			pause /= 10
+		}
+		if elapse(pause); i == c.Instances {
 			c.oracle.Goal.Metered = metered // once each process has started
 		}
 		if kind := comes[min(i%5, 1)]; i%5 < 2 && !r.Without[kind] {

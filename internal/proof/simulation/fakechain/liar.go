@@ -40,9 +40,12 @@ var Subjects = []string{"view", "error", "time", "head", "final", "mined", "pend
 
 // draw returns the chance of a lie about a subject, or nil for the truth.
 func (l *Liar) draw(subject string, of ...any) *rand.Rand {
+	if !slices.Contains(l.About, subject) {
+		return nil
+	}
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, subject, of, l.period())
-	if r := rand.New(rand.NewPCG(l.Seed, h.Sum64())); slices.Contains(l.About, subject) && r.IntN(100) < l.Share {
+	if r := rand.New(rand.NewPCG(l.Seed, h.Sum64())); r.IntN(100) < l.Share {
 		return r
 	}
 	return nil

@@ -158,12 +158,12 @@ func (o *Oracle) checkPrice(tx fakechain.Tx) {
 	}
 }
 
-// Ended checks the Sure orders, the last of which was made long enough ago.
+// Ended checks the orders that were accepted, the last of which long enough ago.
 func (o *Oracle) Ended() {
 	for _, order := range o.Orders() {
 		p, err := o.Store.Payment(context.Background(), order.ID())
 		took := p.UpdatedAt.Sub(p.CreatedAt)
-		if !order.Sure || err != nil || p.State == payment.Prepared {
+		if err != nil || p.State == payment.Prepared {
 			continue
 		}
 		if p.State != payment.Confirmed || took > o.Goal.Within {
