@@ -41,19 +41,6 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 	})
 }
 
-// A node that stops following the chain (a large provider's did for hours on
-// 11 November 2020) holds no payment up as long as most nodes go on.
-func TestOneNodeStandsStill(t *testing.T) {
-	setup := simulation.Setup{Nodes: 3}
-	for n := range 3 {
-		perform(t, fmt.Sprintf("node%d", n), setup, func(s *simulation.Scenario) {
-			s.Chain.Nodes[n].Stuck = true
-			s.Pay("client", order(0))
-			s.After(3*time.Minute, order(0), payment.Confirmed)
-		})
-	}
-}
-
 // Every node refuses the bytes for their gas limit, and the token the recipient by now: no limit pays the payment, and
 // all nonces after its nonce would wait. A no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
@@ -332,31 +319,6 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 			s.After(3*time.Minute, order(1), payment.Confirmed)
 			s.IsState(order(2), payment.Failed)
 		})
-	}
-}
-
-// A node that takes requests and never answers (a gateway whose backend is gone)
-// holds no payment up: another is asked as well, and the broadcast does not wait.
-func TestOneNodeNeverAnswers(t *testing.T) {
-	for n := range 2 {
-		for _, hang := range []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone} { // before or after it took the request
-			perform(t, fmt.Sprintf("node%d %s", n, hang), simulation.Setup{}, func(s *simulation.Scenario) {
-				for _, op := range []string{"Estimate", "Fees", "Send"} {
-					if n == 0 || op == "Send" { // the other node answers in time, so this one is not queried
-						s.On("client", fmt.Sprintf("%s node%d", op, n), 0, hang)
-					}
-				}
-				began := time.Now()
-				for i := range 4 {
-					s.Pay("client", order(i))
-				}
-				s.Is("answered in time", time.Since(began) < 8*time.Second, true)
-				s.Elapse(3 * time.Minute)
-				for i := range 4 {
-					s.IsState(order(i), payment.Confirmed)
-				}
-			})
-		}
 	}
 }
 
