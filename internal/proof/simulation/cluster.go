@@ -348,7 +348,7 @@ type node struct {
 func (c *Cluster) node(i int) node {
 	var of chain.Node = c.Chain.Nodes[i]
 	name, host := of.String(), of.String()
-	late := func(string) time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
+	late := func() time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
 	if i == c.Liar {
 		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i], Habit: c.Habit}
 		of, late = c.liar, c.liar.Delay
@@ -357,7 +357,7 @@ func (c *Cluster) node(i int) node {
 		host = c.Chain.Nodes[c.Liar].String()
 	}
 	around := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
-		took := late(call.Op + call.Args)
+		took := late()
 		if took > 0 {
 			c.scheduler.Sleep(ctx, min(took, requestTime))
 		}

@@ -105,8 +105,8 @@ func (l *Liar) at() *Node {
 }
 
 // Delay returns how long the node takes for an answer. Beyond ten seconds, nobody waits for it.
-func (l *Liar) Delay(call string) time.Duration {
-	if r := l.draw("time", call); r != nil {
+func (l *Liar) Delay() time.Duration {
+	if r := l.draw("time"); r != nil {
 		return []time.Duration{600 * time.Millisecond, 3 * time.Second, 9 * time.Second, time.Minute}[r.IntN(4)]
 	}
 	return 0

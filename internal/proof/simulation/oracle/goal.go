@@ -30,19 +30,18 @@ type Goal struct {
 	Metered  bool          // the number of requests, reads and writes is bounded
 }
 
-// reads are the operations of the tables that change nothing. Around a write a meter counts no Hint.
+// reads are the operations of the tables that change nothing.
 var reads = strings.Fields("Rules Payment PaymentByHash PendingTxs PendingTx Wallet Wallets Compared")
 
 // ofWallets are the writes of a round that are for a wallet, or for all.
 var ofWallets = strings.Fields("RaiseCeiling LowerCeiling Reconcile Advance Pause Repause SetCompared")
 
-// A spending has the calls of an actor, since it began or since its last round.
+// A spending counts the calls of an actor since it began, or since its last round.
 type spending struct {
 	requests                 map[string]int // by node, without Send
-	sends                    map[string]int
 	reads, writes, ofWallets int
-	stored                   bool            // a payment, before which writes were
-	early                    int             // writes before that
+	early                    int             // writes before the payment was stored
+	stored                   bool            // the payment
 	busy                     map[string]bool // wallets that a round claimed, or whose amounts it stored
 }
 
@@ -55,12 +54,11 @@ func (o *Oracle) Called(actor, node, op, args string) {
 	defer o.mu.Unlock()
 	s := o.spendings[actor]
 	if s == nil {
-		s = &spending{requests: map[string]int{}, sends: map[string]int{}, busy: map[string]bool{}}
+		s = &spending{requests: map[string]int{}, busy: map[string]bool{}}
 		o.spendings[actor] = s
 	}
 	switch {
-	case node != "" && op == "Send":
-		s.sends[node]++
+	case op == "Send":
 	case node != "":
 		s.requests[node]++
 	case slices.Contains(reads, op):
@@ -141,10 +139,11 @@ func (o *Oracle) Rounded(actor string) {
 	}
 }
 
-// checkPauses checks that no wallet is paused.
+// checkPauses checks that no wallet is paused. The first that is ends these checks.
 func (o *Oracle) checkPauses() {
 	for _, id := range o.wallets() {
-		if w, err := o.Store.Wallet(context.Background(), id); err == nil && w.Paused != "" {
+		if w, err := o.Store.Wallet(context.Background(), id); err == nil && w.Paused != "" && !o.harmed {
+			o.harmed = true
 			o.Violate(Unharmed, "wallet %s is paused: %s", short(id.Address), w.Paused)
 		}
 	}

@@ -83,6 +83,7 @@ type Oracle struct {
 	ruled      []ruling                         // one after the other
 	countings  map[counter]*counting
 	spendings  map[string]*spending // by actor
+	harmed     bool                 // a wallet was paused
 	blocks     map[chain.Hash]bool  // transactions that were ever in a block
 	base       uint64               // the last block that was not rolled back
 	rolled     time.Time            // when an operator accepted that; zero: never
