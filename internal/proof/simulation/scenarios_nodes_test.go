@@ -128,19 +128,6 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 	})
 }
 
-// In November 2020 a part of the nodes, a large provider's among them, followed another branch of Ethereum than the
-// rest. A receipt counts only if no node contradicts it.
-func TestNodeOnAnotherFork(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		// The payment is mined and deep enough on node0's branch, and is on no
-		// other: the rest of the world has not got it.
-		s.Chain.Nodes[0].Fork(0, 3)
-		s.Chain.Nodes[1].Forget()
-		s.After(3*time.Minute, order(0), payment.Committed)
-	})
-}
-
 // On one node's branch the transfer reverted, so that its coins are still there. They are
 // promised to no other payment, whichever node is asked first.
 func TestBalanceOnAnotherFork(t *testing.T) {
@@ -319,32 +306,6 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 			s.After(3*time.Minute, order(1), payment.Confirmed)
 			s.IsState(order(2), payment.Failed)
 		})
-	}
-}
-
-// A node that is broken, or lies, says a base fee a thousand times the market's, or none, or such a tip. Beside a node
-// that is well the payment has the market's fees; of two, once both have agreed.
-func TestOneNodeQuotesNonsense(t *testing.T) {
-	for name, nonsense := range fakechain.Nonsenses {
-		for nodes := 2; nodes <= 3; nodes++ {
-			for liar := range nodes {
-				perform(t, fmt.Sprintf("%s by node%d of %d", name, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
-					s.Chain.L1Fee = unit(1_000)
-					if nodes == 3 {
-						s.Chain.Nodes[liar].Quotes = nonsense
-					}
-					first := s.Pay("client", order(0)).Tx
-					s.Is("cap", first.Fees.Cap, unit(2*100+10))
-					s.Chain.Nodes[liar].Quotes = nonsense
-					s.Elapse(15 * time.Second)
-					second := s.Pay("client", order(1)).Tx
-					s.Is("fees", second.Fees, first.Fees)
-					s.Is("L1 fee", second.L1Fee, unit(2*1_000))
-					s.Elapse(3 * time.Minute)
-					s.IsState(order(1), payment.Confirmed)
-				})
-			}
-		}
 	}
 }
 
