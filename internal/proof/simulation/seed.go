@@ -93,7 +93,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	setup := setupOf(rng)
 	further(&setup, seed)
 	if byzantine {
-		setup.Nodes = 3
+		setup.Nodes, setup.Habit = 3, habit(rand.New(rand.NewPCG(seed, 0xb12a)), r)
 	}
 	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
 	c := NewCluster(setup, trace)
