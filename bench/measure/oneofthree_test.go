@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -114,11 +115,8 @@ func stuck() fault.Habit {
 	})
 }
 
-// flapping returns 0 and -2 in turn.
-func flapping() func() int64 {
-	var times atomic.Int64
-	return func() int64 { return -2 * (times.Add(1) % 2) }
-}
+// flapping returns 0 to -3, by chance.
+func flapping() func() int64 { return func() int64 { return -rand.Int64N(4) } }
 
 // anHour refuses one request, and asks for none for an hour.
 func anHour() fault.Habit {

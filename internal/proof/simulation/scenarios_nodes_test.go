@@ -109,25 +109,6 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 	})
 }
 
-// A thief's transaction holds the nonce of a payment in the pool. The answer
-// "replacement transaction underpriced" is never success.
-func TestReplacementUnderpricedByAStranger(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pending = true // an operator has to replace the key
-		s.Pay("client", order(0))
-		s.Elapse(2 * time.Minute)
-		s.Halted = true
-		s.Steal(0, 1, 5)
-		s.Pay("client", order(1))
-		s.After(20*time.Second, order(1), payment.Committed)
-		s.Halted = false
-		s.Elapse(3 * time.Minute)
-		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
-		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
-		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
-	})
-}
-
 // On one node's branch the transfer reverted, so that its coins are still there. They are
 // promised to no other payment, whichever node is asked first.
 func TestBalanceOnAnotherFork(t *testing.T) {
