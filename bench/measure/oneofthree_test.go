@@ -207,7 +207,7 @@ func (o outcome) part(of int) time.Duration {
 	return o.times[(len(o.times)-1)*of/100].Round(10 * time.Millisecond)
 }
 
-// TestOneOfThree pays through three gateways of one node, the second of which has one bad habit after the other. To
+// TestOneOfThree pays through three gateways of one node, the first of which has one bad habit after the other. To
 // merchants that is as if it were honest: all payments are accepted and confirmed, at most twice as slow at the median
 // and three times at the 95th percentile, for fees at most twice as high.
 func TestOneOfThree(t *testing.T) {
@@ -252,7 +252,7 @@ func payOneOfThree(t *testing.T, remit, kind string, bad fault.Habit, slowly tim
 	file := filepath.Join(t.TempDir(), "wallets")
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--wallet-file", file, "--confirmation-rule", "4")
-	for _, habit := range []fault.Habit{slow(slowly), bad, slow(slowly)} {
+	for _, habit := range []fault.Habit{bad, slow(slowly), slow(slowly)} {
 		g := &fault.Gateway{Node: n.facts.RPCURL}
 		g.Habit.Store(&habit)
 		server := httptest.NewServer(g)
