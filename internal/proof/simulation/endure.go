@@ -20,16 +20,14 @@ type calm struct {
 	rng *rand.Rand
 }
 
-func (c *calm) pick(ready []*scheduler.Effect) *scheduler.Effect {
-	return ready[c.rng.IntN(len(ready))]
-}
-func (c *calm) nap() time.Duration { return 100 * time.Millisecond }
+func (c *calm) pick(ready []*scheduler.Effect) *scheduler.Effect { return ready[c.rng.IntN(len(ready))] }
+func (c *calm) nap() time.Duration                               { return 100 * time.Millisecond }
 
-// settledWithin is how long a payment takes at most that nothing but the wrong node disturbs: three times what a world
-// of honest nodes takes. disturbed is the same after the last of the disturbances.
+// settledWithin bounds the time of a payment: three times its longest with honest nodes. disturbed is the bound in
+// seeds with disturbances.
 const settledWithin, disturbed = 4 * time.Minute, 10 * time.Minute
 
-// disturbances come upon honest nodes too, and then payments take longer.
+// disturbances are no node's fault, and make payments take longer.
 var disturbances = map[string]func(c *Cluster, p *calm){
 	"rise":   func(c *Cluster, _ *calm) { c.Chain.BaseFee = token.Units(800) },
 	"halt":   func(_ *Cluster, p *calm) { p.Halted = true },
@@ -38,13 +36,13 @@ var disturbances = map[string]func(c *Cluster, p *calm){
 	"":       func(*Cluster, *calm) {},
 }
 
+// SeveralWallets names worlds with more than one busy wallet, for a Reduction. If two passes of a round wait for one
+// answer, both go on at one instant, and the Go scheduler decides which is first: such a seed rarely goes two ways.
+const SeveralWallets = "several wallets"
+
 const (
 	oneHost = "one host"
-	// Several of them may be busy. An answer that two passes of one round wait for lets both go on at one instant, and
-	// the Go scheduler decides which goes first: such a seed may, rarely, go two ways.
-	SeveralWallets = "several wallets"
-
-	tightly = 1_300 // enough for two orders
+	tightly = 1_300 // coins for two orders
 )
 
 // endurance draws the Setup of a seed in which one node of three may answer anything, and no other goes wrong.

@@ -17,23 +17,23 @@ const (
 	answerTime = 20 * time.Second // of a request
 	dearest    = 2                // times the price of gas that honest nodes quote
 
-	// A refusal asks each node so often and writes so often, and not at all before it has stored the payment.
+	// Of a refusal: requests to each node, writes and reads. It writes nothing before it stores the payment.
 	refusalRequests, refusalWrites, refusalReads = 8, 11, 16
-	// An accepted payment takes so many requests to each node, and writes.
+	// Of an accepted payment: requests to each node, and writes.
 	paymentRequests, paymentWrites = 8, 8
 )
 
-// A Goal has the promises to merchants while one node of three answers anything. The zero Goal promises nothing.
+// A Goal is what merchants may expect while one of three nodes answers anything. The zero Goal expects nothing.
 type Goal struct {
-	Unharmed bool          // Sure orders are accepted and confirmed, at a fair price, and no wallet is paused
-	Within   time.Duration // from the request to the confirmation of a Sure order
-	Metered  bool          // the number of requests, reads and writes is bounded
+	Unharmed bool          // Sure orders are accepted, accepted orders are confirmed at a fair price, and no wallet is paused
+	Within   time.Duration // from the creation of an order's payment to its confirmation
+	Metered  bool          // requests, reads and writes have bounds
 }
 
 // reads are the operations of the tables that change nothing.
 var reads = strings.Fields("Rules Payment PaymentByHash PendingTxs PendingTx Wallet Wallets Compared")
 
-// ofWallets are the writes of a round that are for a wallet, or for all.
+// ofWallets are the writes of a round that belong to no payment, without claims.
 var ofWallets = strings.Fields("RaiseCeiling LowerCeiling Reconcile Advance Pause Repause SetCompared")
 
 // A spending counts the calls of an actor since it began, or since its last round.
@@ -139,7 +139,7 @@ func (o *Oracle) Rounded(actor string) {
 	}
 }
 
-// checkPauses checks that no wallet is paused. The first that is ends these checks.
+// checkPauses reports the first wallet that is paused, once.
 func (o *Oracle) checkPauses() {
 	for _, id := range o.wallets() {
 		if w, err := o.Store.Wallet(context.Background(), id); err == nil && w.Paused != "" && !o.harmed {
@@ -157,7 +157,7 @@ func (o *Oracle) checkPrice(tx fakechain.Tx) {
 	}
 }
 
-// Ended checks the orders that were accepted, the last of which long enough ago.
+// Ended checks every accepted order. Call it once the last of them had the time to end.
 func (o *Oracle) Ended() {
 	for _, order := range o.Orders() {
 		p, err := o.Store.Payment(context.Background(), order.ID())
