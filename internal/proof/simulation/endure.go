@@ -20,8 +20,10 @@ type calm struct {
 	rng *rand.Rand
 }
 
-func (c *calm) pick(ready []*scheduler.Effect) *scheduler.Effect { return ready[c.rng.IntN(len(ready))] }
-func (c *calm) nap() time.Duration                               { return 100 * time.Millisecond }
+func (c *calm) pick(ready []*scheduler.Effect) *scheduler.Effect {
+	return ready[c.rng.IntN(len(ready))]
+}
+func (c *calm) nap() time.Duration { return 100 * time.Millisecond }
 
 // settledWithin bounds the time of a payment: three times its longest with honest nodes. disturbed is the bound in
 // seeds with disturbances.
