@@ -184,12 +184,6 @@ func (l *Liar) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash,
 	return hashes, l.fault("BlockHashes", err)
 }
 
-// BlockTime implements chain.Node.
-func (l *Liar) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
-	at, err := l.at().BlockTime(ctx, l.number("history", number))
-	return at, l.fault("BlockTime", err)
-}
-
 // TxAtNonce implements chain.Node.
 func (l *Liar) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	h, err := l.at().TxAtNonce(ctx, wallet, nonce, final)
