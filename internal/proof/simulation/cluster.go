@@ -74,6 +74,12 @@ type Setup struct {
 	Gas            fakechain.Rule    // how gas is paid; zero: in ether
 	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
+
+	Liar    int             // the node that lies by Habit, and takes no time but by that
+	Habit   fakechain.Habit // zero: no node lies
+	Latency time.Duration   // that each request to the others takes, more or less; 0: an instant
+	OneHost bool            // the host of the node at Liar is the next node's too
+	Goal    oracle.Goal     // that the oracle holds beside the invariants
 }
 
 // A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
@@ -92,6 +98,7 @@ type Cluster struct {
 	keys      *keyService
 	oracle    *oracle.Oracle
 	scheduler *scheduler.Scheduler
+	liar      *fakechain.Liar // lies by its Habit, if any
 	start     time.Time
 	store     watchedStore
 	nodes     chain.Nodes
@@ -137,9 +144,9 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
 	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window,
 		MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
-		Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}})
-	for _, n := range c.Chain.Nodes {
-		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
+		Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
+	for i := range c.Chain.Nodes {
+		c.nodes = append(c.nodes, c.node(i))
 	}
 	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
@@ -150,6 +157,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			} else {
 				apply(ctx)
 			}
+			c.oracle.Called(scheduler.ActorOf(ctx), "", call.Op, call.Args)
 			c.oracle.Stored(call.Op)
 		})
 	}}, c.oracle}
@@ -326,17 +334,53 @@ func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
 	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })
 }
 
+// requestTime is how long an engine waits for a node's answer (ethrpc.Config.Timeout).
+const requestTime = 10 * time.Second
+
 // A node is a fakechain.Node as engines reach it: every request is an effect.
 type node struct {
 	interpose.Node
 	oracle *oracle.Oracle
+	host   string
 }
+
+// node returns the i-th node of the chain as engines reach it.
+func (c *Cluster) node(i int) node {
+	var of chain.Node = c.Chain.Nodes[i]
+	name, host := of.String(), of.String()
+	late := func() time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
+	if i == c.Liar {
+		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i], Habit: c.Habit}
+		of, late = c.liar, c.liar.Delay
+	}
+	if c.OneHost && i == (c.Liar+1)%len(c.Chain.Nodes) {
+		host = c.Chain.Nodes[c.Liar].String()
+	}
+	around := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		took := late()
+		if took > 0 {
+			c.scheduler.Sleep(ctx, min(took, requestTime))
+		}
+		err := c.scheduler.Around(ctx, call, func(ctx context.Context) {
+			c.oracle.Called(scheduler.ActorOf(ctx), name, call.Op, call.Args)
+			apply(ctx)
+		})
+		if took >= requestTime {
+			return cmp.Or(err, fakechain.ErrDown)
+		}
+		return err
+	}
+	return node{interpose.Node{Node: of, Around: around}, c.oracle, host}
+}
+
+// String implements chain.Node: it is the host.
+func (n node) String() string { return n.host }
 
 // Account implements chain.Node.
 func (n node) Account(ctx context.Context, of, contract token.Address, head chain.Head) (chain.Account, error) {
 	account, err := n.Node.Account(ctx, of, contract, head)
 	if err == nil {
-		n.oracle.Counted(scheduler.ActorOf(ctx), n.String(), of, account.Mined)
+		n.oracle.Counted(scheduler.ActorOf(ctx), n.Node.String(), of, account.Mined)
 	}
 	return account, err
 }
@@ -364,12 +408,12 @@ func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, g
 func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 	tx, _ := fakechain.Decode(raw)
 	hash := tx.Sign().Hash
-	call := interpose.Call{Op: "Send", Args: fmt.Sprintf("%s %x#%d %s", n, tx.From[18:], tx.Nonce, tx.Fees.Cap)}
+	call := interpose.Call{Op: "Send", Args: fmt.Sprintf("%s %x#%d %s", n.Node, tx.From[18:], tx.Nonce, tx.Fees.Cap)}
 	answered := &chain.Reply{} // of its own: an answer that is lost may still be written
 	if err := n.Around(ctx, call, func(ctx context.Context) {
 		n.oracle.Sending(hash)
 		*answered = n.Node.Node.Send(ctx, raw)
-		n.oracle.Replied(n.String(), hash, *answered)
+		n.oracle.Replied(n.Node.String(), hash, *answered)
 	}); err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
 	}
@@ -394,7 +438,10 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
-		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
+		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: func(ctx context.Context, d time.Duration) {
+			c.oracle.Rounded(name)
+			c.scheduler.Sleep(ctx, d)
+		},
 	})
 	c.trace(name, "starts")
 	go func() {

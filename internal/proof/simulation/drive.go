@@ -214,6 +214,8 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
+	c.Latency, c.oracle.Goal = 0, oracle.Goal{}
+	c.liar.About = nil
 	c.sends = c.losses > 0 || c.accepted || c.mispriced
 	c.send(token.MaxAmount())
 	c.Chain.Mute = false

@@ -35,7 +35,7 @@ type nemesis struct {
 }
 
 // draw draws the nemesis of a seed.
-func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
+func draw(c *Cluster, rng *rand.Rand, byzantine bool, r Reduction) *nemesis {
 	n := &nemesis{
 		cluster: c, reduction: r, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
 		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
@@ -44,12 +44,15 @@ func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
 	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "signatures", "unblock"}, maps.Keys(faults))
 	slices.Sort(kinds)
 	for _, kind := range kinds {
-		if kind != thief && kind != reset && kind != fork && rng.IntN(3) == 0 {
+		if kind != thief && kind != liar && kind != reset && kind != fork && rng.IntN(3) == 0 {
 			n.kinds = append(n.kinds, kind)
 		}
 	}
 	if rng.IntN(20) == 0 {
 		n.kinds = append(n.kinds, thief, thief)
+	}
+	if byzantine {
+		n.kinds = append(n.kinds, liar, liar)
 	}
 	return n
 }
@@ -145,6 +148,9 @@ func (n *nemesis) strike() {
 // not everything settles by itself; but no payment may be made twice or reported wrongly.
 const thief = "stranger"
 
+// liar is the fault of the seeds in which one of three nodes may answer anything.
+const liar = "byzantine"
+
 // reset and fork are the faults by which nodes serve another chain for a while.
 const reset, fork = "testnet reset", "rpc fork"
 
@@ -169,6 +175,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
 		}
 	},
+	liar:          func(n *nemesis, _ *fakechain.Node) { n.cluster.liar.Habit = habit(n.rng, n.reduction) },
 	"black hole":  func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
 	"full":        func(_ *nemesis, on *fakechain.Node) { on.Full = true },
 	"strict fees": func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },

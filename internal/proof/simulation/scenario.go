@@ -291,6 +291,18 @@ func (s *Scenario) Recover(changes ...func(*recovery.Recovery)) bool {
 	return s.Recovered()
 }
 
+// Through returns a change of a recovery, which sees each node as view shows it.
+func Through(view func(chain.Node) chain.Node) func(*recovery.Recovery) {
+	return func(r *recovery.Recovery) {
+		nodes, _ := r.Nodes.Nodes(context.Background()) // those of a Cluster never fail
+		nodes = slices.Clone(nodes)
+		for i, n := range nodes {
+			nodes[i] = view(n)
+		}
+		r.Nodes = nodes
+	}
+}
+
 // LastRecovery returns the report and the error of the recovery that ended last.
 func (s *Scenario) LastRecovery() (recovery.Report, error) {
 	s.mu.Lock()

@@ -24,19 +24,6 @@ func moved(s *simulation.Scenario) (first, second int) {
 
 var pair = simulation.Setup{Wallets: 2}
 
-// A handler that slept while its payment was moved to another wallet cannot
-// commit it on the first, and the nonce it took there is used up.
-func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
-	simulation.Perform(t, pair, func(s *simulation.Scenario) {
-		first, second := moved(s)
-		s.Thaw()
-		s.Elapse(2 * time.Minute)
-		s.Is("paid by", s.Payment(order(0)).Wallet, fakechain.Wallet(second))
-		s.Elapse(3 * time.Minute)
-		s.Is("the nonce that was taken", s.Record(first).NextNonce, uint64(1))
-	})
-}
-
 // A payment is moved to another wallet and back, while the nonce that the sleeper
 // holds is used up by a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {

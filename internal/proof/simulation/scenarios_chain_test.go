@@ -84,28 +84,6 @@ func TestBumpInterrupted(t *testing.T) {
 	})
 }
 
-// BNB Chain stood still for hours in October 2022, Base for 45 minutes in
-// September 2023, and providers go down with their chain.
-func TestChainHaltedAndNodesDown(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		p := s.Pay("client", order(0))
-		s.Halted = true
-		for _, n := range s.Chain.Nodes {
-			n.Down = true
-			n.Forget()
-		}
-		s.Elapse(time.Minute)
-		s.Is("a new payment is refused", s.Ask("client", order(1)).Refused(), true)
-		again := s.Ask("client", order(0))
-		s.Is("the old one is replayed", again.Payment.TxHash, p.TxHash)
-		s.After(2*time.Hour, order(0), payment.Committed)
-		s.Chain.Each(func(n *fakechain.Node) { n.Down = false })
-		s.Halted = false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
-	})
-}
-
 // A thief's transaction is mined, next_nonce is raised over it, and then a
 // re-organisation removes it for good. Every payment after its nonce would wait
 // for ever: a no-op uses the nonce up.

@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,13 +315,7 @@ func TestRecoveryAsksForGas(t *testing.T) {
 			s.Lose(s.Store.Image())
 			s.Halted = false
 			asked := false
-			s.Is("recovered", s.Recover(func(r *recovery.Recovery) {
-				nodes, _ := r.Nodes.Nodes(t.Context())
-				nodes = slices.Clone(nodes)
-				for i, n := range nodes {
-					nodes[i] = penniless{n}
-				}
-				r.Nodes = nodes
+			s.Is("recovered", s.Recover(simulation.Through(func(n chain.Node) chain.Node { return penniless{n} }), func(r *recovery.Recovery) {
 				r.Say = func(format string, args ...any) {
 					asked = asked || strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for USDC: send 0.001")
 					s.Is("asked for ether", strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for ether"), false)

@@ -41,19 +41,6 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 	})
 }
 
-// A node that stops following the chain (a large provider's did for hours on
-// 11 November 2020) holds no payment up as long as most nodes go on.
-func TestOneNodeStandsStill(t *testing.T) {
-	setup := simulation.Setup{Nodes: 3}
-	for n := range 3 {
-		perform(t, fmt.Sprintf("node%d", n), setup, func(s *simulation.Scenario) {
-			s.Chain.Nodes[n].Stuck = true
-			s.Pay("client", order(0))
-			s.After(3*time.Minute, order(0), payment.Confirmed)
-		})
-	}
-}
-
 // Every node refuses the bytes for their gas limit, and the token the recipient by now: no limit pays the payment, and
 // all nonces after its nonce would wait. A no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
@@ -122,38 +109,6 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 	})
 }
 
-// A thief's transaction holds the nonce of a payment in the pool. The answer
-// "replacement transaction underpriced" is never success.
-func TestReplacementUnderpricedByAStranger(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pending = true // an operator has to replace the key
-		s.Pay("client", order(0))
-		s.Elapse(2 * time.Minute)
-		s.Halted = true
-		s.Steal(0, 1, 5)
-		s.Pay("client", order(1))
-		s.After(20*time.Second, order(1), payment.Committed)
-		s.Halted = false
-		s.Elapse(3 * time.Minute)
-		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
-		s.Is("wallet 0 is paused", s.Record(0).Paused != "", true)
-		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
-	})
-}
-
-// In November 2020 a part of the nodes, a large provider's among them, followed another branch of Ethereum than the
-// rest. A receipt counts only if no node contradicts it.
-func TestNodeOnAnotherFork(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		// The payment is mined and deep enough on node0's branch, and is on no
-		// other: the rest of the world has not got it.
-		s.Chain.Nodes[0].Fork(0, 3)
-		s.Chain.Nodes[1].Forget()
-		s.After(3*time.Minute, order(0), payment.Committed)
-	})
-}
-
 // On one node's branch the transfer reverted, so that its coins are still there. They are
 // promised to no other payment, whichever node is asked first.
 func TestBalanceOnAnotherFork(t *testing.T) {
@@ -179,30 +134,6 @@ func TestBalanceOnAnotherFork(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A node that stands still hides a top-up while it is sixteen blocks behind, and no longer.
-func TestTopUpBehindAStuckNode(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Coins: 1500, Gwei: 1000}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		before := s.Record(0)
-		s.Idle, s.Halted = true, true
-		s.Chain.Nodes[0].Fork(0, 1)
-		s.Chain.Fund(fakechain.Wallet(0), unit(7), unit(7))
-		for blocks := range 18 {
-			s.Chain.Mine(s.Chain.Nodes[1])
-			if blocks >= 16 { // its branch has a block of its own
-				s.StartRun()
-				s.Elapse(10 * time.Second)
-				hidden := blocks == 16
-				s.Is("coins as before", s.Record(0).Balance == before.Balance, hidden)
-				s.Is("gas as before", s.Record(0).Gas == before.Gas, hidden)
-			}
-		}
-		s.Chain.Nodes[0].Heal()
-		s.Idle, s.Halted = false, false
-	})
 }
 
 // Nodes have been seen to give receipts with a wrong block hash, a wrong status or without their logs
@@ -342,57 +273,6 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 			s.After(3*time.Minute, order(1), payment.Confirmed)
 			s.IsState(order(2), payment.Failed)
 		})
-	}
-}
-
-// A node that takes requests and never answers (a gateway whose backend is gone)
-// holds no payment up: another is asked as well, and the broadcast does not wait.
-func TestOneNodeNeverAnswers(t *testing.T) {
-	for n := range 2 {
-		for _, hang := range []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone} { // before or after it took the request
-			perform(t, fmt.Sprintf("node%d %s", n, hang), simulation.Setup{}, func(s *simulation.Scenario) {
-				for _, op := range []string{"Estimate", "Fees", "Send"} {
-					if n == 0 || op == "Send" { // the other node answers in time, so this one is not queried
-						s.On("client", fmt.Sprintf("%s node%d", op, n), 0, hang)
-					}
-				}
-				began := time.Now()
-				for i := range 4 {
-					s.Pay("client", order(i))
-				}
-				s.Is("answered in time", time.Since(began) < 8*time.Second, true)
-				s.Elapse(3 * time.Minute)
-				for i := range 4 {
-					s.IsState(order(i), payment.Confirmed)
-				}
-			})
-		}
-	}
-}
-
-// A node that is broken, or lies, says a base fee a thousand times the market's, or none, or such a tip. Beside a node
-// that is well the payment has the market's fees; of two, once both have agreed.
-func TestOneNodeQuotesNonsense(t *testing.T) {
-	for name, nonsense := range fakechain.Nonsenses {
-		for nodes := 2; nodes <= 3; nodes++ {
-			for liar := range nodes {
-				perform(t, fmt.Sprintf("%s by node%d of %d", name, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
-					s.Chain.L1Fee = unit(1_000)
-					if nodes == 3 {
-						s.Chain.Nodes[liar].Quotes = nonsense
-					}
-					first := s.Pay("client", order(0)).Tx
-					s.Is("cap", first.Fees.Cap, unit(2*100+10))
-					s.Chain.Nodes[liar].Quotes = nonsense
-					s.Elapse(15 * time.Second)
-					second := s.Pay("client", order(1)).Tx
-					s.Is("fees", second.Fees, first.Fees)
-					s.Is("L1 fee", second.L1Fee, unit(2*1_000))
-					s.Elapse(3 * time.Minute)
-					s.IsState(order(1), payment.Confirmed)
-				})
-			}
-		}
 	}
 }
 

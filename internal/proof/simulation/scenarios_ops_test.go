@@ -173,32 +173,6 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 	}
 }
 
-// Two processes meet a new wallet at once. The transaction that the slower one finds
-// in the pools is the faster one's first payment, and no thief's.
-func TestTwoProcessesOpenAWallet(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		slow := s.Begin("slow", 1, order(0), "Account", scheduler.Freeze)
-		s.Pay("fast", order(1))
-		s.Thaw()
-		s.Is("the slower one", s.Await(slow).Err, error(nil))
-		s.Halted = false
-	})
-}
-
-// DynamoDB throttles and cancels transactions that meet on an item, and its
-// outages end in a storm of both (us-east-1, 20 October 2025).
-func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
-	effects := []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet",
-		"PendingTxs", "Payment"}
-	outcomes := []scheduler.Outcome{scheduler.FailBefore, scheduler.LoseAnswer, scheduler.ApplyLate}
-	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
-		s.On("", effect, 3, how)
-		s.StartClient("client", order(0), 5, true)
-		s.After(6*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
 // A damaged item stops only its own payment.
 func TestCorruptItem(t *testing.T) {
 	spoil := map[string]func(*memory.Payments, payment.Payment){

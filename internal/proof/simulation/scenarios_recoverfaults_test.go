@@ -148,12 +148,7 @@ func (missing) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, err
 func TestRecoveryWithoutAnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*simulation.Scenario, *recovery.Recovery){
 		"nodes without transactions": func(_ *simulation.Scenario, r *recovery.Recovery) {
-			nodes, _ := r.Nodes.Nodes(t.Context())
-			nodes = slices.Clone(nodes)
-			for i, n := range nodes {
-				nodes[i] = missing{n}
-			}
-			r.Nodes = nodes
+			simulation.Through(func(n chain.Node) chain.Node { return missing{n} })(r)
 		},
 		"no nodes":     func(_ *simulation.Scenario, r *recovery.Recovery) { r.Nodes = nowhere{} },
 		"no settings":  func(s *simulation.Scenario, _ *recovery.Recovery) { s.Damage(settings.ErrDamaged) },
@@ -294,13 +289,8 @@ func TestTransferByAnother(t *testing.T) {
 		s.Idle = true
 		image := s.Store.Image()
 		s.Forget(memory.NewPayments())
-		s.Recover(func(r *recovery.Recovery) {
-			nodes, _ := r.Nodes.Nodes(s.T.Context())
-			nodes = slices.Clone(nodes)
-			for i, n := range nodes {
-				nodes[i] = spent{n}
-			}
-			r.Keyed, r.Wallets, r.Nodes = nil, []token.Address{fakechain.Payee(9)}, nodes
+		s.Recover(simulation.Through(func(n chain.Node) chain.Node { return spent{n} }), func(r *recovery.Recovery) {
+			r.Keyed, r.Wallets = nil, []token.Address{fakechain.Payee(9)}
 		})
 		report, _ := s.LastRecovery()
 		s.Is("no payment", len(report.Foreign), 1)

@@ -87,16 +87,19 @@ func GasOf(seed uint64) fakechain.Rule {
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the
-// violations. The same seed, number of further merchants and Reduction do the same every time.
-func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []string {
+// violations. The same seed, number of further merchants, presence of a liar and Reduction do the same every time.
+func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace func(string)) []string {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	setup := setupOf(rng)
 	further(&setup, seed)
+	if byzantine {
+		setup.Nodes, setup.Habit = 3, habit(rand.New(rand.NewPCG(seed, 0xb12a)), r)
+	}
 	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
 	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
-	n := draw(c, rng, r)
+	n := draw(c, rng, byzantine, r)
 	if crowd.merchants > 0 {
 		n.rush = 1 // or none of them would be answered in time
 	}
@@ -252,7 +255,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
 		try(func(r *Reduction) { r.Steps = n })
 	}
-	names := slices.Sorted(maps.Keys(faults))
+	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost, SeveralWallets})
 	for _, o := range scheduler.Faults() {
 		names = append(names, o.String())
 	}

@@ -29,7 +29,8 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	if order.From != (token.Address{}) {
 		key = payment.KeyLimits{} // operators have none
 	}
-	ctx = context.WithValue(ctx, requestKey{}, request{time.Now(), key.Maximum})
+	began := time.Now()
+	ctx = context.WithValue(ctx, requestKey{}, request{began, key.Maximum})
 	on := c.instances[instance%len(c.instances)]
 	answers := make(chan oracle.Answer, 1)
 	committed := c.oracle.Requested(order)
@@ -50,6 +51,7 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		c.trace(name, "answers %s %v", result.Payment.State, err)
 		answer := oracle.Answer{Order: order, Payment: result.Payment, Err: err}
 		c.oracle.Answered(answer, committed)
+		c.oracle.Served(name, answer, time.Since(began))
 		answers <- answer
 	}()
 	return answers

@@ -157,10 +157,10 @@ func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
 func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 	from := b.accounts[tx.From]
 	from.Nonce++
-	fee, _ = c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
+	fee, _ = c.Price(tx).Times(min(tx.Gas, c.gasOf(tx)))
 	fee, _ = fee.Add(c.L1Fee)
 	taken := c.Fee(fee)
-	limit, _ := c.price(tx).Times(tx.Gas)
+	limit, _ := c.Price(tx).Times(tx.Gas)
 	limit, _ = limit.Add(c.L1Fee)
 	refund := c.Fee(limit).Sub(taken) // of the one balance; the call runs without it
 	if c.Unit == 0 || from.Gas.Less(c.Fee(limit)) {
@@ -244,8 +244,8 @@ func (c *Chain) cost(tx Tx) token.Amount {
 	return c.Fee(tx.Cost())
 }
 
-// price is the wei that tx pays for a unit of gas in the next block.
-func (c *Chain) price(tx Tx) token.Amount {
+// Price is the wei that tx pays for a unit of gas in the next block.
+func (c *Chain) Price(tx Tx) token.Amount {
 	price, _ := c.BaseFee.Add(tx.Fees.Tip)
 	if tx.Fees.Cap.Less(price) {
 		return tx.Fees.Cap
@@ -272,7 +272,7 @@ func (c *Chain) executable(parent *block, from pool) []Tx {
 			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(c.cost(tx)) || tx.Gas < chain.NoopGas+c.L1Gas {
 				break
 			}
-			used, _ := c.price(tx).Times(c.gasOf(tx))
+			used, _ := c.Price(tx).Times(c.gasOf(tx))
 			used, _ = used.Add(c.L1Fee)
 			a.Gas = a.Gas.Sub(c.Fee(used)).Sub(tx.Value)
 			if tx.To == c.Token || tx.To == Batcher {

@@ -158,9 +158,12 @@ func (n *Node) usable() error {
 	return nil
 }
 
+// Tip is the tip that honest nodes suggest.
+var Tip = token.Units(10)
+
 // Fees implements chain.Node.
 func (n *Node) Fees(context.Context) (chain.Market, error) {
-	market := chain.Market{BaseFee: n.chain.BaseFee, Tip: token.Units(10), L1Fee: n.chain.L1Fee}
+	market := chain.Market{BaseFee: n.chain.BaseFee, Tip: Tip, L1Fee: n.chain.L1Fee}
 	if n.Quotes != nil {
 		market = n.Quotes(market)
 	}

@@ -43,6 +43,8 @@ const (
 	AnswersHold      Invariant = "I8 answers hold"
 	WithinBounds     Invariant = "I9 within bounds"
 	ProgressHolds    Invariant = "I10 progress holds"
+	Unharmed         Invariant = "I11 unharmed"
+	Frugal           Invariant = "I12 frugal"
 )
 
 // A Config names the things that an Oracle looks at.
@@ -57,6 +59,7 @@ type Config struct {
 	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
 	Silent      bool                               // nodes that are silent for long do not count
 	Trace       func(who, format string, a ...any) // of the simulation
+	Goal        Goal
 }
 
 // An Oracle records how invariants are violated. Make one with New.
@@ -79,9 +82,11 @@ type Oracle struct {
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
 	countings  map[counter]*counting
-	blocks     map[chain.Hash]bool // transactions that were ever in a block
-	base       uint64              // the last block that was not rolled back
-	rolled     time.Time           // when an operator accepted that; zero: never
+	spendings  map[string]*spending // by actor
+	harmed     bool                 // a wallet was paused
+	blocks     map[chain.Hash]bool  // transactions that were ever in a block
+	base       uint64               // the last block that was not rolled back
+	rolled     time.Time            // when an operator accepted that; zero: never
 }
 
 // A ruling has the settings since a time.
@@ -128,7 +133,7 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
-		countings: map[counter]*counting{}, blocks: map[chain.Hash]bool{},
+		countings: map[counter]*counting{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -318,6 +323,9 @@ func (o *Oracle) hopeless(p payment.Payment) bool {
 
 // mined checks a transaction as a block takes it.
 func (o *Oracle) mined(tx fakechain.Tx) {
+	if o.Goal.Unharmed {
+		o.checkPrice(tx)
+	}
 	h := tx.Sign().Hash
 	o.blocks[h] = true
 	if o.stolen[h] {
@@ -348,6 +356,9 @@ var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeil
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
 func (o *Oracle) Stored(op string) {
+	if o.Goal.Unharmed && (op == "Pause" || op == "Repause") {
+		o.checkPauses()
+	}
 	if slices.Contains(moving, op) {
 		for _, id := range o.wallets() {
 			o.owners(id)

@@ -20,6 +20,7 @@ type Order struct {
 	From     token.Address // the wallet of a transfer; zero: a payment
 	Ether    bool          // of a transfer
 	Call     []byte        // of a transfer that is a call of To
+	Sure     bool          // nothing but a wrong node could keep it from being paid
 
 	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
 }
