@@ -31,8 +31,11 @@ func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Hea
 	}
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		if tag := &calls[len(calls)-1]; rule.Tag != "" && unknownBlock(tag.Error) {
-			tag.Error = nil // no block is final
+		if tag := &calls[len(calls)-1]; rule.Tag != "" && (tag.Error != nil || tagged == nil) {
+			n.warn(ctx, "node has no final block: payments wait", "tag", rule.Tag, "err", tag.Error)
+			if unknownBlock(tag.Error) {
+				tag.Error = nil
+			}
 		}
 		err = firstError(calls)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -15,10 +16,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// feeHistory is the answer to eth_feeHistory.
+// feeHistory is the answer to eth_feeHistory without the tips that blocks paid.
 type feeHistory struct {
-	BaseFee []quantity   `json:"baseFeePerGas"` // of each block, and of the next one
-	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
+	BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
 }
 
 // The OP stack's GasPriceOracle, a contract at the same address on each of its chains
@@ -56,14 +56,39 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	return sum, nil
 }
 
-// Fees implements chain.Node. If a node suggests no tip, it takes the median tip of the latest
-// block.
+// Fees implements chain.Node. Calls within a second share an answer. If a node suggests no tip, it
+// takes the median tip of the latest block.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
+	asked := n.market.DoChan("", func() (any, error) {
+		if kept := n.kept.Load(); kept != nil && n.now().Sub(kept.at) < time.Second {
+			return kept.Market, nil
+		}
+		market, err := n.fees(context.WithoutCancel(ctx)) // others wait for it too
+		if err == nil {
+			n.kept.Store(&quoted{market, n.now()})
+		}
+		return market, err
+	})
+	select {
+	case <-ctx.Done():
+		return chain.Market{}, ctx.Err()
+	case answer := <-asked:
+		return answer.Val.(chain.Market), answer.Err
+	}
+}
+
+// quoted is a market and when it was read.
+type quoted struct {
+	chain.Market
+	at time.Time
+}
+
+func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
 	calls := []query{
 		call("eth_maxPriorityFeePerGas", &tip),
-		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
+		call("eth_feeHistory", &history, "0x1", "latest", []int{}),
 	}
 	var l1, operator hexutil.Bytes
 	if n.l1Fee {
@@ -91,10 +116,14 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 		}
 	}
 	if unsuggested := calls[0].Error; unsuggested != nil {
-		if len(history.Reward) != 1 || len(history.Reward[0]) != 1 {
-			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", unsuggested)
+		var paid struct {
+			Reward [][]quantity `json:"reward"` // of each block, each percentile
 		}
-		market.Tip = history.Reward[0][0].Amount
+		err := n.each(ctx, call("eth_feeHistory", &paid, "0x1", "latest", []int{50}))
+		if err != nil || len(paid.Reward) != 1 || len(paid.Reward[0]) != 1 {
+			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", errors.Join(unsuggested, err))
+		}
+		market.Tip = paid.Reward[0][0].Amount
 	}
 	return market, nil
 }

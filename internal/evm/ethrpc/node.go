@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
@@ -62,12 +64,16 @@ type Node struct {
 	now     func() time.Time
 	pace    pace
 	size    atomic.Int64          // the most calls of one request
+	shrunk  atomic.Int64          // when it last changed, in nanoseconds since 1970
+	warned  sync.Map              // when each warning was last logged
 	span    atomic.Uint64         // the most blocks of which one request asks for logs
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 
-	searched sync.Map    // by the length of a batch's call data
-	limits   atomic.Bool // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
+	market   singleflight.Group     // questions for fees
+	kept     atomic.Pointer[quoted] // the last answer
+	searched sync.Map               // by the length of a batch's call data
+	limits   atomic.Bool            // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)
@@ -148,6 +154,16 @@ func (n *Node) admit(id quantity, err error) error {
 	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
 	n.wrong.Store(&err)
 	return err
+}
+
+// warn logs a message about the node, at most once a minute.
+func (n *Node) warn(ctx context.Context, message string, args ...any) {
+	now := n.now()
+	if last, ok := n.warned.Swap(message, now); !ok || now.Sub(last.(time.Time)) >= time.Minute {
+		n.log.WarnContext(ctx, message, append([]any{"node", n.host}, args...)...)
+	} else {
+		n.warned.Store(message, last)
+	}
 }
 
 // call returns one call of a batch; result is a pointer.

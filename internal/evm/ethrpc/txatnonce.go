@@ -135,8 +135,8 @@ func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, num
 		return chain.Hash{}, fmt.Errorf("%w: not block %d", errAnswer, number)
 	}
 	for _, tx := range found.Transactions {
-		if token.Address(tx.From) == wallet && uint64(tx.Nonce) == nonce {
-			return tx.Hash, nil
+		if tx.From != nil && token.Address(*tx.From) == wallet && tx.Nonce != nil && uint64(*tx.Nonce) == nonce && tx.Hash != nil {
+			return *tx.Hash, nil
 		}
 	}
 	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce

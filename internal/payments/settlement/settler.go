@@ -131,7 +131,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		if all {
 			run.compared = nil
 		}
-		pause := s.BlockTime
+		pause := max(s.BlockTime, min(run.waited, closing)) // while calls are short
 		switch {
 		case round.Busy || err != nil:
 			patient = true
@@ -155,6 +155,7 @@ type run struct {
 	memories sync.Map          // a memory of the last round by wallet.ID
 	known    *store.Comparison // nil before the first read, and after a failed write
 	changed  bool              // known.Silent is not stored yet
+	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 
 // releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets
