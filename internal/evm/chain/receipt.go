@@ -16,6 +16,7 @@ type Receipt struct {
 	GasUsed   uint64        // in units of gas; 0: unknown to the node
 	Fee       *token.Amount // wei taken from the sender, with a layer 2's fees; nil: unknown to the node
 	Logs      []Log
+	Reason    string // the contract's, for people, if it reverted and a node gave it
 }
 
 // String describes r for logs.

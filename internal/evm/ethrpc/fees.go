@@ -173,6 +173,9 @@ func (s searched) then(used searched) searched {
 // estimateGasErrorRatio of internal/ethapi). So the limit of a batch is the estimate of earlier
 // batches of its size.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
+	if c.At > 0 {
+		return 0, n.reason(ctx, c)
+	}
 	if c.ByCall && c.Within > 0 && n.limits.Load() {
 		passed, err := n.execute(ctx, c)
 		if passed || err != nil {
@@ -230,9 +233,9 @@ func estimationOf(c chain.Call, within searched) *estimation {
 	e.calls = append(e.calls, screening(c.Screening)...)
 	if c.ByCall {
 		poor := c
-		poor.Within = chain.NoopGas + 16*uint64(len(c.Data)) // its call data's cost at most (EIP-2028): the token gets none
+		poor.Within = chain.NoopGas / 2 // too little for two cold balances, even where transactions cost less (EIP-2780)
 		c.Within = 0
-		e.calls = append(e.calls, execution(c, &e.returned), execution(poor, new(hexutil.Bytes)))
+		e.calls = append(e.calls, execution(c, &e.returned, "latest"), execution(poor, new(hexutil.Bytes), "latest"))
 	}
 	return e
 }
@@ -326,7 +329,7 @@ func estimating(c chain.Call, err error) error {
 // that did not pass may still be paid with more gas.
 func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error) {
 	var returned hexutil.Bytes
-	calls, err := n.batch(ctx, append([]query{execution(c, &returned)}, screening(c.Screening)...)...)
+	calls, err := n.batch(ctx, append([]query{execution(c, &returned, "latest")}, screening(c.Screening)...)...)
 	if err == nil {
 		if err := screened(c.Screening, calls[1:]); err != nil {
 			return false, err
@@ -345,13 +348,13 @@ func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error)
 	return len(returned) == 0 || len(returned) == 32 && token.Units(1).Bytes32() == [32]byte(returned), nil
 }
 
-// execution returns the eth_call of c, within its gas if it has a limit.
-func execution(c chain.Call, returned *hexutil.Bytes) query {
-	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data}
+// execution returns the eth_call of c on the state after a block, within its gas if it has a limit.
+func execution(c chain.Call, returned *hexutil.Bytes, block string) query {
+	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data, Cap: wei(c.Fees.Cap), Tip: wei(c.Fees.Tip)}
 	if c.Within > 0 {
 		object.Gas = hexOf(c.Within)
 	}
-	return call("eth_call", returned, object, "latest")
+	return call("eth_call", returned, object, block)
 }
 
 // isFalse reports whether a call returned false: EIP-20 lets a token do so instead of reverting.

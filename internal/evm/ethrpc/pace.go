@@ -18,9 +18,8 @@ const (
 const (
 	// longest is how long a node's Retry-After is believed: daily limits name hours, and lift earlier.
 	longest = time.Minute
-	// What calls that yield leave to the others: so much of a second's calls at any time, and all but
-	// a share of the rate while the others want it.
-	spare, share = 0.25, 0.25
+	// share is the part of the rate that calls that yield have even if the others want all of it.
+	share = 0.25
 )
 
 // A pace limits calls to the rate that a node accepts, once the node has refused calls for their
@@ -59,7 +58,7 @@ func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Dura
 		wait = next.Sub(now)
 		if yields {
 			yielded = later(yielded, now.Add(-time.Second), cost/share)
-			wait = min(later(next, next, spare).Sub(now), yielded.Sub(now))
+			wait = min(wait, yielded.Sub(now))
 		}
 	}
 	if wait = max(0, wait, p.pause.Sub(now)); wait > limit {

@@ -81,6 +81,8 @@ type callObject struct {
 	Value *hexutil.Big  `json:"value,omitempty"`
 	Data  hexutil.Bytes `json:"data"`
 	Gas   string        `json:"gas,omitempty"` // the most of it
+	Cap   *hexutil.Big  `json:"maxFeePerGas,omitempty"`
+	Tip   *hexutil.Big  `json:"maxPriorityFeePerGas,omitempty"`
 }
 
 // wei returns an amount of ether as a JSON-RPC quantity, nil for zero.
