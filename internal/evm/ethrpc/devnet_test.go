@@ -202,21 +202,6 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	}
 }
 
-func TestDiscoversATokenOnARealNode(t *testing.T) {
-	r := startRig(t)
-	id, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
-	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
-		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
-	}
-	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
-		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
-	}
-	wrong := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1}))(t)
-	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
-		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
-	}
-}
-
 // TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance
 // becomes zero, so that the transfer sets it anew. That costs 17,100 gas more under
 // the rules of Osaka and 97,920 under those of Amsterdam. The estimate has both cases, and

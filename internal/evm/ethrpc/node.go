@@ -142,6 +142,25 @@ func (n *Node) each(ctx context.Context, calls ...query) error {
 	return err
 }
 
+// Query makes a call that no method of chain.Node makes; result is a pointer.
+func (n *Node) Query(ctx context.Context, result any, method string, args ...any) error {
+	return n.each(ctx, call(method, result, args...))
+}
+
+// ChainOf returns the chain id of the node at rawURL.
+func ChainOf(ctx context.Context, rawURL string) (uint64, error) {
+	node, err := Open(rawURL, Config{ChainID: 1})
+	if err != nil {
+		return 0, err
+	}
+	var id count
+	calls := []query{call("eth_chainId", &id)}
+	if err := errors.Join(node.exchange(ctx, calls), firstError(calls)); err != nil {
+		return 0, fmt.Errorf("asking %s: %w", node, err)
+	}
+	return uint64(id), nil
+}
+
 // admit compares the node's chain id with the configured one.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {

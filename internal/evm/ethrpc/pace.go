@@ -18,8 +18,8 @@ const (
 const (
 	// longest is how long a node's Retry-After is believed: daily limits name hours, and lift earlier.
 	longest = time.Minute
-	// share is the part of the rate that calls that yield have even if the others want all of it.
-	share = 0.25
+	// share: calls that yield have one of so many even if the others want all of them.
+	share = 4
 )
 
 // A pace limits calls to the rate that a node accepts, once the node has refused calls for their
@@ -35,7 +35,7 @@ type pace struct {
 	pause     time.Time // until when the node wants no calls
 	probe     bool      // one call goes first after the pause
 	probing   bool      // it is under way
-	yielded   time.Time // when the calls that yield have used up their share
+	yielded   time.Time // when calls that yield last had their turn
 	changed   time.Time // rate
 	cut       time.Time // rate, by a refusal
 	waited    bool      // calls have, since it changed
@@ -51,14 +51,15 @@ type pace struct {
 func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, next, yielded := p.now(), p.next, p.yielded
+	now, next := p.now(), p.next
 	if p.rate > 0 {
-		cost := float64(calls) / p.rate
-		next = later(next, now.Add(-time.Second), cost)
-		wait = next.Sub(now)
-		if yields {
-			yielded = later(yielded, now.Add(-time.Second), cost/share)
-			wait = min(wait, yielded.Sub(now))
+		cost := time.Duration(float64(calls) / p.rate * float64(time.Second))
+		if full := now.Add(-time.Second); next.Before(full) {
+			next = full
+		}
+		next = next.Add(cost)
+		if wait = next.Sub(now); yields {
+			wait = min(wait, p.yielded.Add(share*cost).Sub(now))
 		}
 	}
 	if wait = max(0, wait, p.pause.Sub(now)); wait > limit {
@@ -68,7 +69,7 @@ func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Dura
 		return wait, true
 	}
 	if p.next = next; yields {
-		p.yielded = yielded
+		p.yielded = now
 	}
 	if p.probe { // the others wait for its answer
 		p.probe, p.probing, p.pause = false, true, now.Add(wait+patience)
@@ -81,14 +82,6 @@ func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Dura
 		p.rate, p.changed, p.waited = p.rate*by, now, false
 	}
 	return wait, true
-}
-
-// later returns a time so many seconds after the later one of two.
-func later(a, b time.Time, seconds float64) time.Time {
-	if a.Before(b) {
-		a = b
-	}
-	return a.Add(time.Duration(seconds * float64(time.Second)))
 }
 
 // most returns how many of calls one request may have: those of half a second, and one to probe.
