@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
-	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // knownErrors are custom errors that tokens revert with: those of ERC-6093 for EIP-20, and of
@@ -76,22 +76,26 @@ func selectorOf(signature string) []byte {
 	return k.Sum(nil)[:4]
 }
 
-// abiBytes reads the bytes, or the string, that is argument i of ABI-encoded arguments.
+// abiBytes reads the bytes, or the string, that is argument i of ABI-encoded arguments: the argument is
+// the offset of their length.
 func abiBytes(arguments []byte, i int) ([]byte, bool) {
-	at, ok := abiCount(arguments, uint64(32*i))
-	size, sized := abiCount(arguments, at)
-	if !ok || !sized || size > uint64(len(arguments))-at-32 {
+	at, _, ok := abiWord(arguments, 32*i)
+	if !ok {
 		return nil, false
 	}
-	return arguments[at+32:][:size], true
+	size, rest, ok := abiWord(arguments, at)
+	if !ok || size > len(rest) {
+		return nil, false
+	}
+	return rest[:size], true
 }
 
-// abiCount reads the word at a place as a number no greater than the length of the arguments.
-func abiCount(arguments []byte, at uint64) (uint64, bool) {
-	if at > uint64(len(arguments)) || uint64(len(arguments))-at < 32 {
-		return 0, false
+// abiWord reads the word at a place as a length of the arguments, with the bytes behind it.
+func abiWord(arguments []byte, at int) (n int, rest []byte, ok bool) {
+	if len(arguments)-at < 32 {
+		return 0, nil, false
 	}
-	n, err := token.AmountFromBytes(arguments[at : at+32])
-	count, small := n.Uint64()
-	return count, err == nil && small && count <= uint64(len(arguments))
+	word, rest := arguments[at:at+32], arguments[at+32:]
+	n = int(binary.BigEndian.Uint32(word[28:]))
+	return n, rest, n <= len(arguments) && bytes.Equal(word[:28], make([]byte, 28))
 }
