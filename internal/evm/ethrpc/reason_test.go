@@ -51,6 +51,12 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%.80s: %q, want %q", data, got, want)
 		}
 	}
+	both := serve(t, map[string]func(request) raw{"eth_call": func(r request) raw {
+		return failure("-32000", "execution reverted: at "+r.arg(1))
+	}})
+	if got := (chain.Nodes{open(t, both.URL)}).Reason(t.Context(), chain.Call{From: account, To: contract}, 9); got != "at 0x8" {
+		t.Errorf("before and after the block: %q, want the reason before it", got)
+	}
 	for answer, want := range map[raw]string{
 		failure("-32000", "execution reverted: Pausable: paused"): "Pausable: paused",
 		failure("-32000", "missing trie node"):                    "",
