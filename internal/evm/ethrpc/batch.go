@@ -60,11 +60,7 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 		limit := limitOf(err)
 		var again []*query
 		if err == nil {
-			for _, c := range part {
-				if l := limitOf(c.Error); l == ofRate || l == ofSize && size > 1 {
-					limit, again = max(limit, l), append(again, c)
-				}
-			}
+			limit, again = refusedOf(part)
 			n.pace.note(began, size-len(again), false, 0)
 			if waiting = slices.Concat(again, waiting[size:]); limit == none {
 				if smaller {
@@ -80,14 +76,28 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 		smaller = limit == ofSize
 		size = max(1, size/2)
 		if refused = nil; limit == ofRate {
+			refused = err
 			if after == 0 {
 				after, wait = wait, 2*wait
+				if yields { // payments need not wait, too
+					left, after = left-after, 0
+					_ = n.wait(ctx, wait/2) // if ctx ends, the next request fails
+				}
 			}
-			refused = err
 			n.pace.note(began, 0, true, after)
 		}
 	}
 	return n.end(nil, calls, nil)
+}
+
+// refusedOf returns the calls of an answered request to make again, and why.
+func refusedOf(part []*query) (limit limit, again []*query) {
+	for _, c := range part {
+		if l := limitOf(c.Error); l == ofRate || l == ofSize && len(part) > 1 {
+			limit, again = max(limit, l), append(again, c)
+		}
+	}
+	return limit, again
 }
 
 // end ends an exchange. Calls that still wait get err; answered calls keep their answers.
