@@ -28,24 +28,11 @@ func gas(gas string) map[string]func(request) raw {
 }
 
 func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
-	answers := gas("0x5208")
-	answers["eth_chainId"] = always(result(`"0x1"`))
-	s := serve(t, answers)
+	s := serve(t, map[string]func(request) raw{"eth_chainId": always(result(`"0x1"`))})
 	node := open(t, s.URL)
-	for name, ask := range map[string]func() error{
-		"Estimate": func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
-		"Fees":     func() error { _, err := node.Fees(t.Context()); return err },
-		"Account": func() error {
-			return must.Err(node.Account(t.Context(), account, contract, chain.Head{}))
-		},
-		"Head":        func() error { _, err := node.Head(t.Context(), chain.ConfirmationRule{}); return err },
-		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
-		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
-		"BlockTime":   func() error { _, err := node.BlockTime(t.Context(), 1); return err },
-		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },
-	} {
-		if err := ask(); !errors.Is(err, chain.ErrWrongChain) {
-			t.Errorf("%s: %v, want ErrWrongChain", name, err)
+	for question, ask := range asked {
+		if _, err := ask(t, node); !errors.Is(err, chain.ErrWrongChain) {
+			t.Errorf("%s: %v, want ErrWrongChain", question, err)
 		}
 	}
 	if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous {
