@@ -250,20 +250,6 @@ func gasOf(r *rig, call chain.Call) uint64 {
 	return must.Get(r.node.Estimate(r.Context(), call))(r)
 }
 
-// TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
-func TestSeesWhatATokenReturns(t *testing.T) {
-	r := startRig(t)
-	must.OK(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
-	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
-	must.Get(r.node.Estimate(t.Context(), call))(t)
-	for _, call.Within = range []uint64{0, 100_000} {
-		call.ByCall = true
-		if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
-			t.Errorf("within %d: %v, want ErrReverted", call.Within, err)
-		}
-	}
-}
-
 // TestL1Fee reads what a chain of the OP stack charges beside gas.
 func TestL1Fee(t *testing.T) {
 	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0,
