@@ -350,7 +350,8 @@ func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error)
 
 // execution returns the eth_call of c on the state after a block, within its gas if it has a limit.
 func execution(c chain.Call, returned *hexutil.Bytes, block string) query {
-	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data, Cap: wei(c.Fees.Cap), Tip: wei(c.Fees.Tip)}
+	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data,
+		Cap: wei(c.Fees.Cap), Tip: wei(c.Fees.Tip)}
 	if c.Within > 0 {
 		object.Gas = hexOf(c.Within)
 	}

@@ -68,7 +68,8 @@ func TestPaymentsGoFirst(t *testing.T) {
 			slices.Sort(took)
 			slow, enough := took[len(took)*95/100], every > 100*time.Millisecond
 			if enough && (failed > 0 || slow > 500*time.Millisecond) || rounds < 20 || busy > rounds/3 {
-				t.Errorf("a payment each %v: %d of %d failed, p95 %v; %d rounds of wallets, %d without an answer", every, failed, len(took), slow, rounds, busy)
+				t.Errorf("a payment each %v: %d of %d failed, p95 %v; %d rounds of wallets, %d without an answer", every, failed,
+					len(took), slow, rounds, busy)
 			}
 		})
 	}
