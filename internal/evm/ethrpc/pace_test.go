@@ -80,18 +80,17 @@ func TestPaymentsGoFirst(t *testing.T) {
 func TestOneCallProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quota := &metered{rate: 1000, after: "3600"}
-		var mu sync.Mutex
 		var at []time.Duration // requests
 		var all sync.WaitGroup
 		began := time.Now()
 		node := must.Get(ethrpc.Open("http://node", ethrpc.Config{ChainID: 1, Log: slog.New(slog.DiscardHandler),
 			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				mu.Lock()
+				quota.mu.Lock()
 				at = append(at, time.Since(began).Truncate(time.Second))
 				if quota.rate = 1000; time.Since(began) < 90*time.Second {
 					quota.rate = 0
 				}
-				mu.Unlock()
+				quota.mu.Unlock()
 				return quota.RoundTrip(r)
 			})}))(t)
 		for range 130 {
