@@ -52,6 +52,7 @@ func (a *api) confirm() {
 // fail ends the first payment as reverted by its token contract.
 func (a *api) fail() {
 	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) {
+		r.Reason = "Pausable: paused"
 		return p.Fail(payment.ExecutionReverted, r, a.now)
 	})
 }

@@ -93,8 +93,9 @@ func (b *breaker) note(err error) {
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
 }
 
-// timed calls ask and records how long a good answer took.
-func timed[T any](node Node, ask func() (T, error)) (T, error) {
+// timed calls ask and records how long a good answer took. An answer after the caller's time is late:
+// the breaker counts it.
+func timed[T any](ctx context.Context, node Node, ask func() (T, error)) (T, error) {
 	b := breakerOf(node)
 	if b == nil {
 		return ask()
@@ -105,6 +106,9 @@ func timed[T any](node Node, ask func() (T, error)) (T, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.slow = max(b.slow, b.now().Sub(began))
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = errLate
+		}
 	}
 	return value, err
 }
@@ -127,8 +131,9 @@ func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attribute
 	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Name()}, attributes...)...)
 }
 
-// errLate reports a request that another node answered long before.
-var errLate = errors.New("another node was faster by far")
+// errLate reports a request that another node answered long before, or the node after its caller's
+// time.
+var errLate = errors.New("answer came too late")
 
 // open reports whether to skip the node. After the cooldown, requests go to it until it misses one.
 func (b *breaker) open() bool {
@@ -234,7 +239,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 		if i := asked; i < len(nodes) && ctx.Err() == nil {
 			asked, late = i+1, nodes.late(patience)
 			go func() {
-				value, err := timed(nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
+				value, err := timed(ctx, nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
 				answers <- answer{i, value, err}
 			}()
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // A slow node answers each request after a while, and not at all after ten seconds,
@@ -403,4 +404,34 @@ func TestReceiptsAsABreakerCloses(t *testing.T) {
 			t.Errorf("%v, %v: %+v; b is asked for blocks %v", err, failed, mined, b.numbers)
 		}
 	})
+}
+
+// TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while, however good they are.
+func TestALateAnswerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late, good := &deaf{stub: &stub{}}, &slow{stub: &stub{}, takes: always(usual)}
+		nodes := chain.Nodes{late, good}.Watch(time.Now, time.After)
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			views := must.Get(nodes.Latest(ctx, token.Address{}, token.Address{}))(t)
+			if cancel(); len(views) != 1 {
+				t.Errorf("%d answers count", len(views))
+			}
+		}
+		if late.asked != 3 {
+			t.Errorf("the late node is asked %d times, want 3", late.asked)
+		}
+	})
+}
+
+// A deaf node takes nine seconds for its answers, whatever the caller's time.
+type deaf struct {
+	*stub
+	asked int
+}
+
+func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	d.asked++
+	time.Sleep(9 * time.Second)
+	return chain.Account{}, nil
 }

@@ -41,6 +41,10 @@ type Call struct {
 	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero:
 	// estimate.
 	Within uint64
+	// At, if not zero, is the block whose transaction made the call and reverted: the answer is a
+	// RevertError with the reason, or nothing. Fees are the transaction's.
+	At   uint64
+	Fees Fees
 	Screening
 }
 

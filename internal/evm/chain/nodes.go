@@ -452,7 +452,7 @@ func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Durat
 		}
 		waiting[i] = struct{}{}
 		go func() {
-			value, err := timed(nodes[i], func() (T, error) { return ask(i, nodes[i]) })
+			value, err := timed(ctx, nodes[i], func() (T, error) { return ask(i, nodes[i]) })
 			answers <- answer{i, value, err}
 		}()
 	}

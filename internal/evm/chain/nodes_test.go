@@ -66,6 +66,7 @@ func TestReceipts(t *testing.T) {
 		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
 		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
 		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
+		{"an unknown use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed = 0 })}, "ab", true, ""},
 		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
 		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "a", true, "block 4"},
 		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},

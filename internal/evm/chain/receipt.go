@@ -13,9 +13,10 @@ type Receipt struct {
 	Succeeded bool // status 1
 	Block     uint64
 	BlockHash Hash
-	GasUsed   uint64        // in units of gas
+	GasUsed   uint64        // in units of gas; 0: unknown to the node
 	Fee       *token.Amount // wei taken from the sender, with a layer 2's fees; nil: unknown to the node
 	Logs      []Log
+	Reason    string // the contract's, for people, if it reverted and a node gave it
 }
 
 // String describes r for logs.
@@ -28,7 +29,7 @@ func (r Receipt) String() string {
 }
 
 // same reports whether two receipts agree. Repeated logs count once, and the logs' indices do not
-// matter: nodes may count differently.
+// matter: nodes may count differently. An unknown use of gas decides nothing.
 func (r Receipt) same(o Receipt) bool {
 	others := o.distinct()
 	for _, l := range r.distinct() {
@@ -38,7 +39,8 @@ func (r Receipt) same(o Receipt) bool {
 		}
 		others = slices.Delete(others, i, i+1)
 	}
-	return len(others) == 0 && r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed
+	return len(others) == 0 && r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash &&
+		(r.GasUsed == o.GasUsed || r.GasUsed == 0 || o.GasUsed == 0)
 }
 
 func (r Receipt) distinct() (logs []Log) {

@@ -31,8 +31,11 @@ func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Hea
 	}
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		if tag := &calls[len(calls)-1]; rule.Tag != "" && unknownBlock(tag.Error) {
-			tag.Error = nil // no block is final
+		if tag := &calls[len(calls)-1]; rule.Tag != "" && (tag.Error != nil || tagged == nil) {
+			n.warn(ctx, "node has no final block: payments wait", "tag", rule.Tag, "err", tag.Error)
+			if unknownBlock(tag.Error) {
+				tag.Error = nil
+			}
 		}
 		err = firstError(calls)
 	}
@@ -88,39 +91,6 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
 	}
 	return uint64(mined), nil
-}
-
-// Code returns the code of the contract at an address in the latest block, empty if there is none.
-func (n *Node) Code(ctx context.Context, at token.Address) ([]byte, error) {
-	var code hexutil.Bytes
-	calls, err := n.batch(ctx, call("eth_getCode", &code, at.String(), "latest"))
-	if err == nil {
-		err = firstError(calls)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the code at %v: %w", at, err)
-	}
-	return code, nil
-}
-
-// allowanceCall is the first four bytes of keccak256("allowance(address,address)"), EIP-20.
-var allowanceCall = [4]byte{0xdd, 0x62, 0xed, 0x3e}
-
-// Allowance returns how many of owner's coins spender may move, in the latest block.
-func (n *Node) Allowance(ctx context.Context, contract, owner, spender token.Address) (token.Amount, error) {
-	var units hexutil.Bytes
-	data := slices.Concat(addressCall(allowanceCall, owner), make([]byte, 12), spender[:])
-	calls, err := n.batch(ctx, call("eth_call", &units, callObject{To: contract.String(), Data: data}, "latest"))
-	if err == nil {
-		err = firstError(calls)
-	}
-	if err == nil && len(units) != 32 {
-		err = fmt.Errorf("%w: allowance returned %d bytes: no token at %v", errAnswer, len(units), contract)
-	}
-	if err != nil {
-		return token.Amount{}, fmt.Errorf("reading what %v may take of %v: %w", spender, owner, err)
-	}
-	return token.AmountFromBytes(units)
 }
 
 // finalBlock returns the highest final block, or zero for none: the genesis block holds no

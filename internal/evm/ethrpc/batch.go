@@ -3,11 +3,9 @@ package ethrpc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -18,8 +16,11 @@ const (
 	// Nethermind 1024, Infura and QuickNode about 100 by plan). Others accept fewer: Base's public
 	// endpoint 10, Moralis 20, ApeChain 3.
 	maxBatch = 100
-	// patience bounds all waits of one exchange for a node that limits its rate.
+	// patience bounds all waits of one exchange for a node that limits its rate. Calls that yield
+	// wait twice as long.
 	patience = 5 * time.Second
+	// regrow is how long a smaller size lasts before a request of twice the size is tried.
+	regrow = 5 * time.Minute
 	// firstWait is the first wait after such a refusal, unless the node names a time. Each later
 	// wait is twice as long.
 	firstWait = 200 * time.Millisecond
@@ -34,29 +35,32 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 	for i := range calls {
 		waiting[i] = &calls[i]
 	}
+	n.grow(len(calls))
 	size, smaller := int(n.size.Load()), false
-	wait, left := firstWait, patience
+	wait, left, yields := firstWait, patience, chain.Yields(ctx)
+	if yields {
+		left *= 2
+	}
 	var refused error // of the last request, if it exceeded the rate
 	for len(waiting) > 0 {
 		size = n.pace.most(min(len(waiting), size))
 		began := n.now()
-		turn, ok := n.pace.turn(size, left)
+		turn, ok := n.pace.turn(size, left, yields)
 		if left -= turn; !ok || turn > 0 && n.wait(ctx, turn) != nil {
 			if n.pace.answers() {
 				refused = chain.ErrBusy
 			}
 			return n.end(refused, calls, waiting)
 		}
+		if chain.Waited(ctx, turn); yields && turn > 0 {
+			continue
+		}
 		part := waiting[:size]
 		after, err := n.request(ctx, part)
 		limit := limitOf(err)
 		var again []*query
 		if err == nil {
-			for _, c := range part {
-				if l := limitOf(c.Error); l == ofRate || l == ofSize && size > 1 {
-					limit, again = max(limit, l), append(again, c)
-				}
-			}
+			limit, again = refusedOf(part)
 			n.pace.note(began, size-len(again), false, 0)
 			if waiting = slices.Concat(again, waiting[size:]); limit == none {
 				if smaller {
@@ -72,14 +76,28 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 		smaller = limit == ofSize
 		size = max(1, size/2)
 		if refused = nil; limit == ofRate {
+			refused = err
 			if after == 0 {
 				after, wait = wait, 2*wait
+				if yields { // payments need not wait, too
+					left, after = left-after, 0
+					_ = n.wait(ctx, wait/2) // if ctx ends, the next request fails
+				}
 			}
-			refused = err
 			n.pace.note(began, 0, true, after)
 		}
 	}
 	return n.end(nil, calls, nil)
+}
+
+// refusedOf returns the calls of an answered request to make again, and why.
+func refusedOf(part []*query) (limit limit, again []*query) {
+	for _, c := range part {
+		if l := limitOf(c.Error); l == ofRate || l == ofSize && len(part) > 1 {
+			limit, again = max(limit, l), append(again, c)
+		}
+	}
+	return limit, again
 }
 
 // end ends an exchange. Calls that still wait get err; answered calls keep their answers.
@@ -101,8 +119,19 @@ func (n *Node) end(err error, calls []query, waiting []*query) error {
 // errRate reports a call that was not sent because the node limits its rate.
 var errRate = errors.New("node limits its rate")
 
+// grow doubles the number of calls of one request if more are waiting and it is long since it was
+// lowered: what the node refused may have been their rate.
+func (n *Node) grow(calls int) {
+	size, shrunk := n.size.Load(), n.shrunk.Load()
+	if int64(calls) > size && size < maxBatch && n.now().UnixNano()-shrunk > int64(regrow) &&
+		n.shrunk.CompareAndSwap(shrunk, n.now().UnixNano()) {
+		n.size.Store(min(maxBatch, 2*size))
+	}
+}
+
 // shrink lowers the number of calls of one request to size.
 func (n *Node) shrink(ctx context.Context, size int) {
+	n.shrunk.Store(n.now().UnixNano())
 	for old := n.size.Load(); int64(size) < old; old = n.size.Load() {
 		if n.size.CompareAndSwap(old, int64(size)) {
 			n.log.InfoContext(ctx, "node takes smaller batches", "node", n.host, "calls", size)
@@ -129,7 +158,7 @@ func limitOf(err error) limit {
 	}
 	if status, ok := errors.AsType[*httpError](err); ok {
 		switch code := status.Status; {
-		case code == http.StatusTooManyRequests:
+		case code == http.StatusTooManyRequests, code/100 == 4 && has(string(status.Body), rateWords):
 			return ofRate
 		case code >= 400 && code < 500 && code != http.StatusUnauthorized, code == http.StatusInternalServerError,
 			code == http.StatusNotImplemented:
@@ -137,24 +166,17 @@ func limitOf(err error) limit {
 		}
 		return none
 	}
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return ofSize // one error object in place of a batch: Base's public endpoint
-	}
-	if errors.Is(err, errUnanswered) {
-		return ofSize // geth answers a batch beyond its limit with one element
-	}
 	answer, ok := errors.AsType[*rpcError](err)
-	if !ok {
-		return none
-	}
-	words := strings.ToLower(answer.Error())
-	about := func(all []string) bool {
-		return slices.ContainsFunc(all, func(w string) bool { return strings.Contains(words, w) })
+	batch, whole := errors.AsType[*batchError](err)
+	if whole {
+		answer, ok = batch.told, true
 	}
 	switch {
-	case answer.Code == http.StatusTooManyRequests, about(rateWords):
+	case ok && (answer.Code == http.StatusTooManyRequests || has(answer.Message, rateWords)):
 		return ofRate
-	case about(sizeWords):
+	case whole, errors.Is(err, errUnanswered): // Base's public endpoint; geth answers a batch beyond its limit with one element
+		return ofSize
+	case ok && has(answer.Message, sizeWords):
 		return ofSize
 	}
 	return none
@@ -162,10 +184,12 @@ func limitOf(err error) limit {
 
 // rateWords and sizeWords occur, in lower case, in nodes' messages about limits: Base "over rate
 // limit", Infura "daily request count exceeded, request rate limited", Alchemy "exceeded its
-// compute units per second capacity"; geth "batch too large" and "response too large", Base
-// "maximum 10 calls in 1 batch".
+// compute units per second capacity", QuickNode "30/second request limit reached", Chainstack
+// "exceeded the RPS limit"; geth "batch too large" and "response too large", Base "maximum 10 calls
+// in 1 batch".
 var (
-	rateWords = []string{"rate limit", "too many requests", "compute units per second", "request rate", "throughput"}
+	rateWords = []string{"rate limit", "too many requests", "compute units per second", "request rate", "throughput",
+		"request limit", "rps limit"}
 	sizeWords = []string{"batch", "response too large", "response size"}
 )
 

@@ -81,6 +81,7 @@ func TestTakesBatchesOfAnySize(t *testing.T) {
 		}},
 		{"an array without an answer", 20, say(`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}]`)},
 		{"every element", 20, each("Batch size exceeds the limit")},
+		{"one text", 20, say(`{"error":"batch of 101 calls: no"}`)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var sizes []int

@@ -11,7 +11,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/ethrpc/discover"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -203,21 +202,6 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	}
 }
 
-func TestDiscoversATokenOnARealNode(t *testing.T) {
-	r := startRig(t)
-	id, asset, err := discover.Token(t.Context(), r.chain.URL(), r.chain.Token().Contract)
-	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
-		t.Errorf("Token = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
-	}
-	if _, asset, err := discover.Token(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, discover.ErrToken) {
-		t.Errorf("Token of an account = %+v, %v, want ErrToken", asset, err)
-	}
-	wrong := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1}))(t)
-	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
-		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
-	}
-}
-
 // TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance
 // becomes zero, so that the transfer sets it anew. That costs 17,100 gas more under
 // the rules of Osaka and 97,920 under those of Amsterdam. The estimate has both cases, and
@@ -264,20 +248,6 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 func gasOf(r *rig, call chain.Call) uint64 {
 	r.Helper()
 	return must.Get(r.node.Estimate(r.Context(), call))(r)
-}
-
-// TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
-func TestSeesWhatATokenReturns(t *testing.T) {
-	r := startRig(t)
-	must.OK(t, r.chain.Own("setBehaviour", token.Address{1}, devnet.ReturnFalse))
-	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
-	must.Get(r.node.Estimate(t.Context(), call))(t)
-	for _, call.Within = range []uint64{0, 100_000} {
-		call.ByCall = true
-		if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
-			t.Errorf("within %d: %v, want ErrReverted", call.Within, err)
-		}
-	}
 }
 
 // TestL1Fee reads what a chain of the OP stack charges beside gas.

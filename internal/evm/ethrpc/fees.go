@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -15,10 +16,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// feeHistory is the answer to eth_feeHistory.
+// feeHistory is the answer to eth_feeHistory without the tips that blocks paid.
 type feeHistory struct {
-	BaseFee []quantity   `json:"baseFeePerGas"` // of each block, and of the next one
-	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
+	BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
 }
 
 // The OP stack's GasPriceOracle, a contract at the same address on each of its chains
@@ -56,14 +56,39 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	return sum, nil
 }
 
-// Fees implements chain.Node. If a node suggests no tip, it takes the median tip of the latest
-// block.
+// Fees implements chain.Node. Calls within a second share an answer. If a node suggests no tip, it
+// takes the median tip of the latest block.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
+	asked := n.market.DoChan("", func() (any, error) {
+		if kept := n.kept.Load(); kept != nil && n.now().Sub(kept.at) < time.Second {
+			return kept.Market, nil
+		}
+		market, err := n.fees(context.WithoutCancel(ctx)) // others wait for it too
+		if err == nil {
+			n.kept.Store(&quoted{market, n.now()})
+		}
+		return market, err
+	})
+	select {
+	case <-ctx.Done():
+		return chain.Market{}, ctx.Err()
+	case answer := <-asked:
+		return answer.Val.(chain.Market), answer.Err
+	}
+}
+
+// quoted is a market and when it was read.
+type quoted struct {
+	chain.Market
+	at time.Time
+}
+
+func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
 	calls := []query{
 		call("eth_maxPriorityFeePerGas", &tip),
-		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
+		call("eth_feeHistory", &history, "0x1", "latest", []int{}),
 	}
 	var l1, operator hexutil.Bytes
 	if n.l1Fee {
@@ -91,10 +116,14 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 		}
 	}
 	if unsuggested := calls[0].Error; unsuggested != nil {
-		if len(history.Reward) != 1 || len(history.Reward[0]) != 1 {
-			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", unsuggested)
+		var paid struct {
+			Reward [][]quantity `json:"reward"` // of each block, each percentile
 		}
-		market.Tip = history.Reward[0][0].Amount
+		err := n.each(ctx, call("eth_feeHistory", &paid, "0x1", "latest", []int{50}))
+		if err != nil || len(paid.Reward) != 1 || len(paid.Reward[0]) != 1 {
+			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", errors.Join(unsuggested, err))
+		}
+		market.Tip = paid.Reward[0][0].Amount
 	}
 	return market, nil
 }
@@ -144,6 +173,9 @@ func (s searched) then(used searched) searched {
 // estimateGasErrorRatio of internal/ethapi). So the limit of a batch is the estimate of earlier
 // batches of its size.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
+	if c.At > 0 {
+		return 0, n.reason(ctx, c)
+	}
 	if c.ByCall && c.Within > 0 && n.limits.Load() {
 		passed, err := n.execute(ctx, c)
 		if passed || err != nil {
@@ -201,9 +233,9 @@ func estimationOf(c chain.Call, within searched) *estimation {
 	e.calls = append(e.calls, screening(c.Screening)...)
 	if c.ByCall {
 		poor := c
-		poor.Within = chain.NoopGas + 16*uint64(len(c.Data)) // its call data's cost at most (EIP-2028): the token gets none
+		poor.Within = chain.NoopGas / 2 // too little for two cold balances, even where transactions cost less (EIP-2780)
 		c.Within = 0
-		e.calls = append(e.calls, execution(c, &e.returned), execution(poor, new(hexutil.Bytes)))
+		e.calls = append(e.calls, execution(c, &e.returned, "latest"), execution(poor, new(hexutil.Bytes), "latest"))
 	}
 	return e
 }
@@ -297,7 +329,7 @@ func estimating(c chain.Call, err error) error {
 // that did not pass may still be paid with more gas.
 func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error) {
 	var returned hexutil.Bytes
-	calls, err := n.batch(ctx, append([]query{execution(c, &returned)}, screening(c.Screening)...)...)
+	calls, err := n.batch(ctx, append([]query{execution(c, &returned, "latest")}, screening(c.Screening)...)...)
 	if err == nil {
 		if err := screened(c.Screening, calls[1:]); err != nil {
 			return false, err
@@ -316,13 +348,14 @@ func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error)
 	return len(returned) == 0 || len(returned) == 32 && token.Units(1).Bytes32() == [32]byte(returned), nil
 }
 
-// execution returns the eth_call of c, within its gas if it has a limit.
-func execution(c chain.Call, returned *hexutil.Bytes) query {
-	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data}
+// execution returns the eth_call of c on the state after a block, within its gas if it has a limit.
+func execution(c chain.Call, returned *hexutil.Bytes, block string) query {
+	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data,
+		Cap: wei(c.Fees.Cap), Tip: wei(c.Fees.Tip)}
 	if c.Within > 0 {
 		object.Gas = hexOf(c.Within)
 	}
-	return call("eth_call", returned, object, "latest")
+	return call("eth_call", returned, object, block)
 }
 
 // isFalse reports whether a call returned false: EIP-20 lets a token do so instead of reverting.

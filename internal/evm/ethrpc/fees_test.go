@@ -6,73 +6,18 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
-
-func TestReadsFeesInOneRequest(t *testing.T) {
-	// From Base Sepolia, cut to the fields that are read.
-	history := result(`{"oldestBlock":"0x1f","reward":[["0xf4240"]],"baseFeePerGas":["0x64","0x62"],"gasUsedRatio":[0.4]}`)
-	for _, row := range []struct {
-		name         string
-		history, tip raw
-		want         chain.Market
-	}{
-		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
-		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"),
-			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
-		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`),
-			result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`),
-			result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			var params string
-			s := serve(t, map[string]func(request) raw{
-				"eth_feeHistory": func(r request) raw {
-					for _, p := range r.Params {
-						params += string(p)
-					}
-					return row.history
-				},
-				"eth_maxPriorityFeePerGas": always(row.tip),
-			})
-			got := must.Get(open(t, s.URL).Fees(t.Context()))(t)
-			if diff := cmp.Diff(row.want, got, exact); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if len(s.methods()) != 1 || params != `"0x1""latest"[50]` {
-				t.Errorf("requests %v, of %s", s.methods(), params)
-			}
-		})
-	}
-}
-
-func TestFeesAreUsableOrAnError(t *testing.T) {
-	tip := result(`"0x1"`)
-	for name, row := range map[string]struct{ history, tip raw }{
-		"no history":                      {failure("-32000", "header not found"), tip},
-		"null":                            {result("null"), tip},
-		"no base fee":                     {result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
-		"more blocks than were asked for": {result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
-		"a base fee that is no quantity":  {result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
-		"no tip and no rewards":           {result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
-		"no tip and no reward":            {result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
-	} {
-		s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
-		if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
-			t.Errorf("%s: Fees = %+v, want an error", name, got)
-		}
-	}
-}
 
 // TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
 // recipients are held against the list, its gas against the block, and the code that it
@@ -282,47 +227,6 @@ func TestScreensARecipient(t *testing.T) {
 // errAny stands for any error that is no answer.
 var errAny = errors.New("any")
 
-func TestKnowsAContractsRefusal(t *testing.T) {
-	data := func(code, message, data string) raw {
-		return raw(`"error":{"code":` + code + `,"message":"` + message + `","data":"` + data + `"}`)
-	}
-	for _, row := range []struct {
-		name     string
-		answer   raw
-		reverted bool
-	}{
-		{"geth, with a reason (internal/ethapi/errors.go)",
-			data("3", "execution reverted: Blacklistable: account is blacklisted", "0x08c379a0"), true},
-		{"geth, without one", failure("-32000", "execution reverted"), true},
-		{"geth before 1.9.15", failure("-32000", "gas required exceeds allowance (8000029) or always failing transaction"), true},
-		{"geth, an assertion of old Solidity (core/vm/errors.go)", failure("-32000", "invalid opcode: INVALID"), true},
-		{"Reth and Erigon, a custom error", data("3", "execution reverted", "0xe450d38c"), true},
-		{"anvil, a code and words of its own", failure("3", "custom error 0xe450d38c"), true},
-		{"Besu (RpcErrorType.java)", data("-32000", "Execution reverted", "0x08c379a0"), true},
-		{"Nethermind before 1.30 and OpenEthereum", data("-32015", "VM execution error.", "Reverted 0x08c379a0"), true},
-		{"Hardhat", failure("-32603", "Error: VM Exception while processing transaction: reverted with reason string 'Pausable: paused'"), true},
-		{"Ganache", failure("-32000", "VM Exception while processing transaction: revert"), true},
-
-		{"a wallet without ether, geth", failure("-32000", "gas required exceeds allowance (0)"), false},
-		{"a wallet without ether, of older geth", failure("-32000", "insufficient funds for transfer"), false},
-		{"a node that lags", failure("-32000", "header not found"), false},
-		{"a rate limit", failure("-32005", "limit exceeded"), false},
-		{"a node that broke", failure("-32603", "Internal error"), false},
-		{"a result that is none", result(`null`), false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := serve(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
-			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract})
-			if err == nil {
-				t.Fatalf("Estimate = %d, want an error", gas)
-			}
-			if errors.Is(err, chain.ErrReverted) != row.reverted {
-				t.Errorf("%v: taken for a revert: %v, want %v", err, !row.reverted, row.reverted)
-			}
-		})
-	}
-}
-
 // TestExecutesATransfer: a transfer is executed once within its gas, in the request that
 // screens its recipient, if the node keeps calls to their gas. Where that does not show that it passes it is estimated; where the
 // token returns false it is refused, and also if it is executed beside an estimate.
@@ -376,7 +280,7 @@ func TestExecutesATransfer(t *testing.T) {
 					}
 					calls++
 					switch {
-					case strings.Contains(string(r.Params[0]), `"gas":"0x5648"`): // for the call data alone
+					case strings.Contains(string(r.Params[0]), `"gas":"0x2904"`): // too little
 						if row.ignores {
 							return word("1")
 						}
@@ -417,5 +321,35 @@ func TestExecutesATransfer(t *testing.T) {
 				t.Errorf("executed %s, want %s", executed, want)
 			}
 		})
+	}
+}
+
+// TestAsksForFeesOnceASecond: in one request, and for tips that blocks paid only where the node suggests none.
+func TestAsksForFeesOnceASecond(t *testing.T) {
+	var asked []string
+	now, tip := time.Now(), result(`"0x1"`)
+	s := serve(t, map[string]func(request) raw{
+		"eth_maxPriorityFeePerGas": func(request) raw { return tip },
+		"eth_feeHistory": func(r request) raw {
+			asked = append(asked, fmt.Sprintf("%s", r.Params))
+			return result(`{"reward":[["0x7"]],"baseFeePerGas":["0x64","0x62"]}`)
+		},
+	})
+	node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }}))(t)
+	for i, want := range []string{`[["0x1" "latest" []]]`, `[["0x1" "latest" []] ["0x1" "latest" [50]]]`} {
+		asked = nil
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { must.Get(node.Fees(t.Context()))(t) })
+		}
+		all.Wait()
+		must.Get(node.Fees(t.Context()))(t)
+		if got := fmt.Sprint(asked); got != want {
+			t.Errorf("second %d: asked for %s, want %s", i, got, want)
+		}
+		now, tip = now.Add(time.Second), failure("-32601", "no such method")
+	}
+	if n := len(s.methods()); n != 3 {
+		t.Errorf("%d requests, want one, and two where no tip is suggested", n)
 	}
 }

@@ -30,6 +30,12 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
+// A batchError is the one error object with which a node answers a whole batch. It is no answer to
+// any of its calls, and does not unwrap.
+type batchError struct{ told *rpcError }
+
+func (e *batchError) Error() string { return e.told.Message }
+
 // An httpError is an answer whose HTTP status is not 2xx.
 type httpError struct {
 	Status int
@@ -57,12 +63,22 @@ type answer struct {
 	Result, Error json.RawMessage
 }
 
+func (a answer) failed() bool { return a.Error != nil && string(a.Error) != "null" }
+
+// told reads an error object, or a gateway's error that is a text. An error of another form stays an
+// error, without words.
+func (a answer) told() *rpcError {
+	told := new(rpcError)
+	if json.Unmarshal(a.Error, &told.Message) != nil {
+		_ = json.Unmarshal(a.Error, told)
+	}
+	return told
+}
+
 func (a answer) into(q *query) {
 	switch {
-	case a.Error != nil && string(a.Error) != "null":
-		told := new(rpcError)
-		_ = json.Unmarshal(a.Error, told) // an error of another form stays an error, without words
-		q.Error = told
+	case a.failed():
+		q.Error = a.told()
 	case a.Result == nil:
 		q.Error = errNoResult
 	default:
@@ -79,33 +95,38 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 		messages[i] = message{"2.0", i + 1, q.Method, q.Args}
 	}
 	var body any = messages
-	answers := make([]*answer, 1)
-	var into any = &answers
 	if len(queries) == 1 {
-		body, into = messages[0], &answers[0]
+		body = messages[0]
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return 0, err
 	}
-	after, err := n.roundTrip(ctx, text, into)
-	switch {
-	case err != nil:
+	text, after, err := n.roundTrip(ctx, text)
+	if err != nil {
 		return after, err
-	case len(queries) == 1 && answers[0] == nil:
-		return after, errNoResult
-	case len(queries) == 1:
-		answers[0].into(queries[0])
-		return after, nil
+	}
+	if len(queries) == 1 {
+		var one answer
+		err := json.Unmarshal(text, &one)
+		if err == nil {
+			one.into(queries[0])
+		}
+		return after, err
+	}
+	var answers []answer
+	if err := json.Unmarshal(text, &answers); err != nil {
+		var one answer
+		if json.Unmarshal(text, &one) == nil {
+			err = &batchError{one.told()}
+		}
+		return after, err
 	}
 	unanswered := map[string]*query{}
 	for i, q := range queries {
 		unanswered[strconv.Itoa(i+1)] = q
 	}
 	for _, a := range answers {
-		if a == nil {
-			continue
-		}
 		if q := unanswered[string(a.ID)]; q != nil {
 			a.into(q)
 			delete(unanswered, string(a.ID))
@@ -117,13 +138,12 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 	return after, nil
 }
 
-// roundTrip posts text and decodes at most maxResponse bytes of the answer. It returns the answer's
-// Retry-After in seconds (RFC 9110 section 10.2.3; gateways of nodes do not use its other form, a
-// date).
-func (n *Node) roundTrip(ctx context.Context, text []byte, into any) (time.Duration, error) {
+// roundTrip posts text and returns at most maxResponse bytes of the answer, and its Retry-After in
+// seconds (RFC 9110 section 10.2.3; gateways of nodes do not use its other form, a date).
+func (n *Node) roundTrip(ctx context.Context, text []byte) ([]byte, time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(text))
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	// Every request may be repeated, a broadcast too: its bytes are the same.
 	// With this key, which it does not send, net/http itself repeats a request
@@ -131,18 +151,14 @@ func (n *Node) roundTrip(ctx context.Context, text []byte, into any) (time.Durat
 	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "X-Idempotency-Key": {}}
 	response, err := n.client.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
-	defer func() {
-		_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
-		_ = response.Body.Close()
-	}()
-	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 for another form
+	defer func() { _ = response.Body.Close() }()
+	told, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponse)) // to its end: the connection is used again
+	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16)   // 0 for another form
 	after := time.Duration(seconds) * time.Second
 	if response.StatusCode/100 != 2 {
-		told, _ := io.ReadAll(response.Body)
-		return after, &httpError{response.StatusCode, told}
+		err = &httpError{response.StatusCode, told}
 	}
-	return after, json.NewDecoder(response.Body).Decode(into)
+	return told, after, err
 }

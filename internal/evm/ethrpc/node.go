@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
@@ -62,12 +64,16 @@ type Node struct {
 	now     func() time.Time
 	pace    pace
 	size    atomic.Int64          // the most calls of one request
+	shrunk  atomic.Int64          // when it last changed, in nanoseconds since 1970
+	warned  sync.Map              // when each warning was last logged
 	span    atomic.Uint64         // the most blocks of which one request asks for logs
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 
-	searched sync.Map    // by the length of a batch's call data
-	limits   atomic.Bool // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
+	market   singleflight.Group     // questions for fees
+	kept     atomic.Pointer[quoted] // the last answer
+	searched sync.Map               // by the length of a batch's call data
+	limits   atomic.Bool            // it refuses a call that needs more gas than it has, unlike Besu (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)
@@ -145,6 +151,25 @@ func (n *Node) each(ctx context.Context, calls ...query) error {
 	return err
 }
 
+// Query makes a call that no method of chain.Node makes; result is a pointer.
+func (n *Node) Query(ctx context.Context, result any, method string, args ...any) error {
+	return n.each(ctx, call(method, result, args...))
+}
+
+// ChainOf returns the chain id of the node at rawURL.
+func ChainOf(ctx context.Context, rawURL string) (uint64, error) {
+	node, err := Open(rawURL, Config{ChainID: 1})
+	if err != nil {
+		return 0, err
+	}
+	var id count
+	calls := []query{call("eth_chainId", &id)}
+	if err := errors.Join(node.exchange(ctx, calls), firstError(calls)); err != nil {
+		return 0, fmt.Errorf("asking %s: %w", node, err)
+	}
+	return uint64(id), nil
+}
+
 // admit compares the node's chain id with the configured one.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
@@ -157,6 +182,16 @@ func (n *Node) admit(id quantity, err error) error {
 	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
 	n.wrong.Store(&err)
 	return err
+}
+
+// warn logs a message about the node, at most once a minute.
+func (n *Node) warn(ctx context.Context, message string, args ...any) {
+	now := n.now()
+	if last, ok := n.warned.Swap(message, now); !ok || now.Sub(last.(time.Time)) >= time.Minute {
+		n.log.WarnContext(ctx, message, append([]any{"node", n.host}, args...)...)
+	} else {
+		n.warned.Store(message, last)
+	}
 }
 
 // call returns one call of a batch; result is a pointer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,24 +28,11 @@ func gas(gas string) map[string]func(request) raw {
 }
 
 func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
-	answers := gas("0x5208")
-	answers["eth_chainId"] = always(result(`"0x1"`))
-	s := serve(t, answers)
+	s := serve(t, map[string]func(request) raw{"eth_chainId": always(result(`"0x1"`))})
 	node := open(t, s.URL)
-	for name, ask := range map[string]func() error{
-		"Estimate": func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
-		"Fees":     func() error { _, err := node.Fees(t.Context()); return err },
-		"Account": func() error {
-			return must.Err(node.Account(t.Context(), account, contract, chain.Head{}))
-		},
-		"Head":        func() error { _, err := node.Head(t.Context(), chain.ConfirmationRule{}); return err },
-		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
-		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
-		"BlockTime":   func() error { _, err := node.BlockTime(t.Context(), 1); return err },
-		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },
-	} {
-		if err := ask(); !errors.Is(err, chain.ErrWrongChain) {
-			t.Errorf("%s: %v, want ErrWrongChain", name, err)
+	for question, ask := range asked {
+		if _, err := ask(t, node); !errors.Is(err, chain.ErrWrongChain) {
+			t.Errorf("%s: %v, want ErrWrongChain", question, err)
 		}
 	}
 	if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous {
@@ -278,98 +266,37 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 	}
 }
 
-// TestPendingMayBeUnknown: a node without the "pending" tag counts its pool as empty, and so does a
-// node that answers "latest" with a block that it does not have yet.
-func TestPendingMayBeUnknown(t *testing.T) {
-	for name, answer := range map[string]raw{
-		"refused":         failure("-32602", "invalid argument 1: hex string without 0x prefix"),
-		"an older latest": result(`"0x2"`),
-	} {
-		answers := ten()
-		count := answers["eth_getTransactionCount"]
-		answers["eth_getTransactionCount"] = func(r request) raw {
-			if r.arg(1) == "pending" {
-				return answer
-			}
-			return count(r)
-		}
-		got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, chain.Head{Number: 10})
-		if err != nil || got.Mined != 3 || got.Pending != 3 {
-			t.Errorf("%s: %d mined, %d pending, %v; want 3 and 3", name, got.Mined, got.Pending, err)
+func TestADepthIsFinalBelowTheHead(t *testing.T) {
+	for depth, want := range map[uint64]uint64{0: 10, 4: 6, 10: 0, 11: 0, 1<<64 - 1: 0} {
+		if got := must.Get(open(t, serve(t, ten()).URL).Head(t.Context(), chain.ConfirmationRule{Depth: depth}))(t); got.Final != want {
+			t.Errorf("depth %d: final block %d, want %d", depth, got.Final, want)
 		}
 	}
 }
 
-func TestTellsWhichBlockIsFinal(t *testing.T) {
-	block := func(number string) raw {
-		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
+// TestNamesANodeWithoutAFinalBlock: once a minute, with the tag.
+func TestNamesANodeWithoutAFinalBlock(t *testing.T) {
+	answers := ten()
+	tagged := failure("-32603", "Internal error")
+	answers["eth_getBlockByNumber"] = func(request) raw { return tagged }
+	answers["eth_getTransactionReceipt"] = always(result(`{"transactionHash":"` + signedHash + `","blockNumber":"0x1","blockHash":"` +
+		signedHash + `"}`))
+	var log strings.Builder
+	now := time.Now()
+	node := must.Get(ethrpc.Open(serve(t, answers).URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+		Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+	for i := range 100 {
+		if i == 50 {
+			tagged = result("null")
+		}
+		_, _ = node.Head(t.Context(), chain.ConfirmationRule{Tag: "finalized"})
+		_, _ = node.Receipts(t.Context(), []chain.Hash{hash(t, signedHash)})
+		now = now.Add(2 * time.Second)
 	}
-	for _, row := range []struct {
-		name   string
-		rule   chain.ConfirmationRule
-		tagged raw
-		want   uint64
-	}{
-		{"depth 0 is the head", chain.ConfirmationRule{}, "", 10},
-		{"depth 4 is four blocks below it", chain.ConfirmationRule{Depth: 4}, "", 6},
-		{"a depth of the whole chain leaves its first block", chain.ConfirmationRule{Depth: 10}, "", 0},
-		{"a depth beyond the chain leaves nothing", chain.ConfirmationRule{Depth: 11}, "", 0},
-		{"a huge depth does not wrap around", chain.ConfirmationRule{Depth: 1<<64 - 1}, "", 0},
-		{"finalized is the node's word", chain.ConfirmationRule{Tag: "finalized"}, block("0x7"), 7},
-		{"safe is too", chain.ConfirmationRule{Tag: "safe"}, block("0x9"), 9},
-		{"a tag beyond the head is of another moment", chain.ConfirmationRule{Tag: "safe"}, block("0xb"), 10},
-		{"no finalized block yet, by the specification", chain.ConfirmationRule{Tag: "finalized"}, result("null"), 0},
-		{"no finalized block yet, geth", chain.ConfirmationRule{Tag: "finalized"}, failure("-39001", "finalized block not found"), 0},
-		{"no safe block yet, older geth", chain.ConfirmationRule{Tag: "safe"}, failure("-32000", "safe block not found"), 0},
-		{"no finalized block yet, Besu", chain.ConfirmationRule{Tag: "finalized"}, failure("-39001", "Unknown block"), 0},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			answers := ten()
-			answers["eth_getBlockByNumber"] = func(r request) raw {
-				if r.arg(0) != row.rule.Tag || string(r.Params[1]) != "false" {
-					t.Errorf("asked for block %s", r.Params)
-				}
-				return row.tagged
-			}
-			got := must.Get(open(t, serve(t, answers).URL).Head(t.Context(), row.rule))(t)
-			if got.Final != row.want {
-				t.Errorf("final block %d, want %d", got.Final, row.want)
-			}
-		})
-	}
-}
-
-func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
-	for _, row := range []struct {
-		name, method string
-		answer       raw
-	}{
-		{"no head", "eth_blockNumber", failure("-32000", "out of memory")},
-		{"no count", "eth_getTransactionCount", failure("-32000", "missing trie node")},
-		{"a count beyond 64 bits", "eth_getTransactionCount", result(`"0x10000000000000000"`)},
-		{"a count that is a number", "eth_getTransactionCount", result(`3`)},
-		{"a count that is not hex", "eth_getTransactionCount", result(`"0xg"`)},
-		{"a count of no digits", "eth_getTransactionCount", result(`"0x"`)},
-		{"no balance", "eth_getBalance", failure("-32005", "limit exceeded")},
-		{"a balance of null", "eth_getBalance", result(`null`)},
-		{"a balance beyond 256 bits", "eth_getBalance", result(`"0x1` + strings.Repeat("0", 64) + `"`)},
-		{"no contract at the token's address", "eth_call", result(`"0x"`)},
-		{"a contract that returns something else", "eth_call", result(`"0x` + strings.Repeat("0", 128) + `"`)},
-		{"an answer left out", "eth_getBalance", ""},
-		{"no tag, for another reason than its absence", "eth_getBlockByNumber", failure("-32005", "limit exceeded")},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			answers := ten()
-			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
-			answers[row.method] = always(row.answer)
-			node := open(t, serve(t, answers).URL)
-			head, err := node.Head(t.Context(), chain.ConfirmationRule{Tag: "safe"})
-			if err == nil {
-				_, err = node.Account(t.Context(), account, contract, head)
-			}
-			if err == nil {
-				t.Fatal("no error")
-			}
-		})
+	for text, want := range map[string]int{"node has no final block": 4, "cannot be read": 4, "level=WARN": 8, "node=" + node.String(): 8,
+		"tag=finalized": 4, "Internal error": 2} {
+		if got := strings.Count(log.String(), text); got != want {
+			t.Errorf("%q is logged %d times in 200 s, want %d:\n%s", text, got, want, &log)
+		}
 	}
 }

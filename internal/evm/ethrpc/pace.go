@@ -15,6 +15,13 @@ const (
 	steady  = time.Second // between two raises, with a call that waited in between
 )
 
+const (
+	// longest is how long a node's Retry-After is believed: daily limits name hours, and lift earlier.
+	longest = time.Minute
+	// share: calls that yield have one of so many even if the others want all of them.
+	share = 4
+)
+
 // A pace limits calls to the rate that a node accepts, once the node has refused calls for their
 // rate. It begins with the number of calls answered in the second before, and then follows the
 // node's rate up and down. It is safe for many goroutines.
@@ -26,6 +33,9 @@ type pace struct {
 	searching bool      // none since the first
 	next      time.Time // when the calls that had their turn are paid for at that rate
 	pause     time.Time // until when the node wants no calls
+	probe     bool      // one call goes first after the pause
+	probing   bool      // it is under way
+	yielded   time.Time // when calls that yield last had their turn
 	changed   time.Time // rate
 	cut       time.Time // rate, by a refusal
 	waited    bool      // calls have, since it changed
@@ -35,23 +45,35 @@ type pace struct {
 	answered int
 }
 
-// turn returns how long calls must wait, and false if that is longer than patience. At most a
-// second's calls go at once.
-func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok bool) {
+// turn returns how long calls must wait, and false if that is longer than limit. At most a
+// second's calls go at once. Calls that yield must ask again after a wait: others may have gone
+// first.
+func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, next := p.now(), p.next
 	if p.rate > 0 {
+		cost := time.Duration(float64(calls) / p.rate * float64(time.Second))
 		if full := now.Add(-time.Second); next.Before(full) {
 			next = full
 		}
-		next = next.Add(time.Duration(float64(calls) / p.rate * float64(time.Second)))
-		wait = next.Sub(now)
+		next = next.Add(cost)
+		if wait = next.Sub(now); yields {
+			wait = min(wait, p.yielded.Add(share*cost).Sub(now))
+		}
 	}
-	if wait = max(0, wait, p.pause.Sub(now)); wait > patience {
+	if wait = max(0, wait, p.pause.Sub(now)); wait > limit {
 		return wait, false
 	}
-	p.next, p.waited = next, p.waited || wait > 0
+	if p.waited = p.waited || wait > 0; yields && wait > 0 {
+		return wait, true
+	}
+	if p.next = next; yields {
+		p.yielded = now
+	}
+	if p.probe { // the others wait for its answer
+		p.probe, p.probing, p.pause = false, true, now.Add(wait+patience)
+	}
 	if p.waited && now.Sub(p.changed) >= steady && now.After(p.pause) {
 		by := raised
 		if p.searching {
@@ -62,10 +84,13 @@ func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok b
 	return wait, true
 }
 
-// most returns how many of calls one request may have: those of half a second.
+// most returns how many of calls one request may have: those of half a second, and one to probe.
 func (p *pace) most(calls int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.probe {
+		return 1
+	}
 	if p.rate == 0 {
 		return calls
 	}
@@ -91,14 +116,18 @@ func (p *pace) note(began time.Time, answered int, refused bool, after time.Dura
 	}
 	if answered > 0 {
 		p.last = now
+		if p.probing {
+			p.probing, p.pause = false, now
+		}
 	}
 	p.answered += answered
 	if !refused {
 		return
 	}
-	if until := now.Add(after); until.After(p.pause) {
-		p.pause = until
+	if until := now.Add(min(after, longest)); until.After(p.pause) {
+		p.pause, p.probe = until, p.probe || after > patience
 	}
+	p.probing = false
 	switch {
 	case p.rate == 0:
 		p.rate, p.searching, p.next = max(slowest, float64(p.answered)), true, now

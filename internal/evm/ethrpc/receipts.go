@@ -28,15 +28,14 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 			continue
 		}
 		read, mined, err := answer.of(hashes[i])
-		if err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if mined {
 			read.Logs = slices.DeleteFunc(read.Logs, n.movesFees)
 			found = append(found, read)
 		}
 	}
 	if first != nil {
+		n.warn(ctx, "node's receipts cannot be read: payments wait", "err", first)
 		first = fmt.Errorf("reading %d receipts: %w", len(hashes), first)
 	}
 	return found, first

@@ -51,6 +51,9 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 			n.log.InfoContext(ctx, "node takes shorter ranges of logs", "node", n.host, "blocks", n.span.Load(), "err", err)
 			continue
 		}
+		if err == nil && logs == nil { // null, which is no list
+			err = fmt.Errorf("eth_getLogs: %w", errNoResult)
+		}
 		for i := 0; i < len(logs) && err == nil; i++ {
 			var found chain.LoggedTransfer
 			if found, err = transferOf(logs[i], coin, wallets, first, end); err == nil && !found.Amount.IsZero() && !n.gas.Moves(found.Transfer) {

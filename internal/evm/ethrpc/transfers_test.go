@@ -99,122 +99,6 @@ func TestReadsTransfersFromAnyNode(t *testing.T) {
 	}
 }
 
-func TestTransfersAreAllReadOrNone(t *testing.T) {
-	good := logAt(2, 0)
-	for name, bad := range map[string]raw{
-		"a single block is refused":   failure("-32000", "pruned"),
-		"no list":                     result(`{}`),
-		"a log that was taken back":   result("[" + strings.Replace(good, `"removed":false`, `"removed":true`, 1) + "]"),
-		"of another block":            result("[" + good + "," + logAt(9, 0) + "]"),
-		"of a block that is not said": result("[" + strings.Replace(good, `"blockNumber":"0x2",`, "", 1) + "]"),
-		"of another token":            result("[" + strings.Replace(good, contract.String(), account.String(), 1) + "]"),
-		"of another wallet": result("[" + strings.Replace(good, strings.ToLower(account.String()[2:]), strings.Repeat("ee", 20), 1) +
-			"]"),
-		"of another event":  result("[" + strings.Replace(good, "ddf252ad", "ddf252ae", 1) + "]"),
-		"without an answer": "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, map[string]func(request) raw{"eth_getLogs": always(bad)})
-			if got, err := open(t, s.URL).Transfers(t.Context(), contract, []token.Address{account}, 2, 2); err == nil || got != nil {
-				t.Errorf("%d transfers, %v, want an error", len(got), err)
-			}
-		})
-	}
-	down := handle(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
-	if got, err := open(t, down).Transfers(t.Context(), contract, []token.Address{account}, 0, 1<<20); err == nil || got != nil {
-		t.Errorf("%d transfers, %v of a node that is down, want an error", len(got), err)
-	}
-}
-
-func TestReadsTransactions(t *testing.T) {
-	one, two := chain.Hash{1}, chain.Hash{2}
-	text := func(tx chain.Hash, to, block string) raw {
-		return result(fmt.Sprintf(`{"hash":%q,"from":%q,"to":%s,"nonce":"0x7","value":"0x10","input":"0xa905","blockNumber":%s}`, tx, account,
-			to, block))
-	}
-	block := func(r request) raw {
-		return result(fmt.Sprintf(`{"number":%q,"timestamp":%q}`, r.arg(0), r.arg(0)+"0"))
-	}
-	ask := func(answer raw) ([]chain.MinedTx, error) {
-		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw { return block(r) },
-			"eth_getTransactionByHash": func(r request) raw {
-				if r.arg(0) == one.String() {
-					return answer
-				}
-				return text(two, "null", `"0x6"`)
-			}})
-		return open(t, s.URL).Transactions(t.Context(), []chain.Hash{one, two})
-	}
-	created := chain.MinedTx{Hash: two, From: account, Nonce: 7, Value: token.Units(16), Data: "\xa9\x05", Block: 6,
-		At: time.Unix(0x60, 0).UTC()}
-	called := created
-	called.Hash, called.To, called.Block, called.At = one, contract, 5, time.Unix(0x50, 0).UTC()
-	to := `"` + contract.String() + `"`
-	for name, row := range map[string]struct {
-		answer raw
-		want   []chain.MinedTx
-	}{
-		"mined":                {text(one, to, `"0x5"`), []chain.MinedTx{called, created}},
-		"pending":              {text(one, to, "null"), []chain.MinedTx{created}},
-		"not known":            {result("null"), []chain.MinedTx{created}},
-		"another transaction":  {text(two, to, `"0x5"`), nil},
-		"refused":              {failure("-32000", "no"), nil},
-		"a sender of no shape": {raw(strings.Replace(string(text(one, to, `"0x5"`)), account.String(), "me", 1)), nil},
-	} {
-		got, err := ask(row.answer)
-		if diff := cmp.Diff(row.want, got, exact); diff != "" || (err != nil) != (row.want == nil) {
-			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
-	for _, bad := range []string{`null`, `{"number":"0x9","timestamp":"0x1"}`, `{"number":"0x6"}`} {
-		block = func(request) raw { return result(bad) }
-		if got, err := ask(result("null")); err == nil {
-			t.Errorf("the block %s: %v, want an error", bad, got)
-		}
-	}
-}
-
-// TestShowsSignatures: a transaction counts as signed if its sender's key has signed it for this chain.
-func TestShowsSignatures(t *testing.T) {
-	key := must.Get(crypto.GenerateKey())(t)
-	from := crypto.PubkeyToAddress(key.PublicKey)
-	for name, row := range map[string]struct {
-		chain  uint64
-		access types.AccessList
-		change func(map[string]any)
-		want   bool
-	}{
-		"by the key":           {chainID, nil, func(map[string]any) {}, true},
-		"for another chain":    {chainID + 1, nil, func(map[string]any) {}, false},
-		"of another sender":    {chainID, nil, func(tx map[string]any) { tx["from"] = account }, false},
-		"at another nonce":     {chainID, nil, func(tx map[string]any) { tx["nonce"] = "0x6" }, false},
-		"with an access list":  {chainID, types.AccessList{{}}, func(map[string]any) {}, false},
-		"without a signature":  {chainID, nil, func(tx map[string]any) { delete(tx, "s") }, false},
-		"of another type":      {chainID, nil, func(tx map[string]any) { tx["type"] = "0x0" }, false},
-		"with a long parity":   {chainID, nil, func(tx map[string]any) { tx["v"] = "0x1b" }, false},
-		"with an endless r":    {chainID, nil, func(tx map[string]any) { tx["r"] = "0x1" + strings.Repeat("0", 64) }, false},
-		"creating a contract":  {chainID, nil, func(tx map[string]any) { tx["to"] = nil }, false},
-		"without a fee":        {chainID, nil, func(tx map[string]any) { delete(tx, "maxFeePerGas") }, false},
-		"moving another value": {chainID, nil, func(tx map[string]any) { tx["value"] = "0x1" }, false},
-	} {
-		to := common.Address(contract)
-		tx := types.MustSignNewTx(key, types.LatestSignerForChainID(new(big.Int).SetUint64(row.chain)), &types.DynamicFeeTx{ChainID: new(big.Int).SetUint64(row.chain),
-			Nonce: 5, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(9), Gas: 60_000, To: &to, Data: []byte{1, 2}, AccessList: row.access})
-		var fields map[string]any
-		must.OK(t, json.Unmarshal(must.Get(tx.MarshalJSON())(t), &fields))
-		fields["from"], fields["blockNumber"] = from, "0x5"
-		row.change(fields)
-		s := serve(t, map[string]func(request) raw{
-			"eth_getTransactionByHash": func(request) raw { return result(string(must.Get(json.Marshal(fields))(t))) },
-			"eth_getBlockByNumber":     func(request) raw { return result(`{"number":"0x5","timestamp":"0x1"}`) },
-		})
-		got, err := open(t, s.URL).Transactions(t.Context(), []chain.Hash{chain.Hash(tx.Hash())})
-		if signed := err == nil && got[0].Signed; signed != row.want {
-			t.Errorf("%s: signed: %t, %v", name, signed, err)
-		}
-	}
-}
-
 // A history is the blocks in which a wallet's nonces were used, ascending, as a
 // node tells it: state before oldest is gone, and there is nothing past head.
 type history struct {
@@ -315,47 +199,90 @@ func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 	}
 }
 
-func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
+func TestANodeThatIsDownHasNoTransfers(t *testing.T) {
+	down := handle(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
+	if got, err := open(t, down).Transfers(t.Context(), contract, []token.Address{account}, 0, 1<<20); err == nil || got != nil {
+		t.Errorf("%d transfers, %v of a node that is down, want an error", len(got), err)
+	}
+}
+
+// TestReadsTransactions in the order in which they were asked for.
+func TestReadsTransactions(t *testing.T) {
+	one, two := chain.Hash{1}, chain.Hash{2}
+	s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+		return result(fmt.Sprintf(`{"number":%q,"timestamp":%q}`, r.arg(0), r.arg(0)+"0"))
+	}, "eth_getTransactionByHash": func(r request) raw {
+		to, block := `"`+contract.String()+`"`, 5
+		if r.arg(0) == two.String() {
+			to, block = "null", 6
+		}
+		return result(fmt.Sprintf(`{"hash":%q,"from":%q,"to":%s,"nonce":"0x7","value":"0x10","input":"0xa905","blockNumber":"0x%d"}`,
+			r.arg(0), account, to, block))
+	}})
+	created := chain.MinedTx{Hash: two, From: account, Nonce: 7, Value: token.Units(16), Data: "\xa9\x05", Block: 6,
+		At: time.Unix(0x60, 0).UTC()}
+	called := created
+	called.Hash, called.To, called.Block, called.At = one, contract, 5, time.Unix(0x50, 0).UTC()
+	got := must.Get(open(t, s.URL).Transactions(t.Context(), []chain.Hash{one, two}))(t)
+	if diff := cmp.Diff([]chain.MinedTx{called, created}, got, exact); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestACountThatFallsProvesNothing, and neither does one that is too high everywhere.
+func TestACountThatFallsProvesNothing(t *testing.T) {
 	good := history{used: []uint64{10, 20, 30}, head: 100}
-	block := `{"number":"0x14","hash":"` + hashOfNonce(9) + `","transactions":[%s]}`
-	tx := `{"hash":"` + hashOfNonce(1) + `","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x1"}`
-	for _, row := range []struct {
-		name, method string
-		answer       func(request) raw
-	}{
-		{"the node is behind the final block", "eth_blockNumber", always(result(`"0x31"`))},
-		{"the node does not know its head", "eth_blockNumber", always(failure("-32000", "starting"))},
-		{"no count at all", "eth_getTransactionCount", always(failure("-32000", "missing trie node"))},
-		{"a count that falls", "eth_getTransactionCount", func(r request) raw {
+	for _, last := range []string{`"0x0"`, `"0x3"`} {
+		answers := good.answers()
+		answers["eth_getTransactionCount"] = func(r request) raw {
 			if numberOf(r.arg(1)) == 50 {
-				return result(`"0x0"`)
+				return result(last)
 			}
 			return result(`"0x3"`)
-		}},
-		{"a nonce used in the first block", "eth_getTransactionCount", always(result(`"0x3"`))},
-		{"no block", "eth_getBlockByNumber", always(result(`null`))},
-		{"another block", "eth_getBlockByNumber", always(result(strings.Replace(fmt.Sprintf(block, tx), "0x14", "0x15", 1)))},
-		{"a block refused", "eth_getBlockByNumber", always(failure("-32000", "pruned history unavailable"))},
-		{"a block without the transaction", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, "")))},
-		{"a block with the nonce of another account", "eth_getBlockByNumber",
-			always(result(fmt.Sprintf(block, strings.Replace(tx, "9d8a62", "010101", 1))))},
-		{"a block with another nonce of the wallet", "eth_getBlockByNumber",
-			always(result(fmt.Sprintf(block, strings.Replace(tx, `"0x1"`, `"0x2"`, 1))))},
-		{"a block of hashes only", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, `"`+hashOfNonce(1)+`"`)))},
+		}
+		if got, err := open(t, serve(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
+			t.Errorf("a last count of %s: TxAtNonce = %v, want an error", last, got)
+		}
+	}
+}
+
+// TestShowsSignatures: a transaction counts as signed if its sender's key has signed it for this chain.
+func TestShowsSignatures(t *testing.T) {
+	key := must.Get(crypto.GenerateKey())(t)
+	from := crypto.PubkeyToAddress(key.PublicKey)
+	for name, row := range map[string]struct {
+		chain  uint64
+		access types.AccessList
+		change func(map[string]any)
+		want   bool
+	}{
+		"by the key":           {chainID, nil, func(map[string]any) {}, true},
+		"for another chain":    {chainID + 1, nil, func(map[string]any) {}, false},
+		"of another sender":    {chainID, nil, func(tx map[string]any) { tx["from"] = account }, false},
+		"at another nonce":     {chainID, nil, func(tx map[string]any) { tx["nonce"] = "0x6" }, false},
+		"with an access list":  {chainID, types.AccessList{{}}, func(map[string]any) {}, false},
+		"without a signature":  {chainID, nil, func(tx map[string]any) { delete(tx, "s") }, false},
+		"of another type":      {chainID, nil, func(tx map[string]any) { tx["type"] = "0x0" }, false},
+		"with a long parity":   {chainID, nil, func(tx map[string]any) { tx["v"] = "0x1b" }, false},
+		"with an endless r":    {chainID, nil, func(tx map[string]any) { tx["r"] = "0x1" + strings.Repeat("0", 64) }, false},
+		"creating a contract":  {chainID, nil, func(tx map[string]any) { tx["to"] = nil }, false},
+		"without a fee":        {chainID, nil, func(tx map[string]any) { delete(tx, "maxFeePerGas") }, false},
+		"moving another value": {chainID, nil, func(tx map[string]any) { tx["value"] = "0x1" }, false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			answers := good.answers()
-			answers[row.method] = row.answer
-			if got, err := open(t, serve(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
-				t.Errorf("TxAtNonce = %v, want an error", got)
-			}
+		to := common.Address(contract)
+		tx := types.MustSignNewTx(key, types.LatestSignerForChainID(new(big.Int).SetUint64(row.chain)), &types.DynamicFeeTx{ChainID: new(big.Int).SetUint64(row.chain),
+			Nonce: 5, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(9), Gas: 60_000, To: &to, Data: []byte{1, 2}, AccessList: row.access})
+		var fields map[string]any
+		must.OK(t, json.Unmarshal(must.Get(tx.MarshalJSON())(t), &fields))
+		fields["from"], fields["blockNumber"] = from, "0x5"
+		row.change(fields)
+		s := serve(t, map[string]func(request) raw{
+			"eth_getTransactionByHash": func(request) raw { return result(string(must.Get(json.Marshal(fields))(t))) },
+			"eth_getBlockByNumber":     func(request) raw { return result(`{"number":"0x5","timestamp":"0x1"}`) },
 		})
-	}
-	got, err := open(t, serve(t, good.answers()).URL).TxAtNonce(t.Context(), account, 1, 50)
-	if want := hashOfNonce(1); err != nil || got.String() != want {
-		t.Errorf("TxAtNonce = %v, %v, want %s", got, err, want)
-	}
-	if got, err := open(t, serve(t, good.answers()).URL).TxAtNonce(t.Context(), account, 2, 29); err != nil || got != (chain.Hash{}) {
-		t.Errorf("a block before the nonce is used: %v, %v, want none", got, err)
+		got, err := open(t, s.URL).Transactions(t.Context(), []chain.Hash{chain.Hash(tx.Hash())})
+		if signed := err == nil && got[0].Signed; signed != row.want {
+			t.Errorf("%s: signed: %t, %v", name, signed, err)
+		}
 	}
 }

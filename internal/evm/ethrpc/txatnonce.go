@@ -28,42 +28,47 @@ func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final
 }
 
 func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
-	used, err := n.queryCounts(ctx, wallet, nonce, stepsBack(final), final)
-	if err != nil {
-		return chain.Hash{}, err
-	}
-	if used.above == nil {
-		return chain.Hash{}, nil // the count at final itself is not past nonce
-	}
-	for used.below != nil && *used.above-*used.below > 1 {
-		narrower, err := n.queryCounts(ctx, wallet, nonce, between(*used.below, *used.above), final)
+	var below, above *uint64 // the nearest blocks in which the nonce is known to be unused, and used
+	unseen := errors.New("nonce was used in the first block")
+	for blocks := stepsBack(final); len(blocks) > 0; {
+		counts, errs, err := n.counts(ctx, wallet, blocks, final)
 		if err != nil {
 			return chain.Hash{}, err
 		}
-		if narrower.above != nil {
-			used.above = narrower.above
+		used, known := false, false
+		for i, b := range blocks {
+			switch {
+			case errs[i] != nil:
+				unseen = errs[i]
+				continue
+			case uint64(counts[i]) > nonce && !used:
+				above, used = &b, true
+			case uint64(counts[i]) <= nonce && used:
+				return chain.Hash{}, fmt.Errorf("%w: count at block %d is below that at %d", errAnswer, b, *above)
+			case uint64(counts[i]) <= nonce:
+				below = &b
+			}
+			known = true
 		}
-		if narrower.below != nil {
-			used.below = narrower.below
+		if last := len(blocks) - 1; !known || blocks[last] == final && errs[last] != nil {
+			return chain.Hash{}, fmt.Errorf("%w: %w", errNoHistory, unseen)
+		}
+		if blocks = nil; above != nil && below != nil {
+			blocks = between(*below, *above)
 		}
 	}
-	if used.below == nil {
-		return chain.Hash{}, fmt.Errorf("%w: %w", errNoHistory, used.unseen)
+	switch {
+	case above == nil:
+		return chain.Hash{}, nil // the count at final itself is not past nonce
+	case below == nil:
+		return chain.Hash{}, fmt.Errorf("%w: %w", errNoHistory, unseen)
 	}
-	return n.transaction(ctx, wallet, nonce, *used.above)
+	return n.transaction(ctx, wallet, nonce, *above)
 }
 
-// A bracket has the lowest block in which the nonce is known to be used, and the highest in which
-// it is known to be unused.
-type bracket struct {
-	below, above *uint64
-	unseen       error // of a block whose count is unknown
-}
-
-// queryCounts queries the wallet's count at ascending blocks. It skips blocks whose state the node
-// lacks, and returns an error if the node lacks all of them.
-func (n *Node) queryCounts(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
-	counts := make([]count, len(blocks))
+// counts queries the wallet's count at each of blocks, of which the node may lack the state of some.
+func (n *Node) counts(ctx context.Context, wallet token.Address, blocks []uint64, final uint64) ([]count, []error, error) {
+	counts, errs := make([]count, len(blocks)), make([]error, len(blocks))
 	var head count
 	calls := []query{call("eth_blockNumber", &head)}
 	for i, b := range blocks {
@@ -73,34 +78,16 @@ func (n *Node) queryCounts(ctx context.Context, wallet token.Address, nonce uint
 	if err == nil {
 		err = firstError(calls[:1])
 	}
+	if err == nil && uint64(head) < final {
+		err = fmt.Errorf("node is at block %d, behind %d: %w", head, final, errNoHistory)
+	}
 	if err != nil {
-		return bracket{}, err
+		return nil, nil, err
 	}
-	if uint64(head) < final {
-		return bracket{}, fmt.Errorf("node is at block %d, behind %d: %w", head, final, errNoHistory)
+	for i := range blocks {
+		errs[i] = calls[i+1].Error
 	}
-	var seen bracket
-	for i, b := range blocks {
-		switch {
-		case calls[i+1].Error != nil:
-			seen.unseen = calls[i+1].Error
-		case uint64(counts[i]) > nonce && seen.above == nil:
-			seen.above = &b
-		case uint64(counts[i]) <= nonce && seen.above != nil:
-			return bracket{}, fmt.Errorf("%w: count at block %d is below that at %d", errAnswer, b, *seen.above)
-		case uint64(counts[i]) <= nonce:
-			seen.below = &b
-		}
-	}
-	last := len(blocks) - 1
-	nothing := seen.above == nil && seen.below == nil
-	if nothing || blocks[last] == final && calls[last+1].Error != nil {
-		return bracket{}, fmt.Errorf("%w: %w", errNoHistory, seen.unseen)
-	}
-	if seen.below == nil && seen.unseen == nil {
-		seen.unseen = errors.New("nonce was used in the first block")
-	}
-	return seen, nil
+	return counts, errs, nil
 }
 
 // stepsBack returns final and the blocks 1, 2, 4, … before it, ascending.
@@ -135,8 +122,8 @@ func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, num
 		return chain.Hash{}, fmt.Errorf("%w: not block %d", errAnswer, number)
 	}
 	for _, tx := range found.Transactions {
-		if token.Address(tx.From) == wallet && uint64(tx.Nonce) == nonce {
-			return tx.Hash, nil
+		if tx.From != nil && token.Address(*tx.From) == wallet && tx.Nonce != nil && uint64(*tx.Nonce) == nonce && tx.Hash != nil {
+			return *tx.Hash, nil
 		}
 	}
 	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce

@@ -56,6 +56,22 @@ func (c *count) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// An optional is a quantity that decides nothing. It is absent if the node leaves it out or sends
+// null, and unreadable in any other form: "0xNaN" was seen (hiero-ledger/hiero-json-rpc-relay#561).
+type optional struct {
+	token.Amount
+	given, unreadable bool
+}
+
+// UnmarshalJSON never fails.
+func (o *optional) UnmarshalJSON(b []byte) error {
+	var q quantity
+	o.given = string(b) != "null"
+	o.unreadable = o.given && q.UnmarshalJSON(b) != nil
+	o.Amount = q.Amount
+	return nil
+}
+
 func hexOf(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
 // callObject is the first argument of eth_call and eth_estimateGas.
@@ -65,6 +81,8 @@ type callObject struct {
 	Value *hexutil.Big  `json:"value,omitempty"`
 	Data  hexutil.Bytes `json:"data"`
 	Gas   string        `json:"gas,omitempty"` // the most of it
+	Cap   *hexutil.Big  `json:"maxFeePerGas,omitempty"`
+	Tip   *hexutil.Big  `json:"maxPriorityFeePerGas,omitempty"`
 }
 
 // wei returns an amount of ether as a JSON-RPC quantity, nil for zero.
@@ -84,49 +102,51 @@ type header struct {
 	GasLimit *count      `json:"gasLimit"`
 }
 
-// block is a header with full transactions.
+// block is a header with full transactions. Those of layer 2's own may lack fields.
 type block struct {
 	header
 	Transactions []struct {
-		Hash  chain.Hash     `json:"hash"`
-		From  common.Address `json:"from"`
-		Nonce count          `json:"nonce"`
+		Hash  *chain.Hash     `json:"hash"`
+		From  *common.Address `json:"from"`
+		Nonce *count          `json:"nonce"`
 	} `json:"transactions"`
 }
 
-// receipt has a receipt's fields. Pointers are fields that a node may leave out and for which zero
-// has a meaning.
+// receipt has a receipt's fields. Pointers are fields that a node may leave out or send as null.
 type receipt struct {
 	Tx        chain.Hash  `json:"transactionHash"`
 	Status    *count      `json:"status"`
 	Block     *count      `json:"blockNumber"`
 	BlockHash *chain.Hash `json:"blockHash"`
-	GasUsed   count       `json:"gasUsed"`
 	price
 	Logs []logged `json:"logs"`
 }
 
-// price has a receipt's fields for the cost of gas. Those after the first are the OP stack's: the
-// layer-1 fee of Base, OP Mainnet and others, and the operator's fee. Other chains charge for layer
-// 1 in gas (Arbitrum, ZKsync) or in its price (Linea).
+// price has a receipt's fields for the cost of gas. Those after the first two are the OP stack's:
+// the layer-1 fee of Base, OP Mainnet, Scroll and others, and the operator's fee. Gateways send them
+// as null on other chains, which charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
+// (Linea).
 type price struct {
-	Gas      *quantity `json:"effectiveGasPrice"`
-	L1       quantity  `json:"l1Fee"`
-	Scalar   count     `json:"operatorFeeScalar"`
-	Constant quantity  `json:"operatorFeeConstant"`
-	Jovian   *count    `json:"daFootprintGasScalar"` // since the fork Jovian
+	GasUsed  optional `json:"gasUsed"`
+	Gas      optional `json:"effectiveGasPrice"`
+	L1       optional `json:"l1Fee"`
+	Scalar   optional `json:"operatorFeeScalar"`
+	Constant optional `json:"operatorFeeConstant"`
+	Jovian   optional `json:"daFootprintGasScalar"` // since the fork Jovian
 }
 
-// fee returns the sender's cost of gas, nil if the node reports no price. The operator's fee
+// fee returns the sender's cost of gas, nil if the node's words do not give it. The operator's fee
 // follows https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus
 // before that fork.
 func (p price) fee(gas uint64) *token.Amount {
-	if p.Gas == nil {
+	unreadable := p.Gas.unreadable || p.L1.unreadable || p.Scalar.unreadable || p.Constant.unreadable
+	scalar, small := p.Scalar.Uint64()
+	if gas == 0 || !p.Gas.given || unreadable || !small {
 		return nil
 	}
 	fee, err := p.Gas.Times(gas)
-	operator, operatorErr := token.Units(gas).Times(uint64(p.Scalar))
-	if p.Jovian == nil {
+	operator, operatorErr := token.Units(gas).Times(scalar)
+	if !p.Jovian.given {
 		operator = operator.Over(1_000_000)
 	} else if operatorErr == nil {
 		operator, operatorErr = operator.Times(100)
@@ -165,9 +185,11 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 		return chain.Receipt{}, false, nil
 	case r.Status == nil || *r.Status > 1:
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
+	case r.Logs == nil && *r.Status == 1: // no proof that nothing moved
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without logs", errAnswer, tx)
 	}
-	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed),
-		Fee: r.fee(uint64(r.GasUsed))}
+	gas, _ := r.GasUsed.Uint64() // 0: unknown
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: gas, Fee: r.fee(gas)}
 	for i, log := range r.Logs {
 		if log.Removed {
 			continue

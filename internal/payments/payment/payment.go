@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -309,7 +310,10 @@ func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
 // it, or zero if another transaction used the nonce.
 func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
 	message := failures[code]
-	if code == AmountDiffers {
+	switch {
+	case code == ExecutionReverted && r.Reason != "":
+		message = strings.Replace(message, ".", fmt.Sprintf(" (\"%s\").", r.Reason), 1)
+	case code == AmountDiffers:
 		message = fmt.Sprintf(message, chain.Arrived(r, p.Transfers()...), p.Amount)
 	}
 	return p.end(Failed, r, &Failure{Code: code, Message: message}, now)

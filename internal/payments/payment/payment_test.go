@@ -247,6 +247,10 @@ func TestEvent(t *testing.T) {
 	if err != nil || !bytes.Contains(plain.Event.Body, []byte(`"reference":"<a & b>"`)) {
 		t.Errorf("%s, %v", plain.Event.Body, err)
 	}
+	paused, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Reason: "Pausable: paused"}, now)
+	if want := `The token contract reverted the transfer ("Pausable: paused"). Nothing was paid.`; err != nil || paused.Failure.Message != want {
+		t.Errorf("with a reason: %+v, %v, want %s", paused.Failure, err, want)
+	}
 	for code, message := range map[payment.FailureCode]string{
 		payment.ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
 		payment.TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",

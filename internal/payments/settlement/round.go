@@ -40,6 +40,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	if err != nil {
 		return report, false, fmt.Errorf("finding nodes: %w", err)
 	}
+	ctx, waited := chain.Yielding(ctx) // payments go first
+	defer func() { r.waited = waited() }()
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return report, false, fmt.Errorf("listing wallets: %w", err)

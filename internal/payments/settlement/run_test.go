@@ -199,3 +199,29 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, but five seconds at most.
+func TestRoundsStretch(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{0: second, 3 * second: 3 * second, minute: 5 * second} {
+		w := newWorld(t, script{})
+		w.commit("a", minute)
+		w.pooled = 1
+		w.settler.Nodes, w.settler.BlockTime = chain.Nodes{limited{w, waited}}, second
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(12*second))
+		must.Get(w.settler.Run(ctx, "run"))(t)
+		if cancel(); len(w.waits) == 0 || w.waits[0] != want {
+			t.Errorf("after a wait of %v: pauses of %v, want %v", waited, w.waits, want)
+		}
+	}
+}
+
+// A limited node makes calls that yield wait.
+type limited struct {
+	*world
+	wait time.Duration
+}
+
+func (l limited) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	chain.Waited(ctx, l.wait)
+	return l.world.Head(ctx, rule)
+}

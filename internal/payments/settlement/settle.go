@@ -349,6 +349,9 @@ func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Pay
 	case chain.Transferred:
 		return stored.Confirm(a.Receipt, p.Now())
 	case chain.Reverted:
+		call := chain.Call{From: s.Address, To: stored.Tx.To, Value: stored.Tx.Value, Data: stored.Tx.Data, Within: stored.Gas(),
+			Fees: stored.LastAttempt().Fees}
+		a.Reason = p.Nodes.Reason(ctx, call, a.Block)
 		return stored.Fail(payment.ExecutionReverted, a.Receipt, p.Now())
 	case chain.AmountDiffers:
 		return stored.Fail(payment.AmountDiffers, a.Receipt, p.Now())

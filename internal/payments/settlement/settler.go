@@ -135,7 +135,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		if all {
 			run.compared = nil
 		}
-		pause := s.BlockTime
+		pause := max(s.BlockTime, min(run.waited, closing)) // while calls are short
 		switch {
 		case round.Busy || err != nil:
 			patient = true
@@ -160,6 +160,7 @@ type run struct {
 	known    *store.Comparison // nil before the first read, and after a failed write
 	changed  bool              // known.Silent is not stored yet
 	patient  bool              // the next round waits for every node
+	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 
 // releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets

@@ -17,7 +17,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/ethrpc/discover"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -111,7 +111,7 @@ func (a *chainAccess) discover(ctx context.Context, urls []string, contract toke
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for i, url := range urls {
-		id, asset, err := discover.Token(ctx, url, contract)
+		id, asset, err := inspect.Token(ctx, url, contract)
 		switch {
 		case err != nil:
 			a.silent = append(a.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(urls), err))

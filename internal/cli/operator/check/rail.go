@@ -19,7 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/ethrpc/discover"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -197,7 +197,7 @@ func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, er
 }
 
 func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string) (string, error) {
-	id, got, err := discover.Token(ctx, url, e.Asset.Contract)
+	id, got, err := inspect.Token(ctx, url, e.Asset.Contract)
 	switch {
 	case err != nil:
 	case id != e.ChainID:

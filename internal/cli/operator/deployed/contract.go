@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -38,7 +39,7 @@ func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []
 
 // HasCode returns nil if a node of Nodes has the code at an address.
 func HasCode(ctx context.Context, node chain.Node, at token.Address, code []byte) error {
-	got, err := node.(*ethrpc.Node).Code(ctx, at) // Nodes opens no others
+	got, err := inspect.Code(ctx, node.(*ethrpc.Node), at) // Nodes opens no others
 	switch {
 	case err != nil:
 		return err
@@ -76,7 +77,7 @@ func (d *Deployment) Allowance(ctx context.Context, owner, contract token.Addres
 	nodes, _, err := d.Nodes(ctx)
 	least := token.MaxAmount()
 	for _, node := range nodes {
-		got, nodeErr := node.(*ethrpc.Node).Allowance(ctx, d.Asset.Contract, owner, contract)
+		got, nodeErr := inspect.Allowance(ctx, node.(*ethrpc.Node), d.Asset.Contract, owner, contract)
 		if err = errors.Join(err, nodeErr); got.Less(least) {
 			least = got
 		}

@@ -1,0 +1,171 @@
+package ethrpc_test
+
+import (
+	_ "embed" // testdata/answers.tsv
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+//go:embed testdata/answers.tsv
+var answers string
+
+// asked puts the questions of testdata/answers.tsv to a node, and describes its reading of the answers.
+var asked = map[string]func(*testing.T, *ethrpc.Node) (string, error){
+	"receipt": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		read, err := n.Receipts(t.Context(), []chain.Hash{hash(t, signedHash)})
+		if len(read) == 0 {
+			return "none", err
+		}
+		fee := "no fee"
+		if read[0].Fee != nil {
+			fee = read[0].Fee.String() + " wei"
+		}
+		to := token.Address{18: 0xde, 19: 0xad}
+		verdict := chain.Judge(read[0], chain.Transfer{Contract: contract, From: account, To: to, Amount: token.Units(1_000_000)})
+		return fmt.Sprintf("%s, %d gas, %s", verdict, read[0].GasUsed, fee), err
+	},
+	"fees": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		market, err := n.Fees(t.Context())
+		return fmt.Sprintf("%v + %v wei", market.BaseFee, market.Tip), err
+	},
+	"finalized": final, "safe": final,
+	"hashes": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		read, err := n.BlockHashes(t.Context(), []uint64{6, 7, 8})
+		have := 0
+		for _, h := range read {
+			if !h.IsZero() {
+				have++
+			}
+		}
+		return fmt.Sprintf("%d hashes", have), err
+	},
+	"time": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		at, err := n.BlockTime(t.Context(), 6)
+		return at.Format(time.DateTime), err
+	},
+	"user": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		found, err := n.TxAtNonce(t.Context(), account, 1, 8)
+		if found == hash(t, signedHash) {
+			return "found", err
+		}
+		return found.String(), err
+	},
+	"account": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		a, err := n.Account(t.Context(), account, contract, chain.Head{Number: 10})
+		return fmt.Sprintf("%d mined, %d pending, %v units, %v wei", a.Mined, a.Pending, a.Balance, a.Gas), err
+	},
+	"transfers": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		moved, err := n.Transfers(t.Context(), contract, []token.Address{account}, 2_000_000, 2_000_000)
+		return fmt.Sprintf("%d transfers", len(moved)), err
+	},
+	"txs": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		txs, err := n.Transactions(t.Context(), []chain.Hash{hash(t, signedHash)})
+		if len(txs) == 0 {
+			return "none", err
+		}
+		return fmt.Sprintf("nonce %d of block %d at %s", txs[0].Nonce, txs[0].Block, txs[0].At.Format(time.DateTime)), err
+	},
+	"estimate": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		gas, err := n.Estimate(t.Context(), chain.Call{From: account, To: contract})
+		if errors.Is(err, chain.ErrReverted) {
+			return "reverted", nil
+		}
+		return fmt.Sprintf("%d gas", gas), err
+	},
+}
+
+func final(t *testing.T, n *ethrpc.Node) (string, error) {
+	_, tag, _ := strings.Cut(t.Name(), "/")
+	tag, _, _ = strings.Cut(tag, ":")
+	head, err := n.Head(t.Context(), chain.ConfirmationRule{Tag: tag})
+	return fmt.Sprintf("block %d", head.Final), err
+}
+
+// usual returns the result that the table's answers differ from.
+func usual(r request) any {
+	tx, _ := chain.ParseHash(signedHash)
+	receipt := map[string]any{}
+	_ = json.Unmarshal([]byte(recordedReceipt(tx)), &receipt)
+	at := r.arg(0)
+	if !strings.HasPrefix(at, "0x") {
+		at = "0x7"
+	}
+	nonce := map[bool]string{true: "0x5", false: "0x3"}[r.arg(1) == "pending"]
+	if r.Method == "eth_getTransactionCount" && len(r.arg(1)) == 3 && r.arg(1) < "0x6" {
+		nonce = "0x0"
+	}
+	return map[string]any{
+		"eth_blockNumber": "0xa", "eth_getTransactionCount": nonce, "eth_call": "0x" + strings.Repeat("0", 58) + "6acfc0",
+		"eth_getBalance": "0x400000000000000000", "eth_maxPriorityFeePerGas": "0x59682f00", "eth_estimateGas": "0xfde8",
+		"eth_feeHistory": map[string]any{"oldestBlock": "0x1f", "reward": []any{[]any{"0xf4240"}}, "gasUsedRatio": []any{0.4},
+			"baseFeePerGas": []any{"0x64", "0x62"}},
+		"eth_getTransactionReceipt": receipt, "eth_getLogs": receipt["logs"],
+		"eth_getBlockByNumber": map[string]any{"number": at, "hash": "0x" + strings.Repeat("b1", 32), "timestamp": "0x60",
+			"transactions": []any{map[string]any{"hash": signedHash, "from": account.String(), "nonce": "0x1"}}},
+		"eth_getTransactionByHash": map[string]any{"hash": signedHash, "from": account.String(), "to": contract.String(), "nonce": "0x7",
+			"value": "0x10", "input": "0xa905", "blockNumber": "0x5"},
+	}[r.Method]
+}
+
+// merge changes fields of an object; "-" leaves one out.
+func merge(object any, changes map[string]any) {
+	fields := object.(map[string]any)
+	maps.Copy(fields, changes)
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == "-" })
+}
+
+func TestReadsWhatNodesAnswer(t *testing.T) {
+	for line := range strings.Lines(answers) {
+		row := strings.Split(strings.TrimSpace(line), "\t")
+		if len(row) != 4 {
+			continue
+		}
+		t.Run(row[0]+": "+row[3], func(t *testing.T) {
+			var differ map[string]map[string]any
+			must.OK(t, json.Unmarshal([]byte(row[1]), &differ))
+			all := map[string]func(request) raw{}
+			for _, method := range []string{"eth_blockNumber", "eth_getTransactionCount", "eth_call", "eth_getBalance", "eth_estimateGas",
+				"eth_maxPriorityFeePerGas", "eth_feeHistory", "eth_getTransactionReceipt", "eth_getLogs", "eth_getBlockByNumber",
+				"eth_getTransactionByHash"} {
+				all[method] = func(r request) raw {
+					reply, ok := differ[method+" "+r.arg(1)]
+					if !ok {
+						reply, ok = differ[method]
+					}
+					result := usual(r)
+					if with, is := reply["with"].(map[string]any); is {
+						merge(result, with)
+					} else if with, is := reply["log"].(map[string]any); is {
+						logs, list := result.([]any)
+						if !list {
+							logs = result.(map[string]any)["logs"].([]any)
+						}
+						merge(logs[0], with)
+					} else if ok {
+						text, _ := json.Marshal(reply)
+						return raw(text[1 : len(text)-1])
+					}
+					text, _ := json.Marshal(result)
+					return raw(`"result":` + string(text))
+				}
+			}
+			got, err := asked[row[0]](t, open(t, serve(t, all).URL))
+			if err != nil {
+				got = "error"
+			}
+			if got != row[2] {
+				t.Errorf("read as %s, %v; want %s", got, err, row[2])
+			}
+		})
+	}
+}

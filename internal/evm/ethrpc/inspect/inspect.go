@@ -1,0 +1,89 @@
+// Package inspect reads contracts for commands and for the sandbox: a token's description, code,
+// allowances. No function of a deployed stack links it.
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Selectors of EIP-20's methods: the first four bytes of keccak256("symbol()"),
+// keccak256("decimals()") and keccak256("allowance(address,address)").
+var (
+	symbolCall    = []byte{0x95, 0xd8, 0x9b, 0x41}
+	decimalsCall  = []byte{0x31, 0x3c, 0xe5, 0x67}
+	allowanceCall = []byte{0xdd, 0x62, 0xed, 0x3e}
+)
+
+// ErrToken reports a contract that does not describe itself as EIP-20 allows.
+var ErrToken = errors.New("no such token")
+
+// Token queries a node for its chain id and for the token contract's symbol and decimals. It returns
+// ErrToken if the contract does not answer.
+func Token(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
+	chainID, err = ethrpc.ChainOf(ctx, rawURL)
+	if err != nil {
+		return 0, token.Token{}, err
+	}
+	node, err := ethrpc.Open(rawURL, ethrpc.Config{ChainID: chainID})
+	if err != nil {
+		return 0, token.Token{}, err
+	}
+	symbol, symbolErr := read(ctx, node, contract, symbolCall)
+	decimals, decimalsErr := read(ctx, node, contract, decimalsCall)
+	if err := errors.Join(symbolErr, decimalsErr); err != nil {
+		return 0, token.Token{}, fmt.Errorf("asking %s: %w", node, err)
+	}
+	name, ok := abiString(symbol)
+	if !ok || len(decimals) != 32 || !bytes.Equal(decimals[:31], make([]byte, 31)) {
+		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol and decimals on chain %d", ErrToken, contract, chainID)
+	}
+	return chainID, token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
+}
+
+// abiString reads an ABI-encoded string of at most 64 bytes: offset, length, bytes.
+func abiString(b []byte) (string, bool) {
+	if len(b) < 96 || b[31] != 32 || b[63] > 64 || len(b) < 64+int(b[63]) {
+		return "", false
+	}
+	return string(b[64 : 64+int(b[63])]), true
+}
+
+// Code returns the code of the contract at an address in the latest block, empty if there is none.
+func Code(ctx context.Context, node *ethrpc.Node, at token.Address) ([]byte, error) {
+	return ask(ctx, node, "eth_getCode", at.String())
+}
+
+// Allowance returns how many of owner's coins spender may move, in the latest block.
+func Allowance(ctx context.Context, node *ethrpc.Node, contract, owner, spender token.Address) (token.Amount, error) {
+	units, err := read(ctx, node, contract, slices.Concat(allowanceCall, make([]byte, 12), owner[:], make([]byte, 12), spender[:]))
+	if err == nil && len(units) != 32 {
+		err = fmt.Errorf("%w: allowance returned %d bytes at %v", ErrToken, len(units), contract)
+	}
+	if err != nil {
+		return token.Amount{}, fmt.Errorf("reading what %v may take of %v: %w", spender, owner, err)
+	}
+	return token.AmountFromBytes(units)
+}
+
+// read returns the result of a contract's call.
+func read(ctx context.Context, node *ethrpc.Node, contract token.Address, data []byte) ([]byte, error) {
+	return ask(ctx, node, "eth_call", map[string]string{"to": contract.String(), "data": "0x" + hex.EncodeToString(data)})
+}
+
+// ask asks for bytes in the latest block.
+func ask(ctx context.Context, node *ethrpc.Node, method string, of any) ([]byte, error) {
+	var digits string
+	if err := node.Query(ctx, &digits, method, of, "latest"); err != nil {
+		return nil, err
+	}
+	return hex.DecodeString(strings.TrimPrefix(digits, "0x"))
+}
