@@ -438,6 +438,8 @@ func (n *node) Head(context.Context, chain.ConfirmationRule) (chain.Head, error)
 	return n.account.Head, n.err
 }
 
+func (n *node) String() string { return "node" }
+
 func (n *node) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
 	n.asked++
 	return n.account, n.err

@@ -40,28 +40,13 @@ func GetBalance(nodes chain.Provider, asset token.Token, network string, rule ch
 	})
 }
 
-// accountOf asks one or two nodes one after the other and returns the first answer: no payment
-// depends on it. Of three or more, enough must reach the balance.
+// accountOf returns the account whose balance enough nodes reach.
 func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address,
 	rule chain.ConfirmationRule) (chain.Account, error) {
 	nodes, err := provider.Nodes(ctx)
 	if err != nil {
 		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
 	}
-	if len(nodes) > 2 {
-		view, err := nodes.View(ctx, address, contract, rule)
-		return view.Account, err
-	}
-	errs := []error{chain.ErrUnavailable}
-	for _, node := range nodes {
-		head, err := node.Head(ctx, rule)
-		if err == nil {
-			var account chain.Account
-			if account, err = node.Account(ctx, address, contract, head); err == nil {
-				return account, nil
-			}
-		}
-		errs = append(errs, err)
-	}
-	return chain.Account{}, errors.Join(errs...)
+	view, err := nodes.View(ctx, address, contract, rule)
+	return view.Account, err
 }

@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -56,10 +57,27 @@ func enough(n, configured, silent int) bool {
 // configured nodes, one may.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
-// AtLeast returns the highest of at least one amount that enough nodes reach. If too few answer, or
-// of two nodes, it is the lowest.
-func (n Nodes) AtLeast(amounts []token.Amount) token.Amount {
-	return believe(len(n), amounts, token.Amount.Cmp)
+// AtLeast returns the highest amount of at least one conclusion that enough nodes reach. If too few
+// answer, or of two nodes, it is the lowest.
+func AtLeast[T any](n Nodes, conclusions []T, of func(T) token.Amount) token.Amount {
+	return of(believe(len(n), conclusions, func(a, b T) int { return of(a).Cmp(of(b)) }))
+}
+
+// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
+// together they are no conclusion.
+func (n Nodes) Account(views Views) Account {
+	return Account{Mined: n.Mined(views), Pending: n.count(views, func(v View) uint64 { return v.Pending }),
+		Balance: AtLeast(n, views, func(v View) token.Amount { return v.Balance }),
+		Gas:     AtLeast(n, views, func(v View) token.Amount { return v.Gas })}
+}
+
+// View returns the view of a wallet whose balance of the token enough nodes reach.
+func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (View, error) {
+	views, err := n.Views(ctx, wallet, coin, rule)
+	if err != nil {
+		return View{}, err
+	}
+	return believe(len(n), views, func(a, b View) int { return a.Balance.Cmp(b.Balance) }), nil
 }
 
 // Mined returns how many transactions of the views' wallet are mined, final or not, on enough
@@ -70,39 +88,58 @@ func (n Nodes) Mined(views Views) uint64 {
 
 // count returns the highest number that enough nodes reach, but of one or two nodes the highest.
 func (n Nodes) count(views Views, of func(View) uint64) uint64 {
-	var counts []uint64
-	for _, view := range views {
-		counts = append(counts, of(view))
-	}
+	all := views.numbers(of)
 	if len(n) <= 2 {
-		return slices.Max(counts)
+		return slices.Max(all)
 	}
-	return believe(len(n), counts, cmp.Compare)
+	return believe(len(n), all, cmp.Compare)
+}
+
+func (v Views) numbers(of func(View) uint64) []uint64 {
+	all := make([]uint64, len(v))
+	for i, view := range v {
+		all[i] = of(view)
+	}
+	return all
+}
+
+// Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
+// confirm a payment. It returns 0 if too few nodes gave a view.
+func (n Nodes) Counted(views Views, silent int) uint64 {
+	return n.most(views.numbers(func(v View) uint64 { return v.Mined }), silent)
+}
+
+// most returns the highest count that enough nodes reach, or 0.
+func (n Nodes) most(counts []uint64, silent int) uint64 {
+	slices.Sort(counts)
+	for i, count := range slices.Backward(counts) {
+		if enough(len(counts)-i, len(n), silent) {
+			return count
+		}
+	}
+	return 0
 }
 
 // Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables
 // may be older than the chain, and could pay again. One node's count suffices if it shows the
-// transaction at next, which no node can forge. Otherwise Ahead returns 0. The nodes in doubted count
-// more, and show nothing.
-func (n Nodes) Ahead(ctx context.Context, views Views, wallet token.Address, next uint64) (count uint64, doubted Views) {
-	count = n.Mined(views)
+// transaction at next, which no node can forge; otherwise it is doubted. Ahead returns 0 if the
+// tables are not older.
+func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) uint64 {
+	count := n.Mined(views)
 	for _, v := range views {
 		switch {
 		case v.Mined <= next || count > next:
 		case v.shows(ctx, wallet, next):
 			count = v.Mined
 		default:
-			doubted = append(doubted, v)
+			v.Doubt(ctx, log, "it counts transactions that it does not show", "wallet", wallet, "count", v.Mined, "next_nonce", next)
 		}
 	}
 	if count <= next {
-		return 0, doubted
+		return 0
 	}
-	return count, nil
+	return count
 }
-
-// Unshown is why a node in Ahead's doubted is not believed.
-const Unshown = "it counts transactions that it does not show"
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key
 // has signed.
@@ -130,32 +167,8 @@ func (n Nodes) Lags(v View, views Views) bool {
 // Seen returns the newest block by which enough nodes have seen what these views show, or false if
 // too few show it.
 func (n Nodes) Seen(by Views) (block uint64, ok bool) {
-	var numbers []uint64
-	for _, view := range by {
-		numbers = append(numbers, view.Number)
-	}
 	if !enough(len(by), len(n), 0) {
 		return 0, false
 	}
-	return believe(len(n), numbers, cmp.Compare), true
-}
-
-// View returns the view of a wallet whose balance of the token enough nodes reach.
-func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (View, error) {
-	views, err := n.Views(ctx, wallet, coin, rule)
-	if err != nil {
-		return View{}, err
-	}
-	return believe(len(n), views, func(a, b View) int { return a.Balance.Cmp(b.Balance) }), nil
-}
-
-// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
-// together they are no conclusion.
-func (n Nodes) Account(views Views) Account {
-	coins, gases := make([]token.Amount, len(views)), make([]token.Amount, len(views))
-	for i, view := range views {
-		coins[i], gases[i] = view.Balance, view.Gas
-	}
-	pending := n.count(views, func(v View) uint64 { return v.Pending })
-	return Account{Mined: n.Mined(views), Pending: pending, Balance: n.AtLeast(coins), Gas: n.AtLeast(gases)}
+	return believe(len(n), by.numbers(func(v View) uint64 { return v.Number }), cmp.Compare), true
 }

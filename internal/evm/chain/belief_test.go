@@ -24,7 +24,7 @@ func TestWhichAnswerCounts(t *testing.T) {
 				amounts = append(amounts, token.Units(uint64(i)))
 				views = append(views, chain.View{Account: chain.Account{Mined: uint64(i)}})
 			}
-			if got := nodes.AtLeast(amounts); got != token.Units(uint64(nth)) {
+			if got := chain.AtLeast(nodes, amounts, func(a token.Amount) token.Amount { return a }); got != token.Units(uint64(nth)) {
 				t.Errorf("%d nodes, %d silent: the lowest but %s counts, want %d", configured, silent, got, nth)
 			}
 			mined := uint64(nth)
@@ -73,7 +73,7 @@ func TestAhead(t *testing.T) {
 		"it is an older one":     {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Nonce = 4 }, 0, 1},
 		"two of three":           {[]uint64{5, 7, 8}, nil, 7, 0},
 		"two of four":            {[]uint64{5, 5, 7, 7}, nil, 0, 2},
-		"one of five shows it":   {[]uint64{5, 5, 5, 6, 7}, func(*chain.MinedTx) {}, 7, 0},
+		"one of five shows it":   {[]uint64{5, 5, 5, 6, 7}, func(*chain.MinedTx) {}, 7, 1},
 	} {
 		var stubs []*stub
 		for _, count := range test.counts {
@@ -85,8 +85,10 @@ func TestAhead(t *testing.T) {
 			last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
 		}
 		all := nodes(stubs...)
-		if got, doubted := all.Ahead(t.Context(), views(all), payer, 5); got != test.want || len(doubted) != test.doubted {
-			t.Errorf("%s: Ahead() = %d, %d doubted; want %d, %d", name, got, len(doubted), test.want, test.doubted)
+		log := new(bytes.Buffer)
+		got := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views(all), payer, 5)
+		if doubted := strings.Count(log.String(), "it does not show"); got != test.want || doubted != test.doubted {
+			t.Errorf("%s: Ahead() = %d, %d doubted; want %d, %d", name, got, doubted, test.want, test.doubted)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call
 // and no other node says that it passes, ErrUnavailable if no node could simulate it, and ErrListed
 // if the first node that answers does: refusing a payment moves no money. Of three or more nodes two
-// must, or one while no other clears the list. The answer of one node is also enough to pay. Its sanctions list is at most as old as its chain, and lists follow decrees
+// must, or one while no other clears the list. The answer of one node is also enough to pay. Its
+// sanctions list is at most as old as its chain, and lists follow decrees
 // by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
@@ -43,7 +44,7 @@ type View struct {
 	name   string       // by its position; empty: Node's
 }
 
-// Name names the view's node: its host, and its number where several nodes are of one host.
+// Name names the view's node: its host, and its place in the list where an earlier node has that.
 func (v View) Name() string { return cmp.Or(v.name, v.Node.String()) }
 
 // Views has the view of each node that answered, in configured order.
@@ -87,16 +88,11 @@ func (h Heads) answered() (views Views) {
 // name returns the name of the node at a position of the list, which no other position has: several
 // nodes may be of one host.
 func (h Heads) name(at int) string {
-	nth := 1
-	for _, other := range h.nodes[:at] {
-		if other.String() == h.nodes[at].String() {
-			nth++
-		}
+	host := h.nodes[at].String()
+	if earlier := slices.IndexFunc(h.nodes, func(n Node) bool { return n.String() == host }); earlier < at {
+		return fmt.Sprintf("%s#%d", host, at+1)
 	}
-	if nth == 1 {
-		return h.nodes[at].String()
-	}
-	return fmt.Sprintf("%s#%d", h.nodes[at], nth)
+	return host
 }
 
 // Receded returns the names of the nodes that call less final now than they did earlier.
@@ -210,27 +206,6 @@ func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, sile
 		}
 	}
 	return n.most(said, silent), enough(len(said), len(n), silent)
-}
-
-// Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
-// confirm a payment. It returns 0 if too few nodes gave a view.
-func (n Nodes) Counted(views Views, silent int) uint64 {
-	var counts []uint64
-	for _, view := range views {
-		counts = append(counts, view.Mined)
-	}
-	return n.most(counts, silent)
-}
-
-// most returns the highest count that enough nodes reach, or 0.
-func (n Nodes) most(counts []uint64, silent int) uint64 {
-	slices.Sort(counts)
-	for i, count := range slices.Backward(counts) {
-		if enough(len(counts)-i, len(n), silent) {
-			return count
-		}
-	}
-	return 0
 }
 
 func (v Views) finalCounts(ctx context.Context, nodes Nodes, wallet token.Address) ([]uint64, []error) {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -108,7 +107,7 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	if err != nil {
 		return err
 	}
-	if count := d.ahead(ctx, views, id.Address, w.NextNonce); count > 0 {
+	if count := d.Nodes.Ahead(ctx, d.Log, views, id.Address, w.NextNonce); count > 0 {
 		fresh, err := d.record(ctx, r) // others may have reserved before the nodes answered
 		if err != nil {
 			return err
@@ -120,15 +119,6 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	}
 	d.compared.Store(id, nil)
 	return nil
-}
-
-// ahead is Nodes.Ahead, and logs the nodes that are not believed.
-func (d sending) ahead(ctx context.Context, views chain.Views, of token.Address, next uint64) uint64 {
-	count, doubted := d.Nodes.Ahead(ctx, views, of, next)
-	for _, view := range doubted {
-		view.Doubt(ctx, d.Log, chain.Unshown, "wallet", of, "count", view.Mined, "next_nonce", next)
-	}
-	return count
 }
 
 // record returns a wallet's record. A wallet whose registration is damaged may have none: then it
@@ -219,7 +209,7 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	settled, count := uint64(0), d.ahead(ctx, views, id.Address, 0)
+	settled, count := uint64(0), d.Nodes.Ahead(ctx, d.Log, views, id.Address, 0)
 	if count > 0 {
 		if views, settled, err = d.settled(ctx, id); err != nil {
 			return wallet.Wallet{}, err

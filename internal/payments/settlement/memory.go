@@ -14,11 +14,10 @@ import (
 // wait for the final block to move; the next round need not read them. Another process may change
 // the stored ones meanwhile, as it may during a round: each write is conditional.
 type memory struct {
-	txs   []wallet.PendingTx // the lowest, of contiguous nonces
-	until time.Time          // the end of the claim under which they were read
-	seen  *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
-	// The transactions whose receipts most nodes gave alike, and a node contradicted.
-	disputed map[chain.Hash]bool
+	txs      []wallet.PendingTx // the lowest, of contiguous nonces
+	until    time.Time          // the end of the claim under which they were read
+	seen     *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
+	disputed []chain.Hash       // in the last round
 }
 
 // recall begins the pass with its run's memory.

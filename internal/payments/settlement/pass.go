@@ -30,12 +30,13 @@ type pass struct {
 	compared   bool             // with the chain, which is not ahead of the wallet
 	last, seen *wallet.Progress // of the last round and of this one; nil: not known
 
-	disputedBefore map[chain.Hash]bool // in the last round
+	// Transactions on which most nodes agree, and that a node contradicts, in the last round.
+	disputedBefore []chain.Hash
 
 	mu       sync.Mutex              // guards the rest, and seen, while payments settle side by side
 	named    map[string]func() named // by merchant
 	report   Report
-	disputed map[chain.Hash]bool // transactions that a node contradicts
+	disputed []chain.Hash // in this round
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no
@@ -166,10 +167,7 @@ func (p *pass) tally(change func(*Report)) {
 // reports true if the wallet must wait for the next round. A crash before the last write leaves
 // next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
-	count, doubted := p.Nodes.Ahead(ctx, p.views, p.wallet.Address, p.wallet.NextNonce)
-	for _, view := range doubted {
-		view.Doubt(ctx, p.Log, chain.Unshown, "wallet", p.wallet.Address, "count", view.Mined, "next_nonce", p.wallet.NextNonce)
-	}
+	count := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	if count == 0 {
 		return false, nil
 	}

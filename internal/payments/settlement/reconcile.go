@@ -90,11 +90,8 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 	if len(sure) == 0 {
 		return p.wallet.Balance, p.wallet.Gas
 	}
-	coins, gases := make([]token.Amount, len(sure)), make([]token.Amount, len(sure))
-	for i, c := range sure {
-		coins[i], gases[i] = c.coin, c.gas
-	}
-	coin, gas = p.Nodes.AtLeast(coins), p.Nodes.AtLeast(gases)
+	coin = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.coin })
+	gas = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.gas })
 	for _, c := range sure {
 		if c.coin.ScaleUp(2, 1).Less(coin) || c.gas.ScaleUp(2, 1).Less(gas) {
 			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined, "balance", c.Balance, "gas", c.Gas)

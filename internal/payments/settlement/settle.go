@@ -227,28 +227,21 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 // A contradiction must have lasted for a round.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
 	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
-	if len(a.Against) > 0 {
-		return is && p.outvoted(ctx, a) || p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute)
+	if is && len(a.Against) > 0 {
+		for _, view := range a.Against {
+			view.Doubt(ctx, p.Log, "it contradicts a receipt", "tx", a.Tx, "dispute", a.Dispute)
+		}
+		p.tally(func(*Report) { p.disputed = append(p.disputed, a.Tx) })
+		is = slices.Contains(p.disputedBefore, a.Tx)
+	}
+	if !is && len(a.Against) > 0 {
+		return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute)
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })
 	if !is && (len(p.views) < len(p.Nodes) || !behind) {
 		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By.Names(), "nodes", len(p.Nodes))
 	}
 	return is
-}
-
-// outvoted reports whether a node has contradicted an agreement in the last round too.
-func (p *pass) outvoted(ctx context.Context, a chain.Agreement) bool {
-	p.mu.Lock()
-	if p.disputed == nil {
-		p.disputed = map[chain.Hash]bool{}
-	}
-	p.disputed[a.Tx] = true
-	p.mu.Unlock()
-	for _, view := range a.Against {
-		view.Doubt(ctx, p.Log, "it contradicts a receipt", "tx", a.Tx, "dispute", a.Dispute)
-	}
-	return p.disputedBefore[a.Tx]
 }
 
 // end makes the pending transaction's payment final, publishes its event, and then deletes
