@@ -136,30 +136,6 @@ func TestBalanceOnAnotherFork(t *testing.T) {
 	}
 }
 
-// A node that stands still hides a top-up while it is sixteen blocks behind, and no longer.
-func TestTopUpBehindAStuckNode(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Coins: 1500, Gwei: 1000}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		before := s.Record(0)
-		s.Idle, s.Halted = true, true
-		s.Chain.Nodes[0].Fork(0, 1)
-		s.Chain.Fund(fakechain.Wallet(0), unit(7), unit(7))
-		for blocks := range 18 {
-			s.Chain.Mine(s.Chain.Nodes[1])
-			if blocks >= 16 { // its branch has a block of its own
-				s.StartRun()
-				s.Elapse(10 * time.Second)
-				hidden := blocks == 16
-				s.Is("coins as before", s.Record(0).Balance == before.Balance, hidden)
-				s.Is("gas as before", s.Record(0).Gas == before.Gas, hidden)
-			}
-		}
-		s.Chain.Nodes[0].Heal()
-		s.Idle, s.Halted = false, false
-	})
-}
-
 // Nodes have been seen to give receipts with a wrong block hash, a wrong status or without their logs
 // (erigontech/erigon#19406). One such node ends no payment, whether the others say that it was paid or that it was not.
 func TestOneNodeLies(t *testing.T) {
