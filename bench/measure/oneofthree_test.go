@@ -249,6 +249,11 @@ func payOneOfThree(t *testing.T, remit, kind string, bad fault.Habit, slowly tim
 	v := newVictim(t, "one-of-three-"+kind)
 	n := startNode(t, v.log.Writer(), kind, 2)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
+	n.blocks.Lock()
+	for range 60 { // empty blocks, so that fees are tips, and runs compare
+		must.OK(t, n.mine())
+	}
+	n.blocks.Unlock()
 	file := filepath.Join(t.TempDir(), "wallets")
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--wallet-file", file, "--confirmation-rule", "4")

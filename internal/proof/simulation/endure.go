@@ -50,8 +50,8 @@ const (
 // endurance draws the Setup of a seed in which one node of three may answer anything, and no other goes wrong.
 func endurance(rng *rand.Rand, r Reduction) (s Setup) {
 	s = Setup{
-		Wallets: []int{1, 1, 1, 2, 2, 2, 3, 3, 3, 50}[rng.IntN(10)], Nodes: 3, Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3), Window: 64,
-		Coins: 1_000_000, Gwei: 1_000, Liar: rng.IntN(3), SilentAfter: []time.Duration{0, time.Minute, 5 * time.Minute}[rng.IntN(3)],
+		Wallets: []int{1, 1, 1, 2, 2, 2, 3, 3, 3, 50}[rng.IntN(10)], Nodes: 3, Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
+		Window: 64, Coins: 1_000_000, Gwei: 1_000, Liar: rng.IntN(3), SilentAfter: []time.Duration{0, time.Minute, 5 * time.Minute}[rng.IntN(3)],
 	}
 	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	s.Pause = []time.Duration{0, time.Second, 3 * time.Second}[rng.IntN(3)]
@@ -111,8 +111,8 @@ func Endure(seed uint64, metered bool, r Reduction, trace func(string)) []string
 		}
 	}
 	for i := range 12 {
-		order := oracle.Order{Key: fmt.Sprint("key", i), Merchant: fmt.Sprint("mer_", i%3), To: fakechain.Payee(i), Amount: uint64(500 + i),
-			Sure: i%6 != 3 && c.Coins > tightly}
+		order := oracle.Order{Key: fmt.Sprint("key", i), Merchant: fmt.Sprint("mer_", i%3), To: fakechain.Payee(i),
+			Amount: uint64(500 + i), Sure: i%6 != 3 && c.Coins > tightly}
 		if i%6 == 3 { // too much for every wallet
 			order.Amount += 10 * c.Coins
 		}

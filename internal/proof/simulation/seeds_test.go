@@ -62,9 +62,10 @@ func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace [
 func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	shrunk, trace := traced(t, s, least)
+	lines := func(of []string) string { return strings.Join(of, "\n\t") }
 	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/proof/simulation -run '^TestSeeds$' -seed=%d "+
 		"-merchants=%d -byzantine=%d -metered=%t\nshrunk to %+v it violates:\n\t%s\n\t%s",
-		s, strings.Join(violations, "\n\t"), s, *merchants, *byzantine, *metered, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+		s, lines(violations), s, *merchants, *byzantine, *metered, least, lines(shrunk), lines(simulation.Brief(trace)))
 }
 
 // TestSeeds lets chance decide the order of effects and their faults.
