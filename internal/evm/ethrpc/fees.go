@@ -295,6 +295,9 @@ func (e *estimation) gas() (uint64, error) {
 		e.dearer = e.plain + count(setGas*e.holders)
 	}
 	gas := uint64(max(e.plain, e.dearer))
+	if gas < chain.NoopGas {
+		return 0, fmt.Errorf("eth_estimateGas: %w: %d gas, and no transaction needs less than %d", errAnswer, gas, chain.NoopGas)
+	}
 	if e.Batch {
 		switch err := e.calls[e.screening-1].Error; {
 		case err != nil:

@@ -306,7 +306,6 @@ func TestOneNodeContradicts(t *testing.T) {
 	for name, b := range map[string]bad{
 		"no logs":                {receipt: func(r *chain.Receipt) { r.Logs = nil }},
 		"another status":         {receipt: func(r *chain.Receipt) { r.Succeeded = !r.Succeeded }},
-		"no gas":                 {receipt: func(r *chain.Receipt) { r.GasUsed = 7 }},
 		"blocks and no receipts": {nothing: true},
 		"another block":          {receipt: func(r *chain.Receipt) { r.BlockHash = chain.Hash{6} }},
 	} {

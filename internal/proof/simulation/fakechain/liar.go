@@ -126,7 +126,7 @@ func (l *Liar) Estimate(ctx context.Context, call chain.Call) (uint64, error) {
 	if len(call.Recipients) > 0 {
 		others = append(others, &chain.EntryError{Err: chain.ErrListed}, errNoList)
 	}
-	if gas > call.Within { // an estimate, not the answer to an execution; no transaction costs less than NoopGas
+	if gas > call.Within { // an estimate, not the answer to an execution; ethrpc refuses less than NoopGas
 		gas = max(chain.NoopGas, l.number("estimate", gas))
 	}
 	return gas, l.fault("Estimate", err, others...)
