@@ -248,7 +248,7 @@ upgrade: ## Deploy the newest tag v* before this commit, or else HEAD^ (ARGS='-f
 	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e $(ARGS)
 
 .PHONY: verify-aws
-verify-aws: ## Deploy, pay, ring, roll back and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
+verify-aws: ## Deploy, pay, ring, change and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
 	@tools/install aws
 	$(call compile,bin,./cmd/remit)
 	@tools/verify-aws $(ARGS)

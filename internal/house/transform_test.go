@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
@@ -41,7 +40,7 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|codedeploy:StopDeployment|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
@@ -99,7 +98,7 @@ func faults(t *testing.T, template node, production bool) {
 				add("%s: a changed parameter publishes no version of it", id)
 			}
 			if r["UpdateReplacePolicy"] != "Retain" {
-				add("%s is deleted when a changed parameter replaces it, and remit rollback has nowhere to go", id)
+				add("%s is deleted when a changed parameter replaces it, while it still serves beside a canary", id)
 			}
 		case "AWS::CodeDeploy::DeploymentGroup":
 			canaries = append(canaries, strings.TrimSuffix(id, "DeploymentGroup"))
@@ -193,9 +192,6 @@ func TestEveryParameterTakesEffect(t *testing.T) {
 					delete(properties, other)
 				}
 				named(parameters, conditions, properties, used)
-				if got := fmt.Sprint(at[any](properties, "Environment.Variables.READS")); got != fmt.Sprint(settings.Code) {
-					t.Errorf("%s: remit rollback takes %s for code that understands %s, not %d", stage, id, got, settings.Code)
-				}
 				if got := fmt.Sprint(at[any](properties, "Environment.Variables.CONFIGURATION")); got != "map[Ref:Configuration]" {
 					t.Errorf("%s: %s has the CONFIGURATION %s", stage, id, got)
 				}

@@ -101,7 +101,7 @@ func (e *examination) checks() []check {
 		check{"settings in use", after, e.settingsInUse,
 			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
 		check{"live versions", after, e.liveIsDeployed,
-			"let a canary end; after remit rollback deploy the commit that runs; else find who moved the alias"},
+			"let a canary end; else find who moved the alias, and deploy"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
 			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +
