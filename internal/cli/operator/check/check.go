@@ -81,7 +81,6 @@ func (e *examination) checks() []check {
 	all := []check{
 		{"region", before, e.inRegion, ""},
 		{"stack", before, e.isWhole, ""},
-		{"left versions", before, e.leftVersions, ""},
 		{"parameters", before, e.changes, ""},
 		{"log role of API Gateway", before, e.logRole, ""},
 		{"concurrency", before, e.quotaSuffices, ""},
