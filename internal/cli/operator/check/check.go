@@ -86,6 +86,7 @@ func (e *examination) checks() []check {
 		{"concurrency", before, e.quotaSuffices, ""},
 		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
+		{"canary", warning | after, e.hasCanary, "make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after, e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
