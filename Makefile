@@ -214,16 +214,16 @@ dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
 .PHONY: build
 build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
 	@tools/install aws
-	.cache/venv/bin/sam build --config-env $(ENV) $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
+	.cache/venv/bin/sam build --config-env $(ENV) $(if $(SET),--parameter-overrides $(SET)) $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: preflight
 preflight: ## Find problems before a deployment to AWS, credentials first; installs nothing (ENV=dev, staging or prod)
 	$(call compile,bin,./cmd/remit)
-	@arguments=$$(tools/samconfig $(ENV)); .cache/bin/remit preflight $$arguments
+	@arguments=$$(tools/samconfig $(ENV) $(SET)) && .cache/bin/remit preflight $$arguments
 
 .PHONY: deploy
-deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; ARGS=--no-confirm-changeset in a pipeline)
-	.cache/venv/bin/sam deploy --config-env $(ENV) $(ARGS)
+deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; SET='TokenLow=5' for other parameters; ARGS=--no-confirm-changeset in a pipeline)
+	parameters=$$(.cache/venv/bin/python tools/samconfig --release $(ENV) $(SET)) && .cache/venv/bin/sam deploy --config-env $(ENV) --parameter-overrides $$parameters $(ARGS)
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)
@@ -248,7 +248,7 @@ upgrade: ## Deploy the newest tag v* before this commit, or else HEAD^ (ARGS='-f
 	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e $(ARGS)
 
 .PHONY: verify-aws
-verify-aws: ## Deploy, pay, ring, roll back and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
+verify-aws: ## Deploy, pay, ring, change and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
 	@tools/install aws
 	$(call compile,bin,./cmd/remit)
 	@tools/verify-aws $(ARGS)

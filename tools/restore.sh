@@ -3,11 +3,11 @@
 # output NAME prints an output of the stack.
 output() { aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text; }
 
-# use PARAMETER VALUE changes one parameter of the stack, and nothing else of it.
+# use PARAMETER VALUE changes one parameter of the stack, with the time as its Release.
 use() {
   aws cloudformation update-stack --stack-name "$REMIT_STACK" --use-previous-template --capabilities CAPABILITY_IAM CAPABILITY_AUTO_EXPAND \
-    --parameters "ParameterKey=$1,ParameterValue=$2" $(aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --output text \
-    --query "Stacks[0].Parameters[?ParameterKey!='$1'].join('', ['ParameterKey=', ParameterKey, ',UsePreviousValue=true'])") &&
+    --parameters "ParameterKey=$1,ParameterValue=$2" "ParameterKey=Release,ParameterValue=$(date +%s)" $(aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --output text \
+    --query "Stacks[0].Parameters[?ParameterKey!='$1' && ParameterKey!='Release'].join('', ['ParameterKey=', ParameterKey, ',UsePreviousValue=true'])") &&
     aws cloudformation wait stack-update-complete --stack-name "$REMIT_STACK"
 }
 

@@ -26,7 +26,7 @@ var floors = []string{
 		"porttest simulation/oracle simulation/scheduler",
 	"dispatchenv operator/change simulation",
 	"operator/deny operator/key operator/setting operator/webhook local",
-	"operator/check operator/merchant operator/payment operator/rollback local/localtest",
+	"operator/check operator/merchant operator/payment local/localtest",
 	"operator/audit operator/wallet",
 	"operator",
 	"operatortest",
@@ -44,7 +44,7 @@ func floor(floors []string, name string) int {
 // everything below. Packages for tests may import all of it, and no function links them.
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
-		"operator/rollback queue schema secrets",
+		"queue schema secrets",
 	"github.com/ethereum/": "devnet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",

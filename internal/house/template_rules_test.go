@@ -39,8 +39,8 @@ var rules = []rule{
 	{"an access log has no words of a client, which could end a field and forge others", "AWS::Serverless::Api", logsWords},
 	{"a request's data, which holds keys, is never logged", "AWS::Serverless::Api", tracesData},
 
-	{"a change of a parameter keeps the version before it, for remit rollback", "AWS::Serverless::Function",
-		unless("UpdateReplacePolicy", "Retain")},
+	{"another Release makes a new version of a function", "AWS::Serverless::Function",
+		unless("Properties.AutoPublishCodeSha256", "Release")},
 	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
 	{"rounds that know what a payment writes are deployed before it", "AWS::Serverless::Function",
 		precedesRounds},
@@ -139,7 +139,7 @@ func TestTemplateSpellings(t *testing.T) {
 		text, why string
 		want      bool
 	}{
-		{"Enabled: !FindInMap [Stages, !Ref Environment, Canary]", "SAM resolves no !If there and would always make CodeDeploy resources", true},
+		{"Enabled: !FindInMap [Stages, !Ref Environment, !Ref Canary]", "SAM resolves no !If there and would always make CodeDeploy resources", true},
 		{"AuthorizerFunctionAliaslive", "nothing else orders the API after the alias it names", true},
 		{`AWS_ENDPOINT_URL: ""`, "sam local sets only variables that are declared", true},
 		{"OmitName: true", "the default name of a schedule collides with another stack's", true},

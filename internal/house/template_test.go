@@ -110,7 +110,7 @@ func TestEveryFunctionIsDeployed(t *testing.T) {
 
 // TestVariablesAreRead: the code reads each variable that template.yaml sets. One that it lacks fails e2e's TestEvents: the
 // function does not start. WEBHOOK_LOOPBACK lets webhooks go to http://127.0.0.1, where Lambda's runtime listens: it is for
-// stacks on one machine and never set. The last two are there to change, and for remit rollback.
+// stacks on one machine and never set. RELEASE is there to change.
 func TestVariablesAreRead(t *testing.T) {
 	set, code := at[node](readTemplate(t), "Globals.Function.Environment.Variables"), ""
 	for path, text := range files(t) {
@@ -123,7 +123,7 @@ func TestVariablesAreRead(t *testing.T) {
 		all = append(all, slices.Collect(maps.Keys(at[node](f, "Environment.Variables")))...)
 	}
 	for _, v := range all {
-		known := strings.HasPrefix(v, "AWS_") || v == "CONFIGURATION" || v == "READS"
+		known := strings.HasPrefix(v, "AWS_") || v == "RELEASE"
 		if v == "WEBHOOK_LOOPBACK" || !known && !strings.Contains(code, `"`+v+`"`) {
 			t.Errorf("template.yaml sets %s, which no function reads", v)
 		}

@@ -1,18 +1,19 @@
 package house_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
@@ -41,7 +42,7 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|codedeploy:StopDeployment|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
@@ -95,11 +96,8 @@ func faults(t *testing.T, template node, production bool) {
 				add("the variables of %s have up to %d bytes, and Lambda takes 4096", id, n)
 			}
 		case "AWS::Lambda::Version":
-			if at[string](r, "Properties.Description.Ref") != "Configuration" {
-				add("%s: a changed parameter publishes no version of it", id)
-			}
-			if r["UpdateReplacePolicy"] != "Retain" {
-				add("%s is deleted when a changed parameter replaces it, and remit rollback has nowhere to go", id)
+			if r["DeletionPolicy"] != "Retain" {
+				add("%s is deleted with the next release, while it still serves beside a canary", id)
 			}
 		case "AWS::CodeDeploy::DeploymentGroup":
 			canaries = append(canaries, strings.TrimSuffix(id, "DeploymentGroup"))
@@ -169,81 +167,128 @@ func longest(t *testing.T, template node, v any) int {
 	return len(text)
 }
 
-// TestEveryParameterTakesEffect: CloudFormation replaces a function's version only if a fixed
-// property of the version changes, and Lambda makes one only if the function's configuration
-// changes too. The policy Configuration has both: its name and its description include every
-// parameter. Otherwise the alias would keep serving the old values.
-func TestEveryParameterTakesEffect(t *testing.T) {
-	for stage, template := range transformed(t) {
-		conditions, resources := at[node](template, "Conditions"), at[node](template, "Resources")
-		parameters := at[node](template, "Parameters")
-		policy := resources["Configuration"]
-		has, used := map[string]bool{}, map[string]bool{}
-		named(parameters, conditions, at[any](policy, "Properties.Description"), has)
-		if len(has) == 0 || at[string](policy, "Type") != "AWS::IAM::ManagedPolicy" {
-			t.Fatalf("%s: the policy Configuration has no description", stage)
+// releases prints the Release of each case that it reads: a build, the parameters given and deployed, and the last failure.
+const releases = `
+import importlib.machinery, json, sys
+config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
+json.dump([config.release(*case) for case in json.load(sys.stdin)], sys.stdout)`
+
+// python runs a script of the template's tools on a value, and reads what it prints.
+func python(t *testing.T, in, out any, args ...string) {
+	t.Helper()
+	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
+	cmd := exec.CommandContext(t.Context(), ".cache/venv/bin/python", append([]string{"-B", "-W", "ignore"}, args...)...)
+	cmd.Stdin = bytes.NewReader(must.Get(json.Marshal(in))(t))
+	must.OK(t, json.Unmarshal(must.Get(cmd.Output())(t), out))
+}
+
+// TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only if
+// the function differs from its last version. A change without them would stay behind the alias.
+func TestEveryChangeTakesEffect(t *testing.T) {
+	text, given := string(files(t)["template.yaml"]), map[string]string{"Environment": "dev", "Mode": "test"}
+	type change struct {
+		name, from, to, code string // from and to are of the template
+		given, deployed      map[string]string
+		failed               any
+	}
+	defaults, changes := map[string]string{}, []change{{name: "before"}, {name: "nothing"}}
+	for name, p := range at[node](readTemplate(t), "Parameters") {
+		defaults[name] = fmt.Sprint(at[any](p, "Default"))
+		if name != "Release" {
+			changes = append(changes, change{name: name, given: map[string]string{name: another(p)}},
+				change{name: name + " kept", deployed: map[string]string{name: another(p)}})
 		}
-		functions := 0
-		for id, v := range resources {
-			switch at[string](v, "Type") {
-			case "AWS::Lambda::Function":
-				functions++
-				properties := maps.Clone(at[node](v, "Properties"))
-				for _, other := range []string{"Tags", "Role", "ReservedConcurrentExecutions"} { // not of a version
-					delete(properties, other)
-				}
-				named(parameters, conditions, properties, used)
-				if got := fmt.Sprint(at[any](properties, "Environment.Variables.READS")); got != fmt.Sprint(settings.Code) {
-					t.Errorf("%s: remit rollback takes %s for code that understands %s, not %d", stage, id, got, settings.Code)
-				}
-				if got := fmt.Sprint(at[any](properties, "Environment.Variables.CONFIGURATION")); got != "map[Ref:Configuration]" {
-					t.Errorf("%s: %s has the CONFIGURATION %s", stage, id, got)
-				}
+	}
+	maps.Copy(defaults, given)
+	changes = append(changes, change{name: "a second deployment", deployed: defaults}, change{name: "code", code: "other"},
+		change{name: "a tag", from: "    Tracing: Active\n", to: "    Tracing: Active\n    Tags: {team: payouts}\n"},
+		change{name: "a reserve", from: "Authorizer: 100,", to: "Authorizer: 101,"},
+		change{name: "a description", from: "Lists a merchant's keys.", to: "Lists keys."},
+		change{name: "a repeat after a failure", failed: "one"}, change{name: "after another", failed: "two"})
+	cases, stages, dir := [][]any{}, map[string]any{}, t.TempDir()
+	for i, c := range changes {
+		build := filepath.Join(dir, fmt.Sprint(i))
+		must.OK(t, os.MkdirAll(filepath.Join(build, "PayFunction"), 0o700))
+		changed := strings.Replace(text, c.from, c.to, 1)
+		if c.from != "" && changed == text {
+			t.Fatalf("template.yaml has no %q", c.from)
+		}
+		must.OK(t, os.WriteFile(filepath.Join(build, "template.yaml"), []byte(changed), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(build, "PayFunction", "bootstrap"), []byte("code"+c.code), 0o600))
+		all := maps.Clone(given)
+		maps.Copy(all, c.given)
+		was := maps.Clone(c.deployed)
+		for name := range was {
+			if c.given[name] == "" && strings.HasSuffix(c.name, " kept") {
+				delete(all, name)
 			}
 		}
-		for name := range used {
-			if !has[name] {
-				t.Errorf("%s: a change of %s publishes no version: Configuration's description lacks it", stage, name)
+		cases = append(cases, []any{build, all, map[string]string{}, c.failed})
+		if was != nil {
+			cases[i][2] = was
+		}
+	}
+	var found []string
+	python(t, cases, &found, "-c", releases)
+	unlike := map[string]string{}
+	for i, c := range changes {
+		same := c.name == "nothing" || c.name == "a second deployment"
+		if other, known := unlike[found[i]]; known != same && !strings.HasSuffix(c.name, " kept") {
+			t.Errorf("%s has the Release %s of %q", c.name, found[i], other)
+		}
+		unlike[found[i]] = c.name
+		if strings.HasSuffix(c.name, " kept") {
+			if found[i] != found[i-1] {
+				t.Errorf("%s: a deployed value has another Release than the same one given", c.name)
+			}
+			continue // SAM sees what it saw before
+		}
+		if c.given != nil && c.name != "TokenLow" && c.name != "Size" {
+			continue // SAM is as slow with each; it sees the Release alone
+		}
+		stages[c.name] = node{"template": filepath.Join(cases[i][0].(string), "template.yaml"), "parameters": node{"Release": found[i]}}
+	}
+	var templates map[string]node
+	python(t, stages, &templates, "tools/transform")
+	before := versions(templates["before"])
+	for name, template := range templates {
+		after, kept := versions(template), 0
+		for id := range after {
+			if _, is := before[id]; is {
+				kept++
 			}
 		}
-		longest := 0
-		for name := range has {
-			if !used[name] {
-				t.Errorf("%s: no function is configured with %s, and each is published when it changes", stage, name)
-			}
-			longest += 1 + longestValue(t, name, at[node](parameters, name))
+		want := 0
+		if name == "before" || name == "nothing" || name == "a second deployment" {
+			want = len(before)
 		}
-		if longest > 1000 || functions < 20 {
-			t.Errorf("%s: %d functions; the description may have %d characters, and IAM takes 1000", stage, functions, longest)
+		if kept != want || len(after) != len(before) || len(after) < 20 {
+			t.Errorf("%s keeps %d versions of %d, not %d", name, kept, len(after), want)
 		}
 	}
 }
 
-// named adds to found the parameters that a value names, itself or by a condition.
-func named(parameters, conditions node, v any, found map[string]bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, each := range v {
-			named(parameters, conditions, each, found)
-		}
-	case node:
-		for key, each := range v {
-			switch text, _ := each.(string); key {
-			case "Ref":
-				found[text] = found[text] || parameters[text] != nil
-			case "Condition":
-				named(parameters, conditions, conditions[text], found)
-			case "Fn::If":
-				named(parameters, conditions, conditions[each.([]any)[0].(string)], found)
-			case "Fn::Sub":
-				for name := range parameters {
-					found[name] = found[name] || strings.Contains(fmt.Sprint(each), "${"+name+"}")
-				}
-			}
-			named(parameters, conditions, each, found)
+// versions returns the logical ids of a template's versions. Each function has its Release twice, so Lambda makes them.
+func versions(template node) map[string]bool {
+	ids := map[string]bool{}
+	for id, r := range at[node](template, "Resources") {
+		if at[string](r, "Type") == "AWS::Lambda::Version" {
+			function := at[any](template, "Resources."+at[string](r, "Properties.FunctionName.Ref")+".Properties")
+			ids[id] = at[string](function, "Environment.Variables.RELEASE.Ref") == "Release"
 		}
 	}
-	maps.DeleteFunc(found, func(_ string, is bool) bool { return !is })
+	maps.DeleteFunc(ids, func(_ string, has bool) bool { return !has })
+	return ids
+}
+
+// another returns a value of a parameter that is not its default.
+func another(p any) string {
+	for _, v := range at[[]any](p, "AllowedValues") {
+		if fmt.Sprint(v) != fmt.Sprint(at[any](p, "Default")) {
+			return fmt.Sprint(v)
+		}
+	}
+	return "7"
 }
 
 func longestValue(t *testing.T, name string, p node) int {

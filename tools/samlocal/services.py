@@ -187,7 +187,7 @@ def run(a):
         chain, facts = start_chain(a, log)
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
         refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
-        refs["AWS::StackName"], refs["Configuration"] = "remit-local", "of this machine"
+        refs["AWS::StackName"] = "remit-local"
         chosen = {
             "ChainId": facts["chain_id"], "Network": "local", "ConfirmationRule": "2",
             "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],

@@ -36,6 +36,15 @@ func (e *examination) isClosed(context.Context) (string, error) {
 	}.Open()...)
 }
 
+// hasCanary finds a stack in production whose next deployment takes all payments at once.
+func (e *examination) hasCanary(context.Context) (string, error) {
+	p := e.Account.Parameters
+	if p["Canary"] == "false" && p["Environment"] == "prod" {
+		return "", errors.New("Canary is false: a bad version gets all payments at once, and nothing takes it back")
+	}
+	return "Canary=" + p["Canary"], nil
+}
+
 // isReserved finds a stack in production whose functions share all concurrency.
 func (e *examination) isReserved(context.Context) (string, error) {
 	p := e.Account.Parameters

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -69,46 +68,12 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 	return "", fixed(e.command("cloudformation %s --stack-name %s", verb, e.Stack), "%w", failed)
 }
 
-// leftVersions warns of versions that an update left when it was rolled back: the same deployment would fail again, since
-// Lambda makes no second version of the same code and configuration
-// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-versions.html).
-func (e *examination) leftVersions(ctx context.Context) (commands string, err error) {
-	if e.now.Status != string(types.StackStatusUpdateRollbackComplete) {
-		return "none", nil
-	}
-	resources, err := e.now.Resources(ctx)
-	for _, r := range resources {
-		at := strings.LastIndex(r.Name, ":") // before the version that the stack has made
-		if r.Kind != "AWS::Lambda::Version" || at < 0 {
-			continue
-		}
-		function := r.Name[:at]
-		own, _ := strconv.Atoi(r.Name[at+1:])
-		pages := lambda.NewListVersionsByFunctionPaginator(lambda.NewFromConfig(e.Account.AWS),
-			&lambda.ListVersionsByFunctionInput{FunctionName: &function})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return "", warns("", "listing the versions of %s: %w", function, err)
-			}
-			for _, v := range page.Versions {
-				if n, _ := strconv.Atoi(aws.ToString(v.Version)); n > own {
-					commands += e.command("lambda delete-function --function-name %s --qualifier %d", function, n)
-				}
-			}
-		}
-	}
-	if commands == "" {
-		return "none", err
-	}
-	return "", warns(commands, "an update was rolled back and has left versions; delete them before you deploy it again")
-}
-
 // changes lists the parameters that the deployment changes, and those that keep a value other than the default.
 func (e *examination) changes(context.Context) (string, error) {
 	all := maps.Clone(e.now.Parameters)
 	maps.Copy(all, e.refs)
 	var lines []string
+	delete(all, "Release") // follows from the others, and from what is built
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		was, deployed := e.now.Parameters[name]
 		p, declared := e.Parameters[name]

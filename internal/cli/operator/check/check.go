@@ -81,12 +81,12 @@ func (e *examination) checks() []check {
 	all := []check{
 		{"region", before, e.inRegion, ""},
 		{"stack", before, e.isWhole, ""},
-		{"left versions", before, e.leftVersions, ""},
 		{"parameters", before, e.changes, ""},
 		{"log role of API Gateway", before, e.logRole, ""},
 		{"concurrency", before, e.quotaSuffices, ""},
 		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
+		{"canary", warning | after, e.hasCanary, "make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after, e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
@@ -101,7 +101,7 @@ func (e *examination) checks() []check {
 		check{"settings in use", after, e.settingsInUse,
 			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
 		check{"live versions", after, e.liveIsDeployed,
-			"let a canary end; after remit rollback deploy the commit that runs; else find who moved the alias"},
+			"let a canary end; else find who moved the alias, and deploy"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
 			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +

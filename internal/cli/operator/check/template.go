@@ -162,7 +162,7 @@ func (t template) text(v any) (_ string, known bool) {
 var live = "live"
 
 // liveIsDeployed compares the version behind each function's alias with the one that CloudFormation has deployed. They
-// differ during a canary, and after a rollback or another move of the alias.
+// differ during a canary, and after somebody moved the alias.
 func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	resources, err := e.Account.Resources(ctx)
 	functions, differ := 0, map[string][]string{} // functions by the difference
