@@ -21,6 +21,9 @@ type round struct {
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks             // of sameChain
+
+	suspecting sync.Once // pauses every wallet
+	notAll     error     // why it did not
 }
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.
