@@ -1,7 +1,6 @@
 package settlement_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,18 +8,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
-
-// A poorer node shows other amounts of the token and of ether than a world's.
-type poorer struct {
-	*world
-	coin, gas uint64
-}
-
-func (n poorer) Account(ctx context.Context, a, c token.Address, h chain.Head) (chain.Account, error) {
-	account, err := n.world.Account(ctx, a, c, h)
-	account.Balance, account.Gas = token.Units(n.coin), token.Units(n.gas)
-	return account, err
-}
 
 // TestLowestSpendsWhatLaterTieUp: no-ops tie up all that a wallet has, and the market or a node asks more than the
 // lowest nonce offers. The lowest gets its next attempt from the chain's balance, less the coins that it moves. No
@@ -54,7 +41,7 @@ func TestLowestSpendsWhatLaterTieUp(t *testing.T) {
 		for nonce := range uint64(15) {
 			w.noop(nonce+1, time.Hour)
 		}
-		w.settler.Nodes = chain.Nodes{poorer{w, test.coin, test.gas}}
+		w.has.Balance, w.has.Gas = token.Units(test.coin), token.Units(test.gas)
 		w.Must(w.Tables.Reconcile(t.Context(), w.record(), token.Amount{}, token.Amount{}, nil, nil))
 		if _, err := w.round(); err != nil {
 			t.Errorf("%s: %v", name, err)

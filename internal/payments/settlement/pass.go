@@ -196,22 +196,27 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 // first pass that finds one.
 func (r *round) suspectAll(ctx context.Context, reason string) error {
 	r.suspecting.Do(func() {
-		wallets, err := r.Store.Wallets(ctx, r.ChainID)
-		r.notAll = err
-		for _, w := range wallets.Working(true) {
-			if r.notAll == nil {
-				r.notAll = r.suspect(ctx, w.ID, reason)
+		r.suspected = async(func() error {
+			wallets, err := r.Store.Wallets(ctx, r.ChainID)
+			for _, w := range wallets.Working(true) {
+				if err == nil {
+					err = r.suspect(ctx, w.ID, reason)
+				}
 			}
-		}
+			return err
+		})
 	})
-	return r.notAll
+	return r.suspected()
 }
 
 // suspect pauses a wallet that is not suspect yet. Without a record there is nothing to pause.
 func (r *round) suspect(ctx context.Context, id wallet.ID, reason string) error {
 	w, err := r.Store.Wallet(ctx, id)
-	if errors.Is(err, wallet.ErrUnknown) || err == nil && w.Suspect() {
+	switch {
+	case errors.Is(err, wallet.ErrUnknown), err == nil && w.Suspect():
 		return nil
+	case err != nil && !errors.Is(err, store.ErrUnreadable):
+		return err
 	}
 	return r.pause(ctx, id, reason)
 }

@@ -22,8 +22,8 @@ type round struct {
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks             // of sameChain
 
-	suspecting sync.Once // pauses every wallet
-	notAll     error     // why it did not
+	suspecting sync.Once
+	suspected  func() error // waits until every wallet is paused
 }
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.
