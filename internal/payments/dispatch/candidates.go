@@ -29,8 +29,8 @@ var errMore = fmt.Errorf("%w: other wallets may be able to pay", ErrUnavailable)
 // candidates returns the wallets to try for a need, apart from tried: first those whose records can
 // pay. It leaves out those whose records have too little of the token, and returns their refusals. If
 // no record that this process has read can pay, or one that could was refused, it reads them all.
-func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need wallet.Need, tried []token.Address) (ids []wallet.ID,
-	refusals []error) {
+func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need wallet.Need,
+	tried []token.Address) (ids []wallet.ID, refusals []error) {
 	for _, id := range d.pool.Choose(d.ChainID, wallets.Active(), need.Amount, d.Now()) {
 		if !slices.Contains(tried, id.Address) {
 			ids = append(ids, id)

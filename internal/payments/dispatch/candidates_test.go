@@ -39,7 +39,8 @@ func (p *process) records(units uint64, but token.Address) {
 func (p *process) full(but token.Address) {
 	for _, a := range p.keys {
 		for n := uint64(0); a != but && p.Record(walletOf(a)).NextNonce < 4; n++ {
-			_, err := p.Tables.Reserve(p.T.Context(), wallet.Need{Wallet: walletOf(a), Payment: payment.ID(fmt.Sprint("pay_", n)), At: p.Now()})
+			_, err := p.Tables.Reserve(p.T.Context(), wallet.Need{Wallet: walletOf(a), Payment: payment.ID(fmt.Sprint("pay_", n)),
+				At: p.Now()})
 			p.Must(err)
 		}
 	}
@@ -77,7 +78,8 @@ func TestRefusalCost(t *testing.T) {
 			}
 			if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrInProgress) || asks > test.asks || writes > test.writes ||
 				stored.ID != "" || n == 1 && test.asks == 0 && p.Times["Wallet"] > 0 {
-				t.Errorf("%s, request %d: %v; %d requests, %d writes, %d reads, payment %q", name, n, err, asks, writes, p.Times["Wallet"], stored.State)
+				t.Errorf("%s, request %d: %v; %d requests, %d writes, %d reads, payment %q", name, n, err, asks, writes,
+					p.Times["Wallet"], stored.State)
 			}
 		}
 		if test.asks == 0 { // others' small amounts are paid

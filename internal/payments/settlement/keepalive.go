@@ -293,7 +293,8 @@ func (b *bump) priced(tx chain.Tx) chain.Tx {
 func (b *bump) better(tx chain.Tx) bool {
 	coin, gas := tx.Takes(b.coins)
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
-	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) && !b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount)) ||
+	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
+		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount)) ||
 		b.lowest && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
