@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -88,7 +89,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		default:
 			d.pool.Observe(w)
 			refusals = append(refusals, err)
-			tried = append(tried, p.Wallet)
+			if !slices.Contains(tried, p.Wallet) { // reassign has not chosen it
+				tried = append(tried, p.Wallet)
+			}
 			next, err := d.reassign(ctx, p, &tried, &refusals)
 			switch {
 			case errors.Is(err, errNoWallet):
@@ -97,7 +100,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				return payment.Payment{}, unfinished(err)
 			}
 			p = next
-			round-- // the number of wallets bounds these
+			round-- // tries bounds these
 		}
 	}
 	return payment.Payment{}, errors.Join(ErrInProgress, failed)

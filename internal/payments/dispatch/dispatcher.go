@@ -119,6 +119,7 @@ type Dispatcher struct {
 	mu       sync.Mutex // guards the fields up to read
 	market   chain.Market
 	quoted   time.Time
+	surveyed time.Time       // when all records were read last
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
 	checked  atomic.Bool     // the startup check has passed

@@ -96,9 +96,13 @@ func (d sending) listed(ctx context.Context, r payment.Request) error {
 
 // assign returns offer with its wallet and its transaction there.
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
-	var refusals []error
 	var blocked []wallet.ID
-	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
+	ids, refusals := d.candidates(ctx, wallets, wallet.Need{Amount: offer.Amount}, nil)
+	for i, w := range ids {
+		if i == tries {
+			refusals = append(refusals, errMore)
+			break
+		}
 		var held errgroup.Group // reads or tries the key, unless it is in memory
 		held.Go(func() error {
 			_, err := d.ready(ctx, w.Address)
@@ -122,9 +126,6 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 			return offer.AssignedTo(w.Address, tx), nil
 		}
 		refusals = append(refusals, err)
-		if len(blocked) == blockedMost {
-			break
-		}
 	}
 	if len(blocked) > 0 {
 		return payment.Payment{}, d.refusedMemo(ctx, blocked[0], offer, unable(refusals))
@@ -152,9 +153,6 @@ var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
 var errUnapproved = fmt.Errorf("%w: the batch contract may not spend so much of the wallet's coins: remit batch approve", ErrUnavailable)
 
 const (
-	// blockedMost is how many blocked wallets a request finds before it assumes that the token
-	// itself is stopped: each costs three requests to a node.
-	blockedMost = 4
 	// blockedFor is how long a wallet is blocked before it is paused: longer than an issuer's short
 	// stop of the token needs to reach every node.
 	blockedFor    = 5 * time.Minute

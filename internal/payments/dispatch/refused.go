@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -40,7 +41,7 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	return errors.Join(errNoKey, err)
 }
 
-// errNoWallet reports that every active wallet was tried.
+// errNoWallet reports that no wallet that may be able to pay is left to try, or that enough were tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
 // reassign moves the payment to an untried wallet from which the token accepts it, and returns the
@@ -56,9 +57,14 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	for _, id := range d.pool.Choose(d.ChainID, wallets.Active(), p.Amount, d.Now()) {
-		if slices.Contains(*tried, id.Address) {
-			continue
+	need := store.NeedOf(p, d.Now())
+	need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
+	ids, short := d.candidates(ctx, wallets, need, *tried)
+	*refusals = append(*refusals, short...)
+	for _, id := range ids {
+		if len(*tried) >= tries {
+			*refusals = append(*refusals, errMore)
+			break
 		}
 		*tried = append(*tried, id.Address)
 		tx, err := d.simulate(ctx, id, p)

@@ -90,7 +90,9 @@ func (r *run) left(ctx context.Context) (left uint64, err error) {
 			return 0, err
 		}
 		left += r.below[i] - min(r.below[i], settled) + uint64(len(w.Reservations)+len(txs)+unreadable)
-		r.fund(id.Address, views.Leading(), txs)
+		if err := r.fund(ctx, id.Address, views.Leading(), txs); err != nil {
+			return 0, err
+		}
 	}
 	return left, nil
 }

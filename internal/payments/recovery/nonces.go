@@ -125,6 +125,25 @@ func (r *run) noop(ctx context.Context, id wallet.ID) (chain.Tx, error) {
 	return tx, nil
 }
 
+// dearer returns how much more than a pending transaction its next attempt takes, at least: as much
+// as a no-op. It is zero while the stored fees can be mined, or the fee limit allows no more.
+func (r *run) dearer(ctx context.Context, tx wallet.PendingTx) (coin, gas token.Amount, err error) {
+	rules, err := r.rules(ctx)
+	if err != nil {
+		return coin, gas, err
+	}
+	market, err := r.nodes.Fees(ctx)
+	if err != nil || !market.Asks(tx.Fees) {
+		return coin, gas, err
+	}
+	noop := r.nodes.Noop(ctx, r.ChainID, tx.Address, tx.Fees)
+	noop.GasUnit = r.GasUnit
+	coin, gas = noop.Takes(token.Amount{})
+	noop.Fees, _ = tx.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit), rules.FeeLimit)
+	coins, wei := noop.Takes(token.Amount{})
+	return coins.Sub(coin), wei.Sub(gas), nil
+}
+
 // advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
 // at a count that a re-organisation has taken back: its no-ops reach further.
 func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
@@ -134,17 +153,25 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
-// fund reports how much to send to a wallet that cannot pay for its next transaction: enough for
-// all that are stored, at their highest fees.
-func (r *run) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
+// fund reports how much to send to a wallet that cannot pay for the next attempt at its next nonce:
+// enough for all that are stored, at their highest fees, and for that attempt.
+func (r *run) fund(ctx context.Context, address token.Address, leading chain.View, txs []wallet.PendingTx) error {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
-	coin, gas := r.GasUnit.Holds(leading.Account)
-	if len(txs) == 0 || !gas.Less(txs[0].Gas) && (r.GasUnit == 0 || !coin.Less(txs[0].Amount)) {
-		return
+	if len(txs) == 0 {
+		return nil
 	}
-	var coins, all token.Amount
+	coins, all, err := r.dearer(ctx, txs[0])
+	if err != nil {
+		return err
+	}
+	next, _ := all.Add(txs[0].Gas) // of 2^64 transactions that no chain could pay, less
+	moved, _ := coins.Add(txs[0].Amount)
+	coin, gas := r.GasUnit.Holds(leading.Account)
+	if !gas.Less(next) && (r.GasUnit == 0 || !coin.Less(moved)) {
+		return nil
+	}
 	for _, tx := range txs {
-		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
+		all, _ = all.Add(tx.Gas)
 		coins, _ = coins.Add(tx.Amount)
 	}
 	asset, lacks := "ether", all.Sub(gas).Tokens(18)
@@ -153,4 +180,5 @@ func (r *run) fund(address token.Address, leading chain.View, txs []wallet.Pendi
 	}
 	r.Say("waiting for %s: send %s %s to %s, which has too little for the transactions that use up its nonces; what "+
 		"they leave stays there", asset, lacks, asset, address)
+	return nil
 }

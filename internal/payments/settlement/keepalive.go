@@ -156,7 +156,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		bumped, err := (&bump{pass: p, tx: s, class: class, market: market}).store(ctx)
+		bumped, err := (&bump{pass: p, tx: s, lowest: i == 0, class: class, market: market}).store(ctx)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
@@ -206,6 +206,7 @@ var (
 type bump struct {
 	*pass
 	tx     wallet.PendingTx
+	lowest bool        // no later nonce can be mined first
 	class  chain.Class // the nodes' best reply to the last attempt
 	market chain.Market
 	coins  token.Amount // that the payment moves
@@ -295,7 +296,7 @@ func (b *bump) noop(ctx context.Context) chain.Tx {
 // priced returns tx with the fees of the next attempt.
 func (b *bump) priced(tx chain.Tx) chain.Tx {
 	b.same = errDear
-	limit := b.limit(b.tx, b.coins, tx)
+	limit := b.limit(b.tx, b.coins, tx, b.lowest)
 	if b.FeeLimit.IsZero() || limit.Less(b.FeeLimit) {
 		b.same = errPoor
 	}
@@ -316,16 +317,22 @@ func (b *bump) priced(tx chain.Tx) chain.Tx {
 func (b *bump) better(tx chain.Tx) bool {
 	coin, gas := tx.Takes(b.coins)
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
-	return b.raised || b.class == chain.GasTooLow && dearer && !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
-		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount))
+	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
+		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount)) ||
+		b.lowest && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
+	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
 // limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which
 // moves coins of the token. It is FeeLimit, or less if the wallet cannot pay that beside all
-// reserved and pending amounts.
-func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx) token.Amount {
+// reserved and pending amounts. The lowest nonce may spend what later ones tie up: none of them can
+// be mined first.
+func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, lowest bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
+	if lowest {
+		coin, gas = token.MaxAmount(), token.MaxAmount() // only the chain's balance counts
+	}
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
 	coin, ether := p.GasUnit.Holds(p.Nodes.Account(p.views))
 	// The record may not have the cost of this run's other attempts.

@@ -181,14 +181,8 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "err", err)
 		p.report.Suspect++
-		wallets, err := p.Store.Wallets(ctx, p.ChainID)
-		if err != nil {
+		if err := cmp.Or(p.suspectAll(ctx, reason), p.pause(ctx, p.wallet.ID, reason)); err != nil {
 			return false, err
-		}
-		for _, r := range wallets.Working(true) {
-			if err := p.pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record there is nothing to pause
-				return false, err
-			}
 		}
 	}
 	counted := p.Nodes.Counted(p.views, p.final().silent)
@@ -202,23 +196,52 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
+// suspectAll pauses every wallet that is not suspect yet, once in a round, for the reason of the
+// first pass that finds one.
+func (r *round) suspectAll(ctx context.Context, reason string) error {
+	r.suspecting.Do(func() {
+		r.suspected = async(func() error {
+			wallets, err := r.Store.Wallets(ctx, r.ChainID)
+			for _, w := range wallets.Working(true) {
+				if err == nil {
+					err = r.suspect(ctx, w.ID, reason)
+				}
+			}
+			return err
+		})
+	})
+	return r.suspected()
+}
+
+// suspect pauses a wallet that is not suspect yet. Without a record there is nothing to pause.
+func (r *round) suspect(ctx context.Context, id wallet.ID, reason string) error {
+	w, err := r.Store.Wallet(ctx, id)
+	switch {
+	case errors.Is(err, wallet.ErrUnknown), err == nil && w.Suspect():
+		return nil
+	case err != nil && !errors.Is(err, store.ErrUnreadable):
+		return err
+	}
+	return r.pause(ctx, id, reason)
+}
+
 // pause pauses a wallet for one more reason, until a person resumes it. It replaces a reason that
 // it cannot read, or that others change each time.
-func (p *pass) pause(ctx context.Context, id wallet.ID, reason string) error {
+func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 	for tries := 0; ; tries++ {
-		w, err := p.Store.Wallet(ctx, id)
+		w, err := r.Store.Wallet(ctx, id)
 		unreadable := errors.Is(err, store.ErrUnreadable)
 		if err != nil && !unreadable {
 			return err
 		}
 		to := w.PausedFor(reason)
 		if unreadable || tries == 3 {
-			return p.Store.Pause(ctx, id, to)
+			return r.Store.Pause(ctx, id, to)
 		}
 		if to == w.Paused {
 			return nil
 		}
-		if err := p.Store.Repause(ctx, id, w.Paused, to); !errors.Is(err, store.ErrChanged) {
+		if err := r.Store.Repause(ctx, id, w.Paused, to); !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 	}

@@ -93,8 +93,8 @@ func TestProgress(t *testing.T) {
 			[2]payment.Progress{"waiting_for_fees", "sent"}},
 		{"the wallet lacks gas for the market", func(w *world) {
 			stuck(w)
-			w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), funds.Balance, token.Units(1), nil, nil))
-		}, nothing, [2]payment.Progress{"waiting_for_funds", "sent"}}, // the first round sees a top-up
+			w.has.Gas = token.Units(10*21 + 1)
+		}, func(w *world) { w.has = funds }, [2]payment.Progress{"waiting_for_funds", "sent"}},
 		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
 			[2]payment.Progress{"waiting_for_funds", "committed"}},
 		{"the wallet is paused, and lacks gas", func(w *world) {

@@ -21,6 +21,9 @@ type round struct {
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
+
+	suspecting sync.Once
+	suspected  func() error // waits until every wallet is paused
 }
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.

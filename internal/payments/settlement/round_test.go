@@ -192,13 +192,13 @@ func situations() []situation {
 			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
 			w.Must(err)
 			w.Must(w.Tables.AddAttempt(context.Background(), p))
-			w.pooled, w.price = 1, 21
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil, nil)
+			w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
+			return nil
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
 		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
-			w.l1 = 30_000
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil, nil)
+			w.l1, w.has.Gas = 30_000, token.Units(21_000*21+100_000)
+			return nil
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},

@@ -49,6 +49,7 @@ type world struct {
 	peer     *world                       // the second node; nil: there is one
 	fork     uint64                       // height of a block that differs
 	down     error                        // of its accounts
+	has      settlement.Funds             // the wallet's balances on the chain
 	atNonce  chain.Hash                   // TxAtNonce's answer for every nonce
 
 	waits []time.Duration
@@ -73,7 +74,7 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 // newWorld returns a world without payments.
 func newWorld(t *testing.T, s script) *world {
 	w := &world{
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{},
+		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
 	}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
 	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
@@ -180,7 +181,8 @@ func (w *world) mine(r chain.Receipt) {
 
 // second adds a copy of the node.
 func (w *world) second() *world {
-	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
+	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply,
+		receipts: maps.Clone(w.receipts), has: w.has}
 	return w.peer
 }
 
@@ -293,7 +295,7 @@ func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error
 }
 
 func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
-	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, w.down
+	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: w.has.Balance, Gas: w.has.Gas}, w.down
 }
 
 // Count gives w.settled, or the transactions with receipts once their block is final.

@@ -43,6 +43,17 @@ func (p *Pool) Observe(w Wallet) {
 	p.observed[w.ID] = w
 }
 
+// Refusal returns why a wallet's record refuses a need; nil if it would not, or there is none.
+func (p *Pool) Refusal(id ID, need Need) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.observed[id]
+	if !ok {
+		return nil
+	}
+	return w.Refusal(need)
+}
+
 // CoolDown puts a wallet that cannot pay behind the others for a minute. It returns
 // when the first of its consecutive cooldowns for that reason began.
 func (p *Pool) CoolDown(id ID, why string, now time.Time) (since time.Time) {

@@ -112,7 +112,7 @@ type Cluster struct {
 	losses    int  // how often the tables were lost
 	accepted  bool // an operator has accepted that the chain went back below finality
 	recovers  bool // a loss has not been recovered from
-	sends     bool // the operator sends coins to wallets that are nearly empty
+	sends     bool // the operator sends coins to wallets that lack them
 	recovery  int  // recoveries ever started
 
 	mu      sync.Mutex
@@ -530,7 +530,10 @@ func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
 			_, err := settler.Round(ctx, "recover", true)
 			return err
 		},
-		Say:   func(format string, args ...any) { c.trace(name, format, args...) },
+		Say: func(format string, args ...any) {
+			c.trace(name, format, args...)
+			c.hear(format, args)
+		},
 		Keyed: c.Keys.All(), Window: c.Spare,
 	}
 }

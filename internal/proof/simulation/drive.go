@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -82,7 +83,6 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			if n := p.miner(); n != nil {
 				c.Chain.Mine(n)
 				c.trace("chain", "block")
-				c.send(token.Units(1_000))
 			}
 		case !due.run.After(now):
 			due.run = now.Add(runEvery)
@@ -217,7 +217,7 @@ func (c *Cluster) heal() {
 	c.Latency, c.oracle.Goal = 0, oracle.Goal{}
 	c.liar.About = nil
 	c.sends = c.losses > 0 || c.accepted || c.mispriced
-	c.send(token.MaxAmount())
+	c.send()
 	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
@@ -229,17 +229,25 @@ func (c *Cluster) heal() {
 	c.scheduler.Thaw()
 	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
 	if c.mispriced { // again, or the last sweep takes it
-		c.send(token.MaxAmount())
+		c.send()
 	}
 }
 
-// send has the operator of a chain whose gas is the token send coins to wallets that have less than
-// enough, once faults end, for a recovery and after sweeps at an absurd price.
-func (c *Cluster) send(below token.Amount) {
+// send has the operator of a chain whose gas is the token send coins to every wallet once faults
+// end, for a recovery and after sweeps at an absurd price.
+func (c *Cluster) send() {
 	for w := range c.Chain.Funded() {
-		if c.sends && c.Gas.Unit > 0 && c.Chain.Account(w, 0).Coins.Less(below) {
+		if c.sends && c.Gas.Unit > 0 {
 			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
 		}
+	}
+}
+
+// hear has that operator send a wallet the coins that a recovery asks for.
+func (c *Cluster) hear(format string, args []any) {
+	if c.sends && c.Gas.Unit > 0 && strings.HasPrefix(format, "waiting for %s: send") {
+		coins, _ := token.ParseTokens(args[1].(string), c.config().Token.Decimals)
+		c.Chain.Fund(args[3].(token.Address), coins, token.Amount{})
 	}
 }
 
