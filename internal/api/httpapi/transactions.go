@@ -132,16 +132,16 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 
 // pageOf returns a page of the history, which may lag a little behind writes.
 func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactionList, error) {
-	payments, more, err := tables.List(ctx, f)
+	payments, next, err := tables.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
-	list := transactionList{Data: shown(ctx, tables, payments...), HasMore: more}
+	list := transactionList{Data: shown(ctx, tables, payments...)}
 	if n := fitting(list.Data); n < len(list.Data) {
-		list.Data, list.HasMore = list.Data[:n], true
+		list.Data, next = list.Data[:n], store.Position{CreatedAt: payments[n-1].CreatedAt, ID: payments[n-1].ID}
 	}
-	if n := len(list.Data); list.HasMore && n > 0 {
-		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1])))
+	if list.HasMore = !next.IsZero(); list.HasMore {
+		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAt(f, next)))
 	}
 	return list, nil
 }

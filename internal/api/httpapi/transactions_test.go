@@ -205,6 +205,32 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestEmptyPages: a page may be empty before the end of a list; its cursor leads on.
+func TestEmptyPages(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 2)
+	read := &budgeted{Store: a.payments}
+	a.only(httpapi.ListTransactions(read))
+	page := a.list("status=pending&limit=1")
+	if len(page.Data) != 0 || !page.HasMore {
+		t.Fatalf("%+v", page)
+	}
+	if page = a.list("cursor=" + *page.NextCursor); !slices.Equal(page.amounts(), []int{1}) || page.HasMore {
+		t.Errorf("the page after the empty one: %+v", page)
+	}
+}
+
+// budgeted finds nothing on a first page, which ends behind the newest payment.
+type budgeted struct{ store.Store }
+
+func (b *budgeted) List(ctx context.Context, f store.Filter) ([]payment.Payment, store.Position, error) {
+	page, next, err := b.Store.List(ctx, f)
+	if f.From.IsZero() {
+		page = nil
+	}
+	return page, next, err
+}
+
 // TestPagesFitIntoAnAnswer: Lambda takes 6,291,556 bytes of JSON, in which an answer is
 // text. A page of longer payments ends early.
 func TestPagesFitIntoAnAnswer(t *testing.T) {
