@@ -699,7 +699,9 @@ type DeliveryStatus string
 
 // DeliveryList defines model for DeliveryList.
 type DeliveryList struct {
-	Data []Delivery `json:"data"`
+	Data       []Delivery `json:"data"`
+	HasMore    bool       `json:"has_more"`
+	NextCursor string     `json:"next_cursor"`
 }
 
 // Empty defines model for Empty.

@@ -162,7 +162,6 @@ func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
 		for i, item := range items {
 			l.Data[i] = view(item)
 		}
-		l.Data = l.Data[:fitting(l.Data)] // all, but of deliveries with the longest answers
 		return l
 	})
 }

@@ -14,6 +14,7 @@ import (
 var parameters = map[string][]string{
 	"ListTransactions": {"idempotency_key", "status", "created_after", "created_before", "limit", "cursor"},
 	"ListRecipients":   {"limit", "cursor"},
+	"ListDeliveries":   {"status", "limit", "cursor"},
 }
 
 // A query is the query string of a request. Like a form, it notes all faults of

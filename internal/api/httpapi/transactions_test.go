@@ -220,6 +220,19 @@ func TestEmptyPages(t *testing.T) {
 	}
 }
 
+// TestPagesOfDeliveries: a page may be empty; its cursor leads on, with its status, in the same endpoint's list alone.
+func TestPagesOfDeliveries(t *testing.T) {
+	a := newAPI(t).hooked(2)
+	list := "/webhooks/" + exampleHook + "/deliveries"
+	page := a.get(list + "?status=exhausted")
+	page.want(t, 200, `{"data":[],"has_more":true,"next_cursor":"`)
+	next := "?cursor=" + page.member(t, "next_cursor")
+	a.get(list+next).want(t, 200, `"has_more":false,"next_cursor":null`)
+	a.get(list+next+"&status=exhausted&limit=1").want(t, 200)
+	a.get(list+next+"&status=pending").want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
+	a.get("/webhooks/other/deliveries"+next).want(t, 422, `"type":"cursor_invalid","loc":["query","cursor"]`)
+}
+
 // budgeted finds nothing on a first page, which ends behind the newest payment.
 type budgeted struct{ store.Store }
 

@@ -245,6 +245,8 @@ class Delivery(TypedDict):
 
 class DeliveryList(TypedDict):
     data: list[Delivery]
+    has_more: bool
+    next_cursor: str | None
 
 
 class EventPayment(TypedDict):

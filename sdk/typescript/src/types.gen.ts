@@ -361,6 +361,8 @@ export type components = {
         };
         DeliveryList: {
             data: components["schemas"]["Delivery"][];
+            has_more: boolean;
+            next_cursor: string | null;
         };
         PaymentEvent: {
             /** @description The same as the webhook-id header. */
