@@ -96,9 +96,8 @@ func (c *Client) TestWebhook(ctx context.Context, id string) (Attempt, error) {
 }
 
 // ListDeliveries: List what was sent to a webhook.
-func (c *Client) ListDeliveries(ctx context.Context, id string) ([]Delivery, error) {
-	list, err := ask[page[Delivery]](c.begin(ctx), "GET", "/webhooks/"+url.PathEscape(id)+"/deliveries", nil)
-	return list.Data, err
+func (c *Client) ListDeliveries(ctx context.Context, id string, filters url.Values) iter.Seq2[Delivery, error] {
+	return pages[Delivery](ctx, c, "/webhooks/"+url.PathEscape(id)+"/deliveries", filters)
 }
 
 // ResendDelivery: Send an event again.

@@ -134,6 +134,7 @@ const (
 	InvalidItemTypeRecipientMismatch     InvalidItemType = "recipient_mismatch"
 	InvalidItemTypeRecipientRefused      InvalidItemType = "recipient_refused"
 	InvalidItemTypeRepeated              InvalidItemType = "repeated"
+	InvalidItemTypeStandsAlone           InvalidItemType = "stands_alone"
 	InvalidItemTypeStringTooLong         InvalidItemType = "string_too_long"
 	InvalidItemTypeStringTooShort        InvalidItemType = "string_too_short"
 	InvalidItemTypeStringType            InvalidItemType = "string_type"
@@ -141,6 +142,7 @@ const (
 	InvalidItemTypeTooLarge              InvalidItemType = "too_large"
 	InvalidItemTypeTooMany               InvalidItemType = "too_many"
 	InvalidItemTypeURLRefused            InvalidItemType = "url_refused"
+	InvalidItemTypeUnknownParameter      InvalidItemType = "unknown_parameter"
 )
 
 // Valid indicates whether the value is a known member of the InvalidItemType enum.
@@ -202,6 +204,8 @@ func (e InvalidItemType) Valid() bool {
 		return true
 	case InvalidItemTypeRepeated:
 		return true
+	case InvalidItemTypeStandsAlone:
+		return true
 	case InvalidItemTypeStringTooLong:
 		return true
 	case InvalidItemTypeStringTooShort:
@@ -215,6 +219,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeTooMany:
 		return true
 	case InvalidItemTypeURLRefused:
+		return true
+	case InvalidItemTypeUnknownParameter:
 		return true
 	default:
 		return false
@@ -693,7 +699,9 @@ type DeliveryStatus string
 
 // DeliveryList defines model for DeliveryList.
 type DeliveryList struct {
-	Data []Delivery `json:"data"`
+	Data       []Delivery `json:"data"`
+	HasMore    bool       `json:"has_more"`
+	NextCursor string     `json:"next_cursor"`
 }
 
 // Empty defines model for Empty.

@@ -481,11 +481,15 @@ func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, e
 	return webhook.Attempt{At: epoch, StatusCode: 200, Duration: 38 * time.Millisecond, Response: "ok"}, h.refuse
 }
 
-func (h *hooks) Deliveries(_ context.Context, o webhook.Owner, id string) ([]webhook.Delivery, error) {
+func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webhook.DeliveryStatus, after string, _ int) (
+	[]webhook.Delivery, string, error) {
+	if h.refuse == nil && status == webhook.Exhausted && after == "" {
+		return nil, "dlv_1", nil
+	}
 	d := exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000000")
 	d.NextAttemptAt = epoch.Add(5 * time.Second)
 	d.Attempts = []webhook.Attempt{{At: epoch, Duration: 15 * time.Second, Error: "no answer within 15 s"}}
-	return []webhook.Delivery{d}, h.refuse
+	return []webhook.Delivery{d}, "", h.refuse
 }
 
 func (h *hooks) Resend(_ context.Context, o webhook.Owner, id, _ string) (webhook.Delivery, error) {

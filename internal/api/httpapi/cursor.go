@@ -30,8 +30,8 @@ type cursor struct {
 	ID     payment.ID     `json:"i"`
 }
 
-func cursorAfter(f store.Filter, last payment.Payment) cursor {
-	return cursor{f.Status, f.After, f.Before, f.Limit, last.CreatedAt.UTC(), last.ID}
+func cursorAt(f store.Filter, p store.Position) cursor {
+	return cursor{f.Status, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
 }
 
 // filter returns the filter by which merchant's list continues at c.

@@ -57,16 +57,61 @@ func TestWebhook(tester WebhookTester) Endpoint {
 
 // Deliveries lists the deliveries of an endpoint, and sends their events again; *webhook.Log does.
 type Deliveries interface {
-	Deliveries(ctx context.Context, o webhook.Owner, endpoint string) ([]webhook.Delivery, error)
+	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, after string, limit int) (
+		page []webhook.Delivery, next string, err error)
 	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
 }
 
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
-		return listing(deliveryBodyOf)(log.Deliveries(c.Context(), ownerOf(c.caller), c.params["id"]))
+		q, o, id := c.query, ownerOf(c.caller), c.params["id"]
+		limit := q.integer("limit", 1, maxPage, 0)
+		at := deliveryCursor{Limit: defaultPage, Status: q.word("status", string(webhook.Pending), string(webhook.Delivered),
+			string(webhook.Exhausted), string(webhook.Cancelled))}
+		if sent, ok := q.given("cursor"); ok {
+			status := at.Status
+			at = deliveryCursor{}
+			if parseCursor(sent, deliveryCursors+id, o.Merchant, o.Mode, &at) != nil || at.Limit < 1 || at.Limit > maxPage {
+				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
+			} else if status != "" && status != at.Status {
+				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
+			}
+		}
+		if err := q.err(); err != nil {
+			return answer{}, err
+		}
+		if limit > 0 {
+			at.Limit = limit
+		}
+		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.After, at.Limit)
+		if err != nil {
+			return answer{}, err
+		}
+		list := listPage[deliveryBody]{Data: []deliveryBody{}}
+		for _, d := range page {
+			list.Data = append(list.Data, deliveryBodyOf(d))
+		}
+		if n := fitting(list.Data); n < len(list.Data) {
+			list.Data, next = list.Data[:n], page[n-1].Delivery
+		}
+		if list.HasMore = next != ""; list.HasMore {
+			at.After = next
+			list.NextCursor = new(encodeCursor(deliveryCursors+id, o.Merchant, o.Mode, at))
+		}
+		return answer{status: http.StatusOK, body: list}, nil
 	})
 }
+
+// A deliveryCursor is the delivery behind which the next page of an endpoint's deliveries begins.
+// deliveryCursors and the endpoint name its kind in checksums.
+type deliveryCursor struct {
+	Status string `json:"s,omitempty"`
+	Limit  int    `json:"n"`
+	After  string `json:"a"`
+}
+
+const deliveryCursors = "deliveries 1 "
 
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(log Deliveries) Endpoint {

@@ -132,6 +132,7 @@ type call struct {
 	*http.Request
 	caller apikey.Principal
 	params map[string]string // of the path
+	query  *query            // of a GET route with a key
 }
 
 type answer struct {
@@ -161,7 +162,6 @@ func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
 		for i, item := range items {
 			l.Data[i] = view(item)
 		}
-		l.Data = l.Data[:fitting(l.Data)] // all, but of deliveries with the longest answers
 		return l
 	})
 }
@@ -174,7 +174,8 @@ type page struct {
 
 // respond answers r. The order of its steps is part of the contract: an unknown
 // route is answered before the key is checked, and a bad key, a suspended merchant's,
-// or one without the route's scope, before anything else of the request is read.
+// or one without the route's scope, before anything else of the request is read. An unknown
+// parameter comes before the path.
 func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error)) {
 	id := requestID(r)
 	w.Header().Set("X-Request-Id", id)
@@ -227,6 +228,11 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 		}
 		if !c.caller.Grant.May(e.route.Scope) {
 			return a, nil, apikey.ErrNotPermitted
+		}
+		if r.Method == http.MethodGet {
+			if c.query = parseQuery(r.URL.RawQuery, parameters[e.route.Handler]); c.query.err() != nil {
+				return a, nil, c.query.err()
+			}
 		}
 	}
 	if a, err = e.handle(c); err != nil {

@@ -149,8 +149,8 @@ func TestResemblingRecipients(t *testing.T) {
 // unlisted is a history that cannot be read.
 type unlisted struct{}
 
-func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, bool, error) {
-	return nil, false, store.ErrUnreadable
+func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
+	return nil, store.Position{}, store.ErrUnreadable
 }
 
 // TestRecipientBook: entries are added once, listed newest first, page by page, and belong to one merchant.

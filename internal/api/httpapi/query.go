@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,22 +10,38 @@ import (
 	"unicode/utf8"
 )
 
+// parameters are the parameters that the GET routes with a key know, by Handler.
+var parameters = map[string][]string{
+	"ListTransactions": {"idempotency_key", "status", "created_after", "created_before", "limit", "cursor"},
+	"ListRecipients":   {"limit", "cursor"},
+	"ListDeliveries":   {"status", "limit", "cursor"},
+}
+
 // A query is the query string of a request. Like a form, it notes all faults of
-// the parameters that are read; other parameters are ignored.
+// the parameters that are read.
 type query struct {
 	values map[string][]string
 	broken map[string]bool // could not be unescaped
 	bad    invalids
 }
 
-// parseQuery splits a query string. Unlike url.ParseQuery it keeps mangled
-// values: a known parameter that is mangled is an error, not its default.
-func parseQuery(raw string) *query {
+// showable is the name of an unknown parameter that a 422 shows.
+var showable = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,64}$`)
+
+// parseQuery splits a query string, and notes each parameter that is not known. Unlike
+// url.ParseQuery it keeps mangled values: a parameter that is mangled is an error, not its default.
+func parseQuery(raw string, known []string) *query {
 	q := &query{values: map[string][]string{}, broken: map[string]bool{}}
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
-		if err != nil || name == "" {
+		if loc := []any{"query", name}; pair != "" && !slices.Contains(known, name) {
+			if err != nil || !showable.MatchString(name) {
+				loc = loc[:1]
+			}
+			if !slices.ContainsFunc(q.bad, func(i invalid) bool { return slices.Equal(i.Loc, loc) }) {
+				q.bad.add("unknown_parameter", "This route does not know the parameter", loc...)
+			}
 			continue
 		}
 		value, err = url.QueryUnescape(value)

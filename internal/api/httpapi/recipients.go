@@ -82,7 +82,7 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 // ListRecipients serves GET /recipients.
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
-		q, merchant, mode := parseQuery(c.URL.RawQuery), c.caller.MerchantID, string(c.caller.Mode)
+		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
 		limit := q.integer("limit", 1, maxPage, 0)
 		at := recipientCursor{Limit: defaultPage}
 		if sent, ok := q.given("cursor"); ok {

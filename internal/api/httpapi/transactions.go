@@ -87,7 +87,15 @@ func csv(l transactionList) (answer, error) {
 // readFilter reads the query of GET /transactions. A cursor carries the filters
 // of its list; a request that names other filters beside it is refused.
 func readFilter(c *call) (f store.Filter, key string, err error) {
-	q := parseQuery(c.URL.RawQuery)
+	q := c.query
+	for name := range q.values {
+		if q.values["idempotency_key"] != nil && name != "idempotency_key" && name != "limit" && len(q.bad) == 0 {
+			q.refuse("idempotency_key", "stands_alone", "Only limit may stand beside it")
+		}
+	}
+	if err := q.err(); err != nil {
+		return f, "", err
+	}
 	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
 	f = store.Filter{
 		Merchant: merchant, Mode: mode,
@@ -96,8 +104,8 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		Limit: q.integer("limit", 1, maxPage, 0),
 	}
 	if sent, ok := q.given("idempotency_key"); ok {
-		if key, err = parseKey(sent); err != nil {
-			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks")
+		if key, err = parseKey(sent); err != nil || key != sent { // a payment shows it without quotes
+			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
 		}
 	}
 	if sent, ok := q.given("cursor"); ok {
@@ -106,7 +114,7 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		switch {
 		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
 			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-		case key != "" || f.Status != "" && f.Status != cur.Status ||
+		case f.Status != "" && f.Status != cur.Status ||
 			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
 			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 		default:
@@ -124,24 +132,23 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 
 // pageOf returns a page of the history, which may lag a little behind writes.
 func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactionList, error) {
-	payments, more, err := tables.List(ctx, f)
+	payments, next, err := tables.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
-	list := transactionList{Data: shown(ctx, tables, payments...), HasMore: more}
+	list := transactionList{Data: shown(ctx, tables, payments...)}
 	if n := fitting(list.Data); n < len(list.Data) {
-		list.Data, list.HasMore = list.Data[:n], true
+		list.Data, next = list.Data[:n], store.Position{CreatedAt: payments[n-1].CreatedAt, ID: payments[n-1].ID}
 	}
-	if n := len(list.Data); list.HasMore && n > 0 {
-		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1])))
+	if list.HasMore = !next.IsZero(); list.HasMore {
+		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAt(f, next)))
 	}
 	return list, nil
 }
 
-// underKey returns the list of the one payment under an Idempotency-Key, if it
-// fits the filter. By it a client whose POST got no answer learns of its
-// payment, so it reads strongly consistently. A payment that is PREPARED is
-// dispatch.ErrInProgress.
+// underKey returns the list of the one payment under an Idempotency-Key. By it a
+// client whose POST got no answer learns of its payment, so it reads strongly
+// consistently. A payment that is PREPARED is dispatch.ErrInProgress.
 func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
@@ -153,10 +160,7 @@ func underKey(ctx context.Context, payments store.Store, f store.Filter, key str
 	case p.State == payment.Prepared:
 		return transactionList{}, dispatch.ErrInProgress
 	}
-	if (f.Status == "" || f.Status == p.State.Status()) &&
-		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
-		p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
-		list.Data = shown(ctx, payments, p)
-	}
+	p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
+	list.Data = shown(ctx, payments, p)
 	return list, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,9 +25,12 @@ const (
 	// bucketLook is the number of index entries that the first request to a bucket
 	// reads at most: some 200 bytes each, so that half a read unit pays for them.
 	bucketLook = 20
-	// firstLook is the first read of a filtered list: 13 kB of each bucket. Later requests read up
-	// to a query's megabyte, so that some 200 of them find a rare status among a million payments.
-	firstLook = 64
+	// firstLook is the first read of a filtered list: 13 kB of each bucket; secondLook the other,
+	// of 200 kB. All of it is 3.4 MB: 430 read units, $0.0001, and some 100 ms.
+	firstLook, secondLook = 64, 1000
+	// bucketLooks is how many requests a page sends to a bucket. The second of a list without a
+	// filter reads a whole page.
+	bucketLooks = 2
 	// listWidth is how many buckets are read at once: the SDK keeps ten idle
 	// connections to a host (aws/transport/http, DefaultHTTPTransportMaxIdleConnsPerHost).
 	listWidth = 9
@@ -38,79 +40,82 @@ const (
 // payments themselves are read strongly consistent, so that a page never shows a
 // status that has passed. A payment that does not decode, or is not of f.Status
 // any more, is left out.
-func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		f.Limit = maxPage
 	}
 	page = []payment.Payment{}
-	for {
-		entries, err := s.entries(ctx, f, f.Limit-len(page)+1)
-		if err != nil {
-			return nil, false, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
-		}
-		more = len(entries) > f.Limit-len(page)
-		entries = entries[:min(len(entries), f.Limit-len(page))]
-		keys := make([]primaryKey, len(entries))
-		for i, entry := range entries {
-			keys[i] = paymentKey(entry.ID)
-		}
-		items, err := s.batch(ctx, keys)
-		if err != nil {
-			return nil, false, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
-		}
-		found := make(map[payment.ID]payment.Payment, len(items))
-		for _, item := range items {
-			if p, err := decodePayment(item); err == nil {
-				found[p.ID] = p
-			}
-		}
-		for _, entry := range entries {
-			if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
-				page = append(page, p)
-			}
-		}
-		if !more || len(page) == f.Limit {
-			return page, more, nil
-		}
-		f.From = entries[len(entries)-1]
+	entries, next, err := s.entries(ctx, f, f.Limit+1)
+	if err != nil {
+		return nil, next, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
 	}
+	if len(entries) > f.Limit {
+		entries, next = entries[:f.Limit], entries[f.Limit-1]
+	}
+	keys := make([]primaryKey, len(entries))
+	for i, entry := range entries {
+		keys[i] = paymentKey(entry.ID)
+	}
+	items, err := s.batch(ctx, keys)
+	if err != nil {
+		return nil, next, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+	}
+	found := make(map[payment.ID]payment.Payment, len(items))
+	for _, item := range items {
+		if p, err := decodePayment(item); err == nil {
+			found[p.ID] = p
+		}
+	}
+	for _, entry := range entries {
+		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
+			page = append(page, p)
+		}
+	}
+	return page, next, nil
 }
 
 // A bucket is the part of a merchant's list that one partition of the index has.
 type bucket struct {
 	next *dynamodb.QueryInput // reads on; nil once the partition is read to its end
 	read []store.Position     // and not taken yet, newest first
+	to   store.Position       // of the last entry that was read, matching or not
+	sent int                  // requests
 }
 
 // entries returns the positions of at most n payments that match f, newest first, merged from all
-// buckets. It takes a position only while every bucket has a read position or has no more: no newer
-// one can follow.
-func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
+// buckets. It takes a position only once every bucket is read up to it: no newer one can follow.
+// If there are fewer than n, the list goes on from end, zero if it does not.
+func (s *Payments) entries(ctx context.Context, f store.Filter, n int) (found []store.Position, end store.Position, err error) {
 	buckets := s.buckets(f, n)
-	var found []store.Position
-	for len(found) < n && buckets != nil {
+	for len(buckets) > 0 {
 		group, all := errgroup.WithContext(ctx)
 		group.SetLimit(listWidth)
 		for i := range buckets {
 			group.Go(func() error { return s.readOn(all, &buckets[i], f.From, n) })
 		}
 		if err := group.Wait(); err != nil {
-			return nil, err
+			return nil, end, err
 		}
-		for len(found) < n && !slices.ContainsFunc(buckets, func(b bucket) bool { return len(b.read) == 0 && b.next != nil }) {
-			newest := &buckets[0]
+		for {
+			newest, behind := &buckets[0], &bucket{} // of those with nothing left to take but more to read
 			for i := range buckets {
 				if b := &buckets[i]; len(b.read) > 0 && (len(newest.read) == 0 || b.read[0].After(newest.read[0])) {
 					newest = b
+				} else if len(b.read) == 0 && b.next != nil && b.to.After(behind.to) {
+					behind = b
 				}
 			}
-			if len(newest.read) == 0 {
-				return found, nil
+			none := len(newest.read) == 0 || behind.to.After(newest.read[0])
+			if len(found) == n || none && behind.sent%bucketLooks == 0 {
+				return found, behind.to, nil
+			}
+			if none {
+				break
 			}
 			found, newest.read = append(found, newest.read[0]), newest.read[1:]
 		}
 	}
-	return found, nil
+	return found, end, nil
 }
 
 // buckets returns the unread buckets of the list for f, none if no payment can match.
@@ -142,32 +147,41 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 	return all
 }
 
-// readOn reads a bucket until a position but from is read, or there are no more.
+// readOn reads a bucket until a position but from is read, or there are no more, or it has had its
+// requests.
 func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n int) error {
-	for len(b.read) == 0 && b.next != nil {
+	for len(b.read) == 0 && b.next != nil && b.sent < bucketLooks {
 		out, err := s.db.Query(ctx, b.next)
 		if err != nil {
 			return err
 		}
 		for _, item := range out.Items {
-			sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
-			at, id, _ := strings.Cut(sk.Value, "#")
-			createdAt, err := time.Parse(time.RFC3339Nano, at)
-			if err != nil {
+			if position, err := positionOf(item); err != nil {
 				return err
-			}
-			if position := (store.Position{CreatedAt: createdAt, ID: payment.ID(id)}); position.ID != from.ID || !createdAt.Equal(from.CreatedAt) {
+			} else if position.ID != from.ID || !position.CreatedAt.Equal(from.CreatedAt) {
 				b.read = append(b.read, position)
 			}
 		}
-		if b.next.ExclusiveStartKey, b.next.Limit = out.LastEvaluatedKey, nil; b.next.FilterExpression == nil {
+		b.sent++
+		b.next.ExclusiveStartKey, b.next.Limit = out.LastEvaluatedKey, aws.Int32(secondLook)
+		if b.next.FilterExpression == nil {
 			b.next.Limit = aws.Int32(int32(n))
 		}
 		if out.LastEvaluatedKey == nil {
 			b.next = nil
+		} else if b.to, err = positionOf(out.LastEvaluatedKey); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// positionOf reads the position of an entry of the index.
+func positionOf(item attributes) (store.Position, error) {
+	sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
+	at, id, _ := strings.Cut(sk.Value, "#")
+	createdAt, err := time.Parse(time.RFC3339Nano, at)
+	return store.Position{CreatedAt: createdAt, ID: payment.ID(id)}, err
 }
 
 // Entries implements store.Books with a scan of the table, strongly consistent.

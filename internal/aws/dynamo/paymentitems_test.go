@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -160,10 +162,11 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 		}
 		return send()
 	}
-	page, more, err := s.List(ctx, store.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 2})
+	f := store.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 3}
+	page, next, err := s.List(ctx, f)
 	s.must("listing", err)
-	if len(page) != 2 || page[0].ID != all[2].ID || page[1].ID != all[3].ID || !more {
-		t.Errorf("page %v, more %v", page, more)
+	if len(page) != 1 || page[0].ID != all[2].ID || next.ID != all[2].ID {
+		t.Errorf("page %v, next %v", page, next)
 	}
 }
 
@@ -197,6 +200,56 @@ func TestListsReadEachBucketOnce(t *testing.T) {
 	}
 }
 
+// TestPagesHaveABudget cuts every query short: a page sends two to each bucket, whatever it finds, and the pages
+// have every payment once, in order.
+func TestPagesHaveABudget(t *testing.T) {
+	s := newStage(t)
+	var listed []payment.Payment
+	for nonce := range uint64(60) {
+		p := s.draft()
+		p.CreatedAt = noon.Add(-time.Duration(nonce/3) * time.Minute)
+		_, _, err := s.Create(t.Context(), p)
+		s.must("creating", err)
+		p = s.committing(p, nonce)
+		s.must("committing", s.Commit(t.Context(), p))
+		if nonce%7 == 6 {
+			p = must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(t)
+			s.must("finishing", s.Finish(t.Context(), p))
+		}
+		listed = append(listed, p)
+	}
+	slices.SortFunc(listed, func(a, b payment.Payment) int {
+		return stdcmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(string(b.ID), string(a.ID)))
+	})
+	all := map[payment.Status][]payment.ID{}
+	for _, p := range listed {
+		all[p.State.Status()] = append(all[p.State.Status()], p.ID)
+		all[""] = append(all[""], p.ID)
+	}
+	for status, want := range all {
+		for _, s.limit = range []string{"1", "2", "5"} {
+			f := store.Filter{Merchant: "mer_1", Mode: "test", Limit: 4, Status: status}
+			var got []payment.ID
+			for more := true; more; more = !f.From.IsZero() {
+				s.sent()
+				page, next, err := s.List(t.Context(), f)
+				s.must("listing", err)
+				queries := slices.DeleteFunc(s.sent(), func(op string) bool { return op != "Query" })
+				if len(queries) > 2*dynamo.ListBuckets || !next.IsZero() && !f.From.IsZero() && !f.From.After(next) {
+					t.Fatalf("%d queries, from %v to %v", len(queries), f.From, next)
+				}
+				for _, p := range page {
+					got = append(got, p.ID)
+				}
+				f.From = next
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("status %q, queries of %s: %d payments of %d", status, s.limit, len(got), len(want))
+			}
+		}
+	}
+}
+
 // TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice, as it may when it is busy.
 func TestListsReadUnprocessedKeys(t *testing.T) {
 	s := newStage(t)
@@ -210,9 +263,9 @@ func TestListsReadUnprocessedKeys(t *testing.T) {
 		return answer(http.StatusOK, `{"Responses":{},"UnprocessedKeys":{"`+s.table+`":{"ConsistentRead":true,"Keys":[`+
 			`{"pk":{"S":"payment#`+string(p.ID)+`"},"sk":{"S":"payment"}}]}}}`), nil
 	}
-	page, more, err := s.List(t.Context(), store.Filter{Merchant: "mer_1", Mode: "test", Limit: 5})
-	if err != nil || more || len(page) != 1 || page[0].ID != p.ID {
-		t.Errorf("page %v, more %v, error %v", page, more, err)
+	page, next, err := s.List(t.Context(), store.Filter{Merchant: "mer_1", Mode: "test", Limit: 5})
+	if err != nil || !next.IsZero() || len(page) != 1 || page[0].ID != p.ID {
+		t.Errorf("page %v, next %v, error %v", page, next, err)
 	}
 	if put != 0 {
 		t.Errorf("BatchGetItem was not asked again")
@@ -265,15 +318,23 @@ type wire struct {
 	// meddle answers a request, itself or by calling send. A nil meddle sends every request.
 	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
 
+	limit string // of each query, if not empty
+
 	mu  sync.Mutex
 	ops []string
 }
+
+var limit = regexp.MustCompile(`"Limit":[0-9]+`)
 
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return nil, err
+	}
+	if w.limit != "" && op == "Query" {
+		body = limit.ReplaceAll(body, []byte(`"Limit":`+w.limit))
+		req.ContentLength = int64(len(body))
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()

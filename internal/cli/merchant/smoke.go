@@ -188,11 +188,10 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 		return "signature verified", s.await(ctx)
 	}
 	for range 60 {
-		list, err := s.api.ListDeliveries(ctx, s.webhook.ID)
-		if err != nil {
-			return "", err
-		}
-		for _, d := range list {
+		for d, err := range s.api.ListDeliveries(ctx, s.webhook.ID, nil) {
+			if err != nil {
+				return "", err
+			}
 			if d.Status == "delivered" {
 				return "the endpoint took it", nil
 			}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// LogLimit is the most deliveries that a merchant is shown.
+// LogLimit is the most deliveries that Deliveries returns.
 const LogLimit = 100
 
 // A Log lists the deliveries of endpoints and resends them.
@@ -29,6 +31,48 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 // owner never had an endpoint of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
 	return l.Between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
+}
+
+// pageLook is the most deliveries that a page of one status reads, some megabytes of the longest.
+const pageLook = 200
+
+// Page returns the deliveries that the list of Deliveries has behind the delivery after, "" for the
+// newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its
+// end. A page may be short, or empty, before the end.
+func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string, limit int) (
+	page []Delivery, next string, err error) {
+	look, to := limit+2, time.Time{}
+	if status != "" {
+		look = pageLook
+	}
+	if after != "" {
+		ms, _ := strconv.ParseInt(fmt.Sprintf("%.12s", strings.TrimPrefix(after, deliveryPrefix)), 16, 64)
+		to = time.UnixMilli(ms + 1)
+	}
+	for {
+		read, err := l.Between(ctx, o, endpoint, time.Time{}, to, look)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, d := range read {
+			if after != "" && d.Delivery >= after {
+				continue
+			}
+			if len(page) == limit {
+				return page, next, nil
+			}
+			if next = d.Delivery; status == "" || d.Status == status {
+				page = append(page, d)
+			}
+		}
+		if len(read) < look {
+			return page, "", nil
+		}
+		if next != "" {
+			return page, next, nil
+		}
+		look *= 2 // more than look were created within the millisecond of after
+	}
 }
 
 // Between is Deliveries of a time span, from inclusive, and with another limit. A zero time is no bound.

@@ -55,6 +55,45 @@ func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	w.logged(e, webhook.Delivered, 1)
 }
 
+// TestPagesOfALog: they have every delivery once, newest first, also of a rare status, and of many in one millisecond.
+func TestPagesOfALog(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	all := map[webhook.DeliveryStatus][]string{}
+	for n := range 450 {
+		at := noon.Add(time.Duration(n/10) * time.Millisecond)
+		id := webhook.FirstID(at)
+		d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: id[:len(id)-1] + fmt.Sprint(n%10)},
+			Status: webhook.Delivered, CreatedAt: at}
+		if n == 3 || n%97 == 0 {
+			d.Status = webhook.Exhausted
+		}
+		must.OK(t, w.store.AddDelivery(t.Context(), d))
+		all[""], all[d.Status] = append(all[""], d.Delivery), append(all[d.Status], d.Delivery)
+	}
+	all[webhook.Cancelled] = nil
+	for status, want := range all {
+		slices.Reverse(want)
+		for _, limit := range []int{1, 7, 100} {
+			var got []string
+			pages := 0
+			for after := ""; pages == 0 || after != ""; pages++ {
+				page, next, err := w.log.Page(t.Context(), mine, e.ID, status, after, limit)
+				if must.OK(t, err); len(page) > limit || after != "" && next >= after {
+					t.Fatalf("%d deliveries of %d, from %s to %s", len(page), limit, after, next)
+				}
+				for _, d := range page {
+					got = append(got, d.Delivery)
+				}
+				after = next
+			}
+			if !slices.Equal(got, want) || len(want) < 10 && pages > len(want)+4 {
+				t.Errorf("%q by %d: %d of %d on %d pages", status, limit, len(got), len(want), pages)
+			}
+		}
+	}
+}
+
 // TestFailedInAWindow: an operator resends the events that an outage of the
 // endpoint left undelivered, and may do so again.
 func TestFailedInAWindow(t *testing.T) {

@@ -269,9 +269,10 @@ type Charge struct {
 // decision about money reads it.
 type History interface {
 	// List returns the payments of f.Merchant and f.Mode that match f, newest first, at most
-	// f.Limit, and whether more follow. It leaves out Prepared payments and payments that do not
-	// decode.
-	List(ctx context.Context, f Filter) (page []payment.Payment, more bool, err error)
+	// f.Limit, and the position from which the list goes on, zero at its end. One call reads a few
+	// megabytes of the index at most, so that a page may be short, or empty, before the end. It
+	// leaves out Prepared payments and payments that do not decode.
+	List(ctx context.Context, f Filter) (page []payment.Payment, next Position, err error)
 }
 
 // Books reads the tables whole, for audits and exports. No decision about a payment
@@ -295,7 +296,7 @@ type Filter struct {
 	Status         payment.Status
 	After, Before  time.Time // exclusive bounds of CreatedAt
 	Limit          int       // 1 to 100; anything else is 100
-	From           Position  // the last payment of the page before
+	From           Position  // next of the page before
 }
 
 // A Position is a payment's place in a list: newest first, ties by ID
@@ -304,6 +305,9 @@ type Position struct {
 	CreatedAt time.Time
 	ID        payment.ID
 }
+
+// IsZero reports whether p is the zero Position.
+func (p Position) IsZero() bool { return p == Position{} }
 
 // After reports whether p stands before other in a list: it is newer.
 func (p Position) After(other Position) bool {

@@ -136,12 +136,12 @@ func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, erro
 // An account is a merchant's mode: each has a list of its own.
 type account struct{ merchant, mode string }
 
-func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	err = s.locked(ctx, func() error {
-		page, more = s.page(f)
+		page, next = s.page(f)
 		return nil
 	})
-	return page, more, err
+	return page, next, err
 }
 
 func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
@@ -160,33 +160,33 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-func (s *Payments) page(f store.Filter) (page []payment.Payment, more bool) {
+func (s *Payments) page(f store.Filter) (page []payment.Payment, next store.Position) {
 	limit := f.Limit
 	if limit < 1 || limit > maxPage {
 		limit = maxPage
 	}
 	list := s.lists[account{f.Merchant, f.Mode}]
 	end := len(list)
-	if !f.From.CreatedAt.IsZero() {
+	if !f.From.IsZero() {
 		end, _ = slices.BinarySearchFunc(list, f.From, atPosition)
 	}
 	page = []payment.Payment{}
-	for _, r := range slices.Backward(list[:end]) {
+	for i, r := range slices.Backward(list[:end]) {
 		if !f.After.IsZero() && !r.p.CreatedAt.After(f.After) {
 			break
 		}
-		if r.spoiled || !matches(&r.p, f) {
-			continue
+		if len(page) == limit || end-i > maxLook {
+			return page, next
 		}
-		if len(page) == limit {
-			return page, true
+		if next = (store.Position{CreatedAt: r.p.CreatedAt, ID: r.p.ID}); !r.spoiled && matches(&r.p, f) {
+			page = append(page, r.p)
 		}
-		page = append(page, r.p)
 	}
-	return page, false
+	return page, store.Position{}
 }
 
-const maxPage = 100
+// maxPage is the most payments on a page, maxLook the most that are read for it.
+const maxPage, maxLook = 100, 10_000
 
 func matches(p *payment.Payment, f store.Filter) bool {
 	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) &&

@@ -85,9 +85,9 @@ class Endpoints:
         """Send a test event."""
         return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/test")
 
-    def list_deliveries(self, id: str) -> List[t.Delivery]:
+    def list_deliveries(self, id: str, **filters: str | int | None) -> Iterator[t.Delivery]:
         """List what was sent to a webhook."""
-        return (self._request("data", "GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
+        return self._pages(f"/webhooks/{quote(id, safe='')}/deliveries", filters)
 
     def resend_delivery(self, id: str, delivery_id: str) -> t.Delivery:
         """Send an event again."""
@@ -171,9 +171,9 @@ class AsyncEndpoints:
         """Send a test event."""
         return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/test")
 
-    async def list_deliveries(self, id: str) -> List[t.Delivery]:
+    def list_deliveries(self, id: str, **filters: str | int | None) -> AsyncIterator[t.Delivery]:
         """List what was sent to a webhook."""
-        return (await self._request("data", "GET", f"/webhooks/{quote(id, safe='')}/deliveries"))["data"]
+        return self._pages(f"/webhooks/{quote(id, safe='')}/deliveries", filters)
 
     async def resend_delivery(self, id: str, delivery_id: str) -> t.Delivery:
         """Send an event again."""

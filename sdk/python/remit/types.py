@@ -245,6 +245,8 @@ class Delivery(TypedDict):
 
 class DeliveryList(TypedDict):
     data: list[Delivery]
+    has_more: bool
+    next_cursor: str | None
 
 
 class EventPayment(TypedDict):
@@ -328,7 +330,7 @@ class Problem(TypedDict):
 
 
 class InvalidItem(TypedDict):
-    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch']
+    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'stands_alone']
     loc: list[str | int]
     msg: str
 

@@ -95,8 +95,8 @@ export abstract class Endpoints {
   }
 
   /** List what was sent to a webhook. */
-  async listDeliveries(id: string): Promise<S["Delivery"][]> {
-    return (await this.request("data", "GET", `/webhooks/${encodeURIComponent(id)}/deliveries`)).data;
+  listDeliveries(id: string, filters: Filters = {}): AsyncGenerator<S["Delivery"], void, undefined> {
+    return this.pages(`/webhooks/${encodeURIComponent(id)}/deliveries`, filters);
   }
 
   /** Send an event again. */

@@ -94,9 +94,8 @@ func (c *Export) payments(ctx context.Context, d *deployed.Deployment, end time.
 				if p.CreatedAt.Before(c.Since) || !yield(p, nil) {
 					return
 				}
-				f.From = store.Position{CreatedAt: p.CreatedAt, ID: p.ID}
 			}
-			more = next && len(page) > 0
+			f.From, more = next, !next.IsZero()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -143,8 +144,15 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 		t.Fee = p.Fee.String()
 	}
 	if p.Event != nil {
-		all, _ := s.api.ListDeliveries(ctx, s.hookID) // none of an API that gives no answer
-		t.Deliveries = append(t.Deliveries, slices.DeleteFunc(all, func(d remit.Delivery) bool { return d.EventID != p.Event.ID })...)
+		n := 0
+		for d, err := range s.api.ListDeliveries(ctx, s.hookID, url.Values{"limit": {"100"}}) {
+			if n++; err != nil || n > 100 { // none of an API that gives no answer
+				break
+			}
+			if d.EventID == p.Event.ID {
+				t.Deliveries = append(t.Deliveries, d)
+			}
+		}
 	}
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, _ := s.Store.Wallet(ctx, id) // an unreadable wallet shows no progress
