@@ -176,7 +176,7 @@ func (a *api) play(columns ...string) (got answered) {
 var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 // header is a header with its name, in requests and wanted answers.
-var header = regexp.MustCompile(`^[A-Z][A-Za-z-]+: `)
+var header = regexp.MustCompile(`^[A-Z][A-Za-z_-]+: `)
 
 // send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
 // holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"

@@ -21,6 +21,14 @@ func idempotencyKey(h http.Header) (string, error) {
 	return "", errKeySyntax
 }
 
+// misplaced reports whether a request has an idempotency key, of any value, where none is read.
+func misplaced(r *http.Request, f *form) bool {
+	_, snake := f.object.Member("idempotency_key")
+	_, camel := f.object.Member("idempotencyKey")
+	return snake || camel || len(r.Header.Values("X-Idempotency-Key")) > 0 || len(r.Header.Values("Idempotency_Key")) > 0 ||
+		len(parseQuery(r.URL.RawQuery).values["idempotency_key"]) > 0
+}
+
 // parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of
 // double quotes, which are not part of the key. A key holds no quote. Case
 // counts; nothing is trimmed or unescaped.

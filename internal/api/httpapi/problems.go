@@ -19,6 +19,7 @@ var (
 	errTooLarge    = errors.New("body over 64 KiB")
 	errNotUTF8     = errors.New("body is not UTF-8")
 	errKeySyntax   = errors.New("malformed Idempotency-Key")
+	errMisplaced   = errors.New("idempotency key outside its header")
 	errKeyCreation = errors.New("keys are created by an operator")
 	errKeyless     = errors.New("a payment without an Idempotency-Key is in progress")
 )
@@ -51,6 +52,8 @@ var problems = []struct {
 	{errNotUTF8, refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")},
 	{errKeySyntax, refusal(http.StatusBadRequest, "idempotency_key_invalid",
 		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")},
+	{errMisplaced, badRequest("idempotency_key_missing",
+		"Send the key in the header Idempotency-Key: it is not read in another header, the body or the query. Nothing was paid.")},
 	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
 		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
 	{errKeyCreation, refusal(http.StatusForbidden, "key_creation_closed",
