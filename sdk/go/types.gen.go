@@ -811,6 +811,7 @@ type Hash = string
 
 // Invalid Everything that is wrong with a request.
 type Invalid struct {
+	Code   string        `json:"code"`
 	Detail []InvalidItem `json:"detail"`
 }
 
@@ -884,6 +885,7 @@ type Mode string
 
 // NotFound defines model for NotFound.
 type NotFound struct {
+	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 

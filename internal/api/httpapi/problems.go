@@ -33,7 +33,7 @@ func (e methodError) Error() string { return "method not allowed; allowed: " + s
 // A problem is the only part of an error that a caller sees.
 type problem struct {
 	status     int
-	code       string // stable; listed in openapi.yaml. Empty: the body has none
+	code       string // stable; listed in openapi.yaml. Empty: the body has none, as of a 401
 	detail     any    // a sentence, or the list of a 422
 	index      *int   // of the entry of a batch that a 400 concerns, if any
 	allow      string // Allow header, if any
@@ -46,7 +46,7 @@ var problems = []struct {
 	is error
 	problem
 }{
-	{errNoRoute, problem{status: http.StatusNotFound, detail: "Not Found"}},
+	{errNoRoute, refusal(http.StatusNotFound, "not_found", "Not Found")},
 	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
 	{errTooLarge, refusal(http.StatusRequestEntityTooLarge, "body_too_large", "The body may have at most 65536 bytes.")},
 	{errNotUTF8, refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")},
@@ -122,7 +122,7 @@ var internal = refusal(http.StatusInternalServerError, "internal_error", "Intern
 
 func problemOf(err error) problem {
 	if list := invalidsOf(err); list != nil {
-		return problem{status: http.StatusUnprocessableEntity, detail: list}
+		return problem{status: http.StatusUnprocessableEntity, code: "validation_failed", detail: list}
 	}
 	if methods, ok := errors.AsType[methodError](err); ok {
 		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}

@@ -319,6 +319,7 @@ class Unauthorized(TypedDict):
 
 class NotFound(TypedDict):
     detail: Literal['Not Found']
+    code: Literal['not_found']
 
 
 class Problem(TypedDict):
@@ -424,4 +425,5 @@ class APIKeyEvent(TypedDict):
 
 
 class Invalid(TypedDict):
+    code: Literal['validation_failed']
     detail: list[InvalidItem]

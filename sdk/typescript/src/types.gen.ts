@@ -463,6 +463,8 @@ export type components = {
         NotFound: {
             /** @constant */
             detail: "Not Found";
+            /** @constant */
+            code: "not_found";
         };
         Problem: {
             /** @description For people. May change. */
@@ -477,6 +479,8 @@ export type components = {
         };
         /** @description Everything that is wrong with a request. */
         Invalid: {
+            /** @constant */
+            code: "validation_failed";
             detail: components["schemas"]["InvalidItem"][];
         };
         InvalidItem: {
