@@ -9,6 +9,9 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 Amount: TypeAlias = int
 
 
+AmountText: TypeAlias = str
+
+
 AmountInput: TypeAlias = Amount | str
 
 
@@ -37,6 +40,7 @@ class BatchEntry(TypedDict):
     wallet_address: Address
     to: Address
     amount: Amount
+    amount_text: AmountText
     reference: str | None
 
 
@@ -69,6 +73,7 @@ class SendPaymentsRequest(TypedDict):
 class Balance(TypedDict):
     address: Address
     balance: Amount
+    balance_text: AmountText
     token: str
     decimals: int
     network: str
@@ -115,6 +120,8 @@ class IssuedAPIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
     expires_at: Timestamp | None
@@ -166,6 +173,8 @@ class RotatedAPIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
 
@@ -269,6 +278,8 @@ class EventPayment(TypedDict):
     updated_at: Timestamp
     network_fee_unit: str
     progress: Progress | None
+    amount_text: AmountText
+    network_fee_text: AmountText | None
     previous_status: PaymentStatus
 
 
@@ -382,6 +393,8 @@ class Payment(TypedDict):
     updated_at: Timestamp
     network_fee_unit: str
     progress: Progress | None
+    amount_text: AmountText
+    network_fee_text: AmountText | None
 
 
 class TransactionList(TypedDict):
@@ -402,6 +415,8 @@ class APIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
 

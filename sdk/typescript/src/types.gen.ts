@@ -5,6 +5,8 @@ export type components = {
     schemas: {
         /** @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. */
         Amount: bigint;
+        /** @description The digits of the number beside it, for programs whose numbers are smaller. */
+        AmountText: string;
         /**
          * @description Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
          *     literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
@@ -66,6 +68,8 @@ export type components = {
             /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
+            amount_text: components["schemas"]["AmountText"];
+            network_fee_text: components["schemas"]["AmountText"] | null;
         };
         /**
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
@@ -82,6 +86,7 @@ export type components = {
             /** @description The same as wallet_address. */
             to: components["schemas"]["Address"];
             amount: components["schemas"]["Amount"];
+            amount_text: components["schemas"]["AmountText"];
             reference: string | null;
         };
         /** @description Why a payment will never be made. A batch that failed paid nobody, unless the code is `amount_differs`. */
@@ -126,6 +131,7 @@ export type components = {
         Balance: {
             address: components["schemas"]["Address"];
             balance: components["schemas"]["Amount"];
+            balance_text: components["schemas"]["AmountText"];
             token: string;
             decimals: number;
             network: string;
@@ -161,6 +167,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -206,6 +214,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -274,6 +284,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -406,6 +418,8 @@ export type components = {
             /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
+            amount_text: components["schemas"]["AmountText"];
+            network_fee_text: components["schemas"]["AmountText"] | null;
             previous_status: components["schemas"]["PaymentStatus"];
         };
         RecipientEvent: {
@@ -534,6 +548,7 @@ export type components = {
     pathItems: never;
 };
 export type Amount = components['schemas']['Amount'];
+export type AmountText = components['schemas']['AmountText'];
 export type AmountInput = components['schemas']['AmountInput'];
 export type Address = components['schemas']['Address'];
 export type AddressInput = components['schemas']['AddressInput'];
