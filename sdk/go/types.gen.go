@@ -761,10 +761,13 @@ type EventPayment struct {
 	BlockNumber *int       `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
-	CreatedAt Timestamp         `json:"created_at"`
-	Decimals  int               `json:"decimals"`
-	Failure   *Failure          `json:"failure"`
-	Metadata  map[string]string `json:"metadata"`
+	CreatedAt Timestamp `json:"created_at"`
+	Decimals  int       `json:"decimals"`
+	Failure   *Failure  `json:"failure"`
+
+	// IdempotencyKey Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again.
+	IdempotencyKey string            `json:"idempotency_key"`
+	Metadata       map[string]string `json:"metadata"`
 
 	// Mode Which money moves; `test` is a testnet's.
 	Mode    Mode   `json:"mode"`
@@ -931,10 +934,13 @@ type Payment struct {
 	BlockNumber *int       `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
-	CreatedAt Timestamp         `json:"created_at"`
-	Decimals  int               `json:"decimals"`
-	Failure   *Failure          `json:"failure"`
-	Metadata  map[string]string `json:"metadata"`
+	CreatedAt Timestamp `json:"created_at"`
+	Decimals  int       `json:"decimals"`
+	Failure   *Failure  `json:"failure"`
+
+	// IdempotencyKey Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again.
+	IdempotencyKey string            `json:"idempotency_key"`
+	Metadata       map[string]string `json:"metadata"`
 
 	// Mode Which money moves; `test` is a testnet's.
 	Mode    Mode   `json:"mode"`

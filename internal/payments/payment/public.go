@@ -34,6 +34,7 @@ type Public struct {
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
 	AmountText    string            `json:"amount_text"`
+	Key           *string           `json:"idempotency_key"` // null until a recovered payment is asked for again
 	FeeText       *string           `json:"network_fee_text"`
 }
 
@@ -55,7 +56,7 @@ func (p Payment) Public() Public {
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), FeeUnit: p.feeUnit(),
-		AmountText: p.Amount.String(), FeeText: token.Text(p.Fee),
+		AmountText: p.Amount.String(), Key: given(p.IdempotencyKey), FeeText: token.Text(p.Fee),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}

@@ -279,6 +279,7 @@ class EventPayment(TypedDict):
     network_fee_unit: str
     progress: Progress | None
     amount_text: AmountText
+    idempotency_key: str | None
     network_fee_text: AmountText | None
     previous_status: PaymentStatus
 
@@ -394,6 +395,7 @@ class Payment(TypedDict):
     network_fee_unit: str
     progress: Progress | None
     amount_text: AmountText
+    idempotency_key: str | None
     network_fee_text: AmountText | None
 
 

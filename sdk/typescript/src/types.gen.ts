@@ -69,6 +69,8 @@ export type components = {
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
             amount_text: components["schemas"]["AmountText"];
+            /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
+            idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
         };
         /**
@@ -419,6 +421,8 @@ export type components = {
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
             amount_text: components["schemas"]["AmountText"];
+            /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
+            idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
             previous_status: components["schemas"]["PaymentStatus"];
         };
