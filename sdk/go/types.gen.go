@@ -301,10 +301,12 @@ const (
 	ProblemCodeKeyNotPermitted        ProblemCode = "key_not_permitted"
 	ProblemCodeMerchantSuspended      ProblemCode = "merchant_suspended"
 	ProblemCodeMethodNotAllowed       ProblemCode = "method_not_allowed"
+	ProblemCodeNotAfterInvalid        ProblemCode = "not_after_invalid"
 	ProblemCodePaymentRailUnavailable ProblemCode = "payment_rail_unavailable"
 	ProblemCodeRecipientNotAllowed    ProblemCode = "recipient_not_allowed"
 	ProblemCodeRecipientNotFound      ProblemCode = "recipient_not_found"
 	ProblemCodeRecipientNotInBook     ProblemCode = "recipient_not_in_book"
+	ProblemCodeRequestExpired         ProblemCode = "request_expired"
 	ProblemCodeRequestMalformed       ProblemCode = "request_malformed"
 	ProblemCodeTooManyPending         ProblemCode = "too_many_pending"
 	ProblemCodeTooManyRequests        ProblemCode = "too_many_requests"
@@ -354,6 +356,8 @@ func (e ProblemCode) Valid() bool {
 		return true
 	case ProblemCodeMethodNotAllowed:
 		return true
+	case ProblemCodeNotAfterInvalid:
+		return true
 	case ProblemCodePaymentRailUnavailable:
 		return true
 	case ProblemCodeRecipientNotAllowed:
@@ -361,6 +365,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeRecipientNotFound:
 		return true
 	case ProblemCodeRecipientNotInBook:
+		return true
+	case ProblemCodeRequestExpired:
 		return true
 	case ProblemCodeRequestMalformed:
 		return true

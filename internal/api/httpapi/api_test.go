@@ -306,6 +306,7 @@ var steps = map[string]func(*api){
 	"an entry that is not known":  refused(second(dispatch.ErrUnavailable)),
 	"seven fit":                   refused(&dispatch.TooManyError{Fit: 7}),
 	"no batch contract":           refused(dispatch.ErrNoBatches),
+	"an expired request":          refused(dispatch.ErrExpired),
 	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
 	"a recipient not in the book": refused(dispatch.ErrNotInBook),
 	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },

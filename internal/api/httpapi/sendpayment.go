@@ -77,6 +77,9 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 	if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
 		return answer{}, err
 	}
+	if r.NotAfter, err = notAfter(c.Header); err != nil {
+		return answer{}, err
+	}
 	if r.IdempotencyKey == "" && misplaced(c.Request, f) {
 		return answer{}, errMisplaced
 	}

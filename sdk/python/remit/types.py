@@ -336,7 +336,7 @@ class NotFound(TypedDict):
 
 class Problem(TypedDict):
     detail: str
-    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
+    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'request_expired', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
     index: NotRequired[int]
 
 
