@@ -109,7 +109,8 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	case code == "html":
 		body = "<html>"
 	case words[1] == "422":
-		body = fmt.Sprintf(`{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}]}`, code, index+`"to"`[len(index)*4:])
+		body = fmt.Sprintf(`{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}],"code":"validation_failed"}`,
+			code, index+`"to"`[len(index)*4:])
 	default:
 		body = fmt.Sprintf(`{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
 	}

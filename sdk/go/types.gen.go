@@ -307,10 +307,12 @@ const (
 	ProblemCodeKeyNotPermitted        ProblemCode = "key_not_permitted"
 	ProblemCodeMerchantSuspended      ProblemCode = "merchant_suspended"
 	ProblemCodeMethodNotAllowed       ProblemCode = "method_not_allowed"
+	ProblemCodeNotAfterInvalid        ProblemCode = "not_after_invalid"
 	ProblemCodePaymentRailUnavailable ProblemCode = "payment_rail_unavailable"
 	ProblemCodeRecipientNotAllowed    ProblemCode = "recipient_not_allowed"
 	ProblemCodeRecipientNotFound      ProblemCode = "recipient_not_found"
 	ProblemCodeRecipientNotInBook     ProblemCode = "recipient_not_in_book"
+	ProblemCodeRequestExpired         ProblemCode = "request_expired"
 	ProblemCodeRequestMalformed       ProblemCode = "request_malformed"
 	ProblemCodeTooManyPending         ProblemCode = "too_many_pending"
 	ProblemCodeTooManyRequests        ProblemCode = "too_many_requests"
@@ -360,6 +362,8 @@ func (e ProblemCode) Valid() bool {
 		return true
 	case ProblemCodeMethodNotAllowed:
 		return true
+	case ProblemCodeNotAfterInvalid:
+		return true
 	case ProblemCodePaymentRailUnavailable:
 		return true
 	case ProblemCodeRecipientNotAllowed:
@@ -367,6 +371,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeRecipientNotFound:
 		return true
 	case ProblemCodeRecipientNotInBook:
+		return true
+	case ProblemCodeRequestExpired:
 		return true
 	case ProblemCodeRequestMalformed:
 		return true
@@ -524,7 +530,8 @@ type APIKey struct {
 	CreatedAt Timestamp `json:"created_at"`
 
 	// DailyAmount In a UTC day. Null is any.
-	DailyAmount Amount `json:"daily_amount"`
+	DailyAmount     Amount     `json:"daily_amount"`
+	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
 	DailyCount *int      `json:"daily_count"`
@@ -539,7 +546,8 @@ type APIKey struct {
 	LastUsedAt Timestamp `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
-	MaxAmount Amount `json:"max_amount"`
+	MaxAmount     Amount     `json:"max_amount"`
+	MaxAmountText AmountText `json:"max_amount_text"`
 
 	// Prefix The key through its 12-character id.
 	Prefix string `json:"prefix"`
@@ -579,6 +587,9 @@ type Amount = json.Number
 // AmountInput A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
 type AmountInput = json.Number
 
+// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+type AmountText = string
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -601,11 +612,14 @@ type Balance struct {
 	Address Address `json:"address"`
 
 	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Balance     Amount `json:"balance"`
-	BlockNumber int    `json:"block_number"`
-	Decimals    int    `json:"decimals"`
-	Network     string `json:"network"`
-	Token       string `json:"token"`
+	Balance Amount `json:"balance"`
+
+	// BalanceText The digits of the number beside it, for programs whose numbers are smaller.
+	BalanceText AmountText `json:"balance_text"`
+	BlockNumber int        `json:"block_number"`
+	Decimals    int        `json:"decimals"`
+	Network     string     `json:"network"`
+	Token       string     `json:"token"`
 }
 
 // Batch Asks for 1 to 100 payments at once: all are made, or none.
@@ -618,8 +632,11 @@ type Batch struct {
 // BatchEntry One payment of a batch.
 type BatchEntry struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount    Amount `json:"amount"`
-	Reference string `json:"reference"`
+	Amount Amount `json:"amount"`
+
+	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	AmountText AmountText `json:"amount_text"`
+	Reference  string     `json:"reference"`
 
 	// To The same as wallet_address.
 	To Address `json:"to"`
@@ -751,14 +768,20 @@ type Event struct {
 // EventPayment The payment, and what it was before.
 type EventPayment struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount      Amount `json:"amount"`
-	BlockNumber *int   `json:"block_number"`
+	Amount Amount `json:"amount"`
+
+	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	AmountText  AmountText `json:"amount_text"`
+	BlockNumber *int       `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
-	CreatedAt Timestamp         `json:"created_at"`
-	Decimals  int               `json:"decimals"`
-	Failure   *Failure          `json:"failure"`
-	Metadata  map[string]string `json:"metadata"`
+	CreatedAt Timestamp `json:"created_at"`
+	Decimals  int       `json:"decimals"`
+	Failure   *Failure  `json:"failure"`
+
+	// IdempotencyKey Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again.
+	IdempotencyKey string            `json:"idempotency_key"`
+	Metadata       map[string]string `json:"metadata"`
 
 	// Mode Which money moves; `test` is a testnet's.
 	Mode    Mode   `json:"mode"`
@@ -766,7 +789,8 @@ type EventPayment struct {
 
 	// NetworkFee What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
 	// takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
-	NetworkFee Amount `json:"network_fee"`
+	NetworkFee     Amount     `json:"network_fee"`
+	NetworkFeeText AmountText `json:"network_fee_text"`
 
 	// NetworkFeeUnit The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas.
 	NetworkFeeUnit string `json:"network_fee_unit"`
@@ -819,6 +843,7 @@ type Hash = string
 
 // Invalid Everything that is wrong with a request.
 type Invalid struct {
+	Code   string        `json:"code"`
 	Detail []InvalidItem `json:"detail"`
 }
 
@@ -866,7 +891,8 @@ type IssuedAPIKey struct {
 	CreatedAt Timestamp `json:"created_at"`
 
 	// DailyAmount In a UTC day. Null is any.
-	DailyAmount Amount `json:"daily_amount"`
+	DailyAmount     Amount     `json:"daily_amount"`
+	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
 	DailyCount *int      `json:"daily_count"`
@@ -875,9 +901,10 @@ type IssuedAPIKey struct {
 	Label      string    `json:"label"`
 
 	// MaxAmount Of one payment. Null is any.
-	MaxAmount    Amount `json:"max_amount"`
-	MerchantID   string `json:"merchant_id"`
-	MerchantName string `json:"merchant_name"`
+	MaxAmount     Amount     `json:"max_amount"`
+	MaxAmountText AmountText `json:"max_amount_text"`
+	MerchantID    string     `json:"merchant_id"`
+	MerchantName  string     `json:"merchant_name"`
 
 	// Mode Which money moves; `test` is a testnet's.
 	Mode Mode `json:"mode"`
@@ -892,6 +919,7 @@ type Mode string
 
 // NotFound defines model for NotFound.
 type NotFound struct {
+	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
@@ -913,14 +941,20 @@ type OverlapRequest struct {
 // Payment defines model for Payment.
 type Payment struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount      Amount `json:"amount"`
-	BlockNumber *int   `json:"block_number"`
+	Amount Amount `json:"amount"`
+
+	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	AmountText  AmountText `json:"amount_text"`
+	BlockNumber *int       `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
-	CreatedAt Timestamp         `json:"created_at"`
-	Decimals  int               `json:"decimals"`
-	Failure   *Failure          `json:"failure"`
-	Metadata  map[string]string `json:"metadata"`
+	CreatedAt Timestamp `json:"created_at"`
+	Decimals  int       `json:"decimals"`
+	Failure   *Failure  `json:"failure"`
+
+	// IdempotencyKey Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again.
+	IdempotencyKey string            `json:"idempotency_key"`
+	Metadata       map[string]string `json:"metadata"`
 
 	// Mode Which money moves; `test` is a testnet's.
 	Mode    Mode   `json:"mode"`
@@ -928,7 +962,8 @@ type Payment struct {
 
 	// NetworkFee What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
 	// takes one. Also of a payment that failed. Null until the payment is final, and for ever when nothing was mined.
-	NetworkFee Amount `json:"network_fee"`
+	NetworkFee     Amount     `json:"network_fee"`
+	NetworkFeeText AmountText `json:"network_fee_text"`
 
 	// NetworkFeeUnit The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas.
 	NetworkFeeUnit string `json:"network_fee_unit"`
@@ -1052,7 +1087,8 @@ type RotatedAPIKey struct {
 	CreatedAt Timestamp `json:"created_at"`
 
 	// DailyAmount In a UTC day. Null is any.
-	DailyAmount Amount `json:"daily_amount"`
+	DailyAmount     Amount     `json:"daily_amount"`
+	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
 	DailyCount *int      `json:"daily_count"`
@@ -1063,8 +1099,9 @@ type RotatedAPIKey struct {
 	LastUsedAt any       `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
-	MaxAmount Amount `json:"max_amount"`
-	Prefix    string `json:"prefix"`
+	MaxAmount     Amount     `json:"max_amount"`
+	MaxAmountText AmountText `json:"max_amount_text"`
+	Prefix        string     `json:"prefix"`
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`

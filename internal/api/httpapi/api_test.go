@@ -176,7 +176,7 @@ func (a *api) play(columns ...string) (got answered) {
 var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 // header is a header with its name, in requests and wanted answers.
-var header = regexp.MustCompile(`^[A-Z][A-Za-z-]+: `)
+var header = regexp.MustCompile(`^[A-Z][A-Za-z_-]+: `)
 
 // send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
 // holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"
@@ -306,6 +306,7 @@ var steps = map[string]func(*api){
 	"an entry that is not known":  refused(second(dispatch.ErrUnavailable)),
 	"seven fit":                   refused(&dispatch.TooManyError{Fit: 7}),
 	"no batch contract":           refused(dispatch.ErrNoBatches),
+	"an expired request":          refused(dispatch.ErrExpired),
 	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
 	"a recipient not in the book": refused(dispatch.ErrNotInBook),
 	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },

@@ -13,6 +13,7 @@ import (
 type balance struct {
 	Address     token.Address `json:"address"`
 	Balance     token.Amount  `json:"balance"`
+	BalanceText string        `json:"balance_text"`
 	Token       string        `json:"token"`
 	Decimals    int           `json:"decimals"`
 	Network     string        `json:"network"`
@@ -34,7 +35,7 @@ func GetBalance(nodes chain.Provider, asset token.Token, network string, rule ch
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: balance{
-			Address: address, Balance: account.Balance, Token: asset.Symbol, Decimals: asset.Decimals,
+			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(), Token: asset.Symbol, Decimals: asset.Decimals,
 			Network: network, BlockNumber: account.Number,
 		}}, nil
 	})

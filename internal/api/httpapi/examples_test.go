@@ -322,10 +322,10 @@ func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`,
-		"Idempotency-Key: i").want(t, 201)
+		"Idempotency-Key: i", "Remit-Not-After: 0").want(t, 201)
 	to := must.Get(token.ParseAddress(alice))(t)
 	want := payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "i", To: to, Amount: token.Units(12),
-		Reference: "r", Metadata: map[string]string{"k": "v"}}
+		Reference: "r", Metadata: map[string]string{"k": "v"}, NotAfter: time.Unix(0, 0).UTC()}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked for %+v, want %+v", got, want)
 	}

@@ -2,7 +2,12 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
 // maxKey is the longest Idempotency-Key, its quotes not counted.
@@ -19,6 +24,30 @@ func idempotencyKey(h http.Header) (string, error) {
 		return parseKey(sent[0])
 	}
 	return "", errKeySyntax
+}
+
+// notAfter returns the time of Remit-Not-After, zero if the request has none. Package dispatch knows
+// whether it is too far ahead.
+func notAfter(h http.Header) (time.Time, error) {
+	switch sent := h.Values("Remit-Not-After"); {
+	case len(sent) == 0:
+		return time.Time{}, nil
+	case len(sent) > 1 || !seconds.MatchString(sent[0]):
+		return time.Time{}, dispatch.ErrNotAfter
+	default:
+		n, err := strconv.ParseInt(sent[0], 10, 64)
+		return time.Unix(n, 0).UTC(), err
+	}
+}
+
+var seconds = regexp.MustCompile(`^[0-9]{1,10}$`)
+
+// misplaced reports whether a request has an idempotency key, of any value, where none is read.
+func misplaced(r *http.Request, f *form) bool {
+	_, snake := f.object.Member("idempotency_key")
+	_, camel := f.object.Member("idempotencyKey")
+	return snake || camel || len(r.Header.Values("X-Idempotency-Key")) > 0 || len(r.Header.Values("Idempotency_Key")) > 0 ||
+		len(parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).values) > 0
 }
 
 // parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of

@@ -19,6 +19,7 @@ var (
 	errTooLarge    = errors.New("body over 64 KiB")
 	errNotUTF8     = errors.New("body is not UTF-8")
 	errKeySyntax   = errors.New("malformed Idempotency-Key")
+	errMisplaced   = errors.New("idempotency key outside its header")
 	errKeyCreation = errors.New("keys are created by an operator")
 	errKeyless     = errors.New("a payment without an Idempotency-Key is in progress")
 )
@@ -32,7 +33,7 @@ func (e methodError) Error() string { return "method not allowed; allowed: " + s
 // A problem is the only part of an error that a caller sees.
 type problem struct {
 	status     int
-	code       string // stable; listed in openapi.yaml. Empty: the body has none
+	code       string // stable; listed in openapi.yaml. Empty: the body has none, as of a 401
 	detail     any    // a sentence, or the list of a 422
 	index      *int   // of the entry of a batch that a 400 concerns, if any
 	allow      string // Allow header, if any
@@ -45,12 +46,18 @@ var problems = []struct {
 	is error
 	problem
 }{
-	{errNoRoute, problem{status: http.StatusNotFound, detail: "Not Found"}},
+	{errNoRoute, refusal(http.StatusNotFound, "not_found", "Not Found")},
 	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
 	{errTooLarge, refusal(http.StatusRequestEntityTooLarge, "body_too_large", "The body may have at most 65536 bytes.")},
 	{errNotUTF8, refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")},
 	{errKeySyntax, refusal(http.StatusBadRequest, "idempotency_key_invalid",
 		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")},
+	{dispatch.ErrNotAfter, badRequest("not_after_invalid",
+		"Remit-Not-After must be sent once, as whole Unix seconds of 1 to 10 digits, at most 300 s after the Date of this answer.")},
+	{dispatch.ErrExpired, badRequest("request_expired",
+		"Remit-Not-After has passed, and nothing is paid for this request. Send it again with a later time if you still want to pay.")},
+	{errMisplaced, badRequest("idempotency_key_missing",
+		"Send the key in the header Idempotency-Key: it is not read in another header, the body or the query. Nothing was paid.")},
 	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
 		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
 	{errKeyCreation, refusal(http.StatusForbidden, "key_creation_closed",
@@ -119,7 +126,7 @@ var internal = refusal(http.StatusInternalServerError, "internal_error", "Intern
 
 func problemOf(err error) problem {
 	if list := invalidsOf(err); list != nil {
-		return problem{status: http.StatusUnprocessableEntity, detail: list}
+		return problem{status: http.StatusUnprocessableEntity, code: "validation_failed", detail: list}
 	}
 	if methods, ok := errors.AsType[methodError](err); ok {
 		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}

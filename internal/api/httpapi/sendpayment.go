@@ -77,6 +77,12 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 	if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
 		return answer{}, err
 	}
+	if r.NotAfter, err = notAfter(c.Header); err != nil {
+		return answer{}, err
+	}
+	if r.IdempotencyKey == "" && misplaced(c.Request, f) {
+		return answer{}, errMisplaced
+	}
 	result, err := payer.Send(c.Context(), r)
 	switch {
 	case errors.Is(err, dispatch.ErrKeyReused):

@@ -108,12 +108,13 @@ func TestCSV(t *testing.T) {
 	page := a.get("/transactions?limit=2", "Accept: text/csv")
 	page.want(t, 200)
 	rows := must.Get(csv.NewReader(strings.NewReader(page.body)).ReadAll())(t)
-	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at,network_fee_unit,progress"
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee," +
+		"network_fee_unit,progress,failure,payments,version,mode,created_at,updated_at,amount_text,idempotency_key,network_fee_text"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}
 	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` ||
-		newest[11]+newest[12]+newest[13]+newest[14] != "" {
+		newest[11]+newest[12]+newest[15]+newest[16]+newest[22]+newest[23] != "" || newest[21] != "3" {
 		t.Errorf("%q", newest)
 	}
 	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")
@@ -124,11 +125,11 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("Link: %s", page.header.Get("Link"))
 	}
 	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
-	if last.want(t, 200, `,61234567890,"{""code"":""execution_reverted"",`); strings.Count(last.body, "\n") != 2 ||
+	if last.want(t, 200, `,61234567890,wei,,"{""code"":""execution_reverted"",`, ",1,,61234567890\r\n"); strings.Count(last.body, "\r\n") != 2 ||
 		last.header.Get("Link") != "" {
 		t.Errorf("the last page: %v %s", last.header, last.body)
 	}
-	if got := a.get("/transactions?status=confirmed", "Accept: text/csv"); got.body != names+"\n" {
+	if got := a.get("/transactions?status=confirmed", "Accept: text/csv"); got.body != names+"\r\n" {
 		t.Errorf("no payment at all: %q", got.body)
 	}
 	a.get("/transactions?limit=0", "Accept: text/csv").want(t, 422, `"integer_range"`)
@@ -374,8 +375,8 @@ func TestProgressOfPayments(t *testing.T) {
 	const mined = `"progress":"mined"`
 	a.get("/transaction/"+exampleHash).want(t, 200, mined)
 	a.get("/transactions?idempotency_key=k").want(t, 200, mined)
-	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, mined)
-	a.get("/transactions", "Accept: text/csv").want(t, 200, "wei,sent\n")
+	a.post("/send-payment", goodBody, `Idempotency-Key: "k"`).want(t, 201, mined, `"idempotency_key":"k"`)
+	a.get("/transactions", "Accept: text/csv").want(t, 200, "wei,sent,")
 	a.payments.walletReads = 0
 	page := a.get("/transactions?limit=100")
 	page.want(t, 200)

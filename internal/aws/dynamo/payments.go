@@ -120,12 +120,13 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	c := change{
 		key: paymentKey(p.ID),
 		do: "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, " +
-			"list_pk = :list, list_sk = :place",
-		when: "merchant_id = :nobody AND #state <> :prepared",
+			"list_pk = :list, list_sk = :place, version = :version",
+		when: "merchant_id = :nobody AND #state <> :prepared AND version = :before",
 		values: attributes{
 			":nobody": text(""), ":prepared": text(payment.Prepared), ":merchant": text(p.Merchant),
 			":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
 			":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)),
 		},
 	}
 	if p.Reference != "" {
@@ -172,9 +173,10 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
 	}
-	c := change{key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at", when: "#state = :committed",
+	c := change{key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at",
+		when: "#state = :committed AND version = :before",
 		values: attributes{":committed": text(payment.Committed), ":state": text(p.State),
-			":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt))}}
+			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)), ":at": text(moment(p.UpdatedAt))}}
 	if !p.Onchain.IsZero() {
 		c.set("onchain_tx_hash", text(p.Onchain.String()))
 		c.set("block_number", number(p.Block))

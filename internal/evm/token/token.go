@@ -97,6 +97,14 @@ func AmountFromBytes(b []byte) (Amount, error) {
 // String returns the amount in decimal digits, the form ParseAmount reads.
 func (a Amount) String() string { return a.units.Dec() }
 
+// Text returns the digits of a, nil for nil.
+func Text(a *Amount) *string {
+	if a == nil {
+		return nil
+	}
+	return new(a.String())
+}
+
 // Bytes32 returns the amount as an ABI word: 32 bytes, big-endian.
 func (a Amount) Bytes32() [32]byte { return a.units.Bytes32() }
 

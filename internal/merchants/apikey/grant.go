@@ -136,6 +136,9 @@ type Permissions struct {
 	DailyAmount *token.Amount `json:"daily_amount"`
 	DailyCount  *uint64       `json:"daily_count"`
 	Recipients  string        `json:"recipients"` // "any" or "book"
+
+	MaxAmountText   *string `json:"max_amount_text"`
+	DailyAmountText *string `json:"daily_amount_text"`
 }
 
 // Public returns k as its merchant sees it.
@@ -144,10 +147,11 @@ func (k Key) Public() Public {
 	if k.Book {
 		recipients = "book"
 	}
+	most, daily := unlessZero(k.Maximum), unlessZero(k.Daily.Amount)
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.Daily.Count),
-			recipients},
+		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, token.Text(most),
+			token.Text(daily)},
 	}
 }
 

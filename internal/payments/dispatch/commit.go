@@ -47,9 +47,13 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		}
 		need := store.NeedOf(p, d.Now())
 		need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
-		signer, w, err := d.reserve(ctx, p, need)
+		signer, w, err := d.reserve(ctx, p, need, held)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
+		case errors.Is(err, ErrExpired) && d.created && !asked:
+			return d.refuse(ctx, p, err)
+		case errors.Is(err, ErrExpired): // another request may be making it, or an earlier reservation is there
+			return payment.Payment{}, ErrDuplicate
 		case errors.Is(err, ErrInProgress):
 			return payment.Payment{}, err
 		case err == nil:
@@ -108,10 +112,21 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 
 // reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the
 // errors of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the key is out of
-// reach and p holds a nonce, or may: check-receipts then makes the payment.
-func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need) (wallet.Signer, wallet.Wallet, error) {
+// reach and p holds a nonce, or may: check-receipts then makes the payment. Once the request has
+// expired it reserves nothing: it returns the wallet if p still holds the nonce that takeUp found,
+// ErrDuplicate if it does not, and ErrExpired for any other payment.
+func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need, held bool) (wallet.Signer, wallet.Wallet, error) {
 	signer, err := d.ready(ctx, p.Wallet)
-	if err == nil {
+	switch {
+	case err == nil && d.expired() && !held:
+		return nil, wallet.Wallet{}, ErrExpired
+	case err == nil && d.expired():
+		w, err := d.Store.Wallet(ctx, need.Wallet)
+		if _, holds := w.Holds(p.ID, p.Revision); err != nil || !holds {
+			return nil, wallet.Wallet{}, errors.Join(ErrDuplicate, err)
+		}
+		return signer, w, nil
+	case err == nil:
 		w, err := d.Store.Reserve(ctx, need)
 		if errors.Is(err, wallet.ErrPaused) {
 			err = fmt.Errorf("%w: %s", err, w.Paused)

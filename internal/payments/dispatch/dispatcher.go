@@ -34,6 +34,10 @@ var (
 	ErrInsufficient = errors.New("insufficient funds")
 	// ErrKeyMissing reports a request without the Idempotency-Key that the stack requires.
 	ErrKeyMissing = errors.New("no idempotency key")
+	// ErrExpired reports a request whose NotAfter has passed.
+	ErrExpired = errors.New("the request's time has passed")
+	// ErrNotAfter reports a NotAfter that is malformed, or more than MaxNotAfter ahead.
+	ErrNotAfter = errors.New("unusable time of a request")
 	// ErrNoBatches reports a stack without a contract that pays batches.
 	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay, or not yet.
@@ -63,6 +67,9 @@ var (
 	// missing, or the table is unreachable.
 	ErrCommit = errors.New("commit failed")
 )
+
+// MaxNotAfter is the most that a request's NotAfter may be ahead.
+const MaxNotAfter = 300 * time.Second
 
 const (
 	// reserve is the least time that a function must have left to take a reservation: three slow
@@ -148,7 +155,11 @@ type Result struct {
 // that an earlier request began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors
 // of the store from before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	if r.NotAfter.Unix()-d.Now().Unix() > int64(MaxNotAfter/time.Second) {
+		return Result{}, ErrNotAfter
+	}
 	s, err := d.begin(ctx)
+	s.notAfter = r.NotAfter
 	refusal := cmp.Or(err, s.refused)
 	if refusal == nil && s.RequireKey && r.IdempotencyKey == "" {
 		return Result{}, ErrKeyMissing
@@ -157,6 +168,8 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	switch {
 	case err != nil:
 		return Result{}, err
+	case s.expired():
+		return s.answerStored(ctx, id, r, ErrExpired)
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
@@ -171,6 +184,14 @@ type sending struct {
 	ruling
 	refused error // there are no rules: only payments that hold a nonce go on
 	phases  *phases
+
+	notAfter time.Time // of the request
+	created  bool      // the request has created its payment
+}
+
+// expired reports whether the request may begin nothing any more.
+func (d sending) expired() bool {
+	return !d.notAfter.IsZero() && d.Now().Unix() > d.notAfter.Unix()
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
@@ -191,6 +212,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	if !created {
 		return d.resume(ctx, p, r, offer, nil)
 	}
+	d.created = true
 	p, err = d.begun(ctx, p, d.limits(r))
 	return Result{Payment: p}, err
 }

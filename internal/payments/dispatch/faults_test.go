@@ -700,7 +700,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	}
 	for range 2 {
 		if result, err := p.d.Send(t.Context(), request); err != nil || !result.Replayed || result.Payment.TxHash != (chain.Hash{7}) ||
-			result.Payment.Reference != "order 1" {
+			result.Payment.Reference != "order 1" || result.Payment.Version != 2 || *result.Payment.Public().Key != asked.IdempotencyKey {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}

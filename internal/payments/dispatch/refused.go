@@ -12,11 +12,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// isRefusal reports whether a wallet refused the reservation, so that nothing was reserved. After
+// isRefusal reports whether a wallet, or the request's time, refused the reservation, so that nothing was reserved. After
 // any other error a reservation may exist.
 func isRefusal(err error) bool {
 	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
-		wallet.ErrGas, errNoKey}
+		wallet.ErrGas, errNoKey, ErrExpired}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 

@@ -55,7 +55,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	return sending{d, nodes, rules, refused, &phases{now: d.Now, last: d.Now()}}, err
+	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
 }
 
 // allowed returns errScreened for the first entry on the operator's deny list.

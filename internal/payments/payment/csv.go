@@ -11,20 +11,27 @@ import (
 
 // CSV writes rows as CSV, after a header row of field names if header is true. The fields are T's
 // JSON fields, in their order: a text as it is, null as an empty cell, and a list or an object as
-// JSON. An apostrophe precedes a cell that a spreadsheet would take for a formula.
+// JSON without blanks. Lines end in CRLF. An apostrophe precedes a cell that a spreadsheet would take for a formula.
 func CSV[T any](w io.Writer, header bool, rows ...T) error {
-	out := csv.NewWriter(w)
+	var text bytes.Buffer
+	line := func(cells []string) { // Writer.UseCRLF would change the cells too
+		out := csv.NewWriter(&text)
+		_ = out.Write(cells) // a buffer takes every line
+		out.Flush()
+		text.Truncate(text.Len() - len("\n"))
+		text.WriteString("\r\n")
+	}
 	if header {
 		var none T
 		names, _ := fields(none)
-		_ = out.Write(names) // an error stays until Error
+		line(names)
 	}
 	for _, row := range rows {
 		_, cells := fields(row)
-		_ = out.Write(cells)
+		line(cells)
 	}
-	out.Flush()
-	return out.Error()
+	_, err := w.Write(text.Bytes())
+	return err
 }
 
 func fields(v any) (names, cells []string) {

@@ -161,8 +161,8 @@ func TestCSV(t *testing.T) {
 		rows = append(rows, cells{Text: formula})
 	}
 	must.OK(t, payment.CSV(&out, true, rows...))
-	want := "text,number,none,list,pairs\n\"a, \"\"b\"\"\n<c>\"," + token.MaxAmount().String() + ",,[1],\"{\"\"<\"\":\"\"&\"\"}\"\n" +
-		"'=1,0,,,\n'+1,0,,,\n'-1,0,,,\n'@a,0,,,\n'\t=1,0,,,\n\"'\r=1\",0,,,\n'=1,0,,,\n1=1,0,,,\n,0,,,\nnull,0,,,\n"
+	want := "text,number,none,list,pairs\r\n\"a, \"\"b\"\"\n<c>\"," + token.MaxAmount().String() + ",,[1],\"{\"\"<\"\":\"\"&\"\"}\"\r\n" +
+		"'=1,0,,,\r\n'+1,0,,,\r\n'-1,0,,,\r\n'@a,0,,,\r\n'\t=1,0,,,\r\n\"'\r=1\",0,,,\r\n'=1,0,,,\r\n1=1,0,,,\r\n,0,,,\r\nnull,0,,,\r\n"
 	if out.String() != want {
 		t.Errorf("%q\nwant\n%q", out.String(), want)
 	}

@@ -133,10 +133,11 @@ func (p Payment) Pays(outputs []Entry) bool {
 }
 
 // Adopted returns a payment that was found on the chain as the answer to r, a request whose merchant, mode and key
-// give its ID. It takes references and metadata from r: they are not on the chain.
+// give its ID. It takes references and metadata from r: they are not on the chain. Its Version rises.
 func (p Payment) Adopted(r Request) Payment {
 	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
 	p.Reference, p.Metadata, p.Entries = r.Reference, r.Metadata, r.Entries
+	p.Version++
 	return p
 }
 

@@ -208,12 +208,12 @@ func TestPublic(t *testing.T) {
 		t.Errorf("a payment that was made: %+v", paid)
 	}
 	p.Tx.GasUnit = 1
-	if unit := p.Public().NetworkFeeUnit; unit != "USDC" {
+	if unit := p.Public().FeeUnit; unit != "USDC" {
 		t.Errorf("a fee that the token pays is in %s", unit)
 	}
 	dear := token.MaxAmount()
 	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
-	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
+	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee_text":"`+dear.String()+`"`)) {
 		t.Errorf("the fees of a failed payment, and of one with nothing mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
 	}
 	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {

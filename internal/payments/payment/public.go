@@ -10,7 +10,7 @@ import (
 )
 
 // A Public is a payment as merchants see it, in answers and in events. Every
-// field is always written, null where it has no value.
+// field is always written, null where it has no value, in the order of the CSV's columns.
 type Public struct {
 	TxHash        chain.Hash        `json:"tx_hash"`
 	Status        Status            `json:"status"`
@@ -24,16 +24,18 @@ type Public struct {
 	Metadata      map[string]string `json:"metadata"`
 	OnchainTxHash *chain.Hash       `json:"onchain_tx_hash"`
 	BlockNumber   *uint64           `json:"block_number"`
-	NetworkFee    *token.Amount     `json:"network_fee"` // in NetworkFeeUnit
+	NetworkFee    *token.Amount     `json:"network_fee"`
+	FeeUnit       string            `json:"network_fee_unit"`
+	Progress      *Progress         `json:"progress"` // null once final
 	Failure       *Failure          `json:"failure"`
 	Payments      []PublicEntry     `json:"payments"` // of a batch
 	Version       int64             `json:"version"`
 	Mode          string            `json:"mode"`
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
-
-	NetworkFeeUnit string    `json:"network_fee_unit"`
-	Progress       *Progress `json:"progress"` // null once final
+	AmountText    string            `json:"amount_text"`
+	Key           *string           `json:"idempotency_key"` // null until a recovered payment is asked for again
+	FeeText       *string           `json:"network_fee_text"`
 }
 
 // A PublicEntry is an entry of a batch as merchants see it.
@@ -41,6 +43,7 @@ type PublicEntry struct {
 	WalletAddress token.Address `json:"wallet_address"`
 	To            token.Address `json:"to"`
 	Amount        token.Amount  `json:"amount"`
+	AmountText    string        `json:"amount_text"`
 	Reference     *string       `json:"reference"`
 }
 
@@ -52,7 +55,8 @@ func (p Payment) Public() Public {
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
-		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), NetworkFeeUnit: p.feeUnit(),
+		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), FeeUnit: p.feeUnit(),
+		AmountText: p.Amount.String(), Key: given(p.IdempotencyKey), FeeText: token.Text(p.Fee),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
@@ -65,7 +69,7 @@ func (p Payment) Public() Public {
 		v.WalletAddress, v.To = nil, nil
 	}
 	for _, e := range p.Entries {
-		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, given(e.Reference)})
+		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, e.Amount.String(), given(e.Reference)})
 	}
 	if !p.Onchain.IsZero() {
 		v.OnchainTxHash, v.BlockNumber = &p.Onchain, &p.Block

@@ -78,8 +78,8 @@ type Payments interface {
 	Discard(ctx context.Context, p payment.Payment) error
 
 	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference,
-	// Metadata and the entries' references of p, and its place in the merchant's list, if the stored payment
-	// has no merchant and is not Prepared. Otherwise ErrChanged.
+	// Metadata, Version and the entries' references of p, and its place in the merchant's list, if the
+	// stored payment has no merchant, the Version before, and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
 
 	// Redact removes the references and the metadata of a final p, and replaces its Event by an
@@ -91,8 +91,8 @@ type Payments interface {
 	SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error)
 
 	// Finish stores a final p with its event if the stored payment is
-	// Committed. Otherwise ErrChanged: another run has made it final before,
-	// or this call has, and its first answer was lost.
+	// Committed with the Version before. Otherwise ErrChanged: a request has adopted
+	// it, another run has made it final, or this call has, and its first answer was lost.
 	Finish(ctx context.Context, p payment.Payment) error
 }
 

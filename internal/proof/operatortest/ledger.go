@@ -152,7 +152,7 @@ func (l *Ledger) Fill(tables store.Store, all []payment.Payment) {
 		_, _, err := tables.Create(l.Context(), prepared)
 		must.OK(l, err)
 		committed := p
-		committed.State = payment.Committed
+		committed.State, committed.Version = payment.Committed, 1
 		must.OK(l, tables.Commit(l.Context(), committed))
 		if p.State.Final() {
 			must.OK(l, tables.Finish(l.Context(), p))

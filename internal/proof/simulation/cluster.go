@@ -150,10 +150,12 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	}
 	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
+		asked := time.Now()
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
 			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")
-				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, func() { apply(ctx) })
+				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks have fractions of a second
+				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })
 			} else {
 				apply(ctx)
 			}

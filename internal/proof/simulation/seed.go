@@ -120,6 +120,9 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	for i := range 1 + rng.IntN(4) {
 		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i),
 			Amount: uint64(100*i + 500)}
+		if i%3 == 1 {
+			order.Patience = 4 * time.Second
+		}
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]

@@ -16,8 +16,9 @@ import (
 
 // A request has the rules for its reservations.
 type request struct {
-	began   time.Time
-	maximum token.Amount // of its key; zero: any
+	began    time.Time
+	maximum  token.Amount // of its key; zero: any
+	notAfter time.Time    // zero: any time
 }
 
 type requestKey struct{}
@@ -30,18 +31,23 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		key = payment.KeyLimits{} // operators have none
 	}
 	began := time.Now()
-	ctx = context.WithValue(ctx, requestKey{}, request{began, key.Maximum})
 	on := c.instances[instance%len(c.instances)]
+	by := request{began: began, maximum: key.Maximum}
+	r := order.Request()
+	r.Key = key
+	if order.Patience > 0 {
+		by.notAfter = by.began.Add(order.Patience)
+		r.NotAfter = by.notAfter.Add(on.skew) // by the server's clock
+	}
+	ctx = context.WithValue(ctx, requestKey{}, by)
 	answers := make(chan oracle.Answer, 1)
 	committed := c.oracle.Requested(order)
 	go func() {
 		defer actor.End()
-		request := order.Request()
-		request.Key = key
 		var result dispatch.Result
 		var err error
 		if (order.From == token.Address{}) {
-			result, err = on.Send(skewedContext{ctx, on.skew}, request)
+			result, err = on.Send(skewedContext{ctx, on.skew}, r)
 		} else {
 			result.Payment, err = on.Move(skewedContext{ctx, on.skew}, order.Transfer())
 		}

@@ -229,6 +229,7 @@ func (c *check) adopts(request payment.Request) {
 	adopted := committed.Adopted(request)
 	c.ok("adopting", c.Adopt(c.Context(), adopted))
 	c.holds(adopted)
+	c.refused("finishing it as it was before", c.Finish(c.Context(), c.confirming(committed)), store.ErrChanged)
 	other := request
 	other.Merchant, other.Reference, other.Metadata = "mer_other", "", nil
 	c.refused("adopting it for another merchant", c.Adopt(c.Context(), committed.Adopted(other)), store.ErrChanged)

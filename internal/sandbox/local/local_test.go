@@ -178,7 +178,7 @@ func TestServesEveryRoute(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	for _, route := range httpapi.Routes {
 		answer, err := api.Call(t.Context(), route.Method, route.Path, "")
-		if err != nil || answer.Status == 405 || string(answer.Body) == `{"detail":"Not Found"}` {
+		if err != nil || answer.Status == 405 || string(answer.Body) == `{"detail":"Not Found","code":"not_found"}` {
 			t.Errorf("%s %s is answered %d %s %v", route.Method, route.Path, answer.Status, answer.Body, err)
 		}
 	}

@@ -70,12 +70,12 @@ func (s *Payments) prepared(p payment.Payment) bool {
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
-		if there == nil || there.p.Merchant != "" || there.p.State == payment.Prepared {
+		if there == nil || there.p.Merchant != "" || there.p.State == payment.Prepared || there.p.Version != p.Version-1 {
 			return store.ErrChanged
 		}
 		own := &there.p
 		own.Merchant, own.Mode, own.IdempotencyKey, own.Fingerprint = p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint
-		own.Reference, own.Metadata, own.Entries = p.Reference, p.Metadata, p.Entries
+		own.Reference, own.Metadata, own.Entries, own.Version = p.Reference, p.Metadata, p.Entries, p.Version
 		s.enlist(there)
 		return nil
 	}, store.FitsPayment(p))
@@ -108,7 +108,7 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
 		there := s.payments[p.ID]
-		if there == nil || there.p.State != payment.Committed {
+		if there == nil || there.p.State != payment.Committed || there.p.Version != p.Version-1 {
 			return store.ErrChanged
 		}
 		end := &there.p

@@ -9,6 +9,9 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 Amount: TypeAlias = int
 
 
+AmountText: TypeAlias = str
+
+
 AmountInput: TypeAlias = Amount | str
 
 
@@ -37,6 +40,7 @@ class BatchEntry(TypedDict):
     wallet_address: Address
     to: Address
     amount: Amount
+    amount_text: AmountText
     reference: str | None
 
 
@@ -69,6 +73,7 @@ class SendPaymentsRequest(TypedDict):
 class Balance(TypedDict):
     address: Address
     balance: Amount
+    balance_text: AmountText
     token: str
     decimals: int
     network: str
@@ -115,6 +120,8 @@ class IssuedAPIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
     expires_at: Timestamp | None
@@ -166,6 +173,8 @@ class RotatedAPIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
 
@@ -271,6 +280,9 @@ class EventPayment(TypedDict):
     updated_at: Timestamp
     network_fee_unit: str
     progress: Progress | None
+    amount_text: AmountText
+    idempotency_key: str | None
+    network_fee_text: AmountText | None
     previous_status: PaymentStatus
 
 
@@ -321,11 +333,12 @@ class Unauthorized(TypedDict):
 
 class NotFound(TypedDict):
     detail: Literal['Not Found']
+    code: Literal['not_found']
 
 
 class Problem(TypedDict):
     detail: str
-    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
+    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'request_expired', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
     index: NotRequired[int]
 
 
@@ -383,6 +396,9 @@ class Payment(TypedDict):
     updated_at: Timestamp
     network_fee_unit: str
     progress: Progress | None
+    amount_text: AmountText
+    idempotency_key: str | None
+    network_fee_text: AmountText | None
 
 
 class TransactionList(TypedDict):
@@ -403,6 +419,8 @@ class APIKey(TypedDict):
     scopes: list[Scope]
     max_amount: Amount | None
     daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
     daily_count: int | None
     recipients: Recipients
 
@@ -426,4 +444,5 @@ class APIKeyEvent(TypedDict):
 
 
 class Invalid(TypedDict):
+    code: Literal['validation_failed']
     detail: list[InvalidItem]

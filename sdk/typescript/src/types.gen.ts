@@ -5,6 +5,8 @@ export type components = {
     schemas: {
         /** @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. */
         Amount: bigint;
+        /** @description The digits of the number beside it, for programs whose numbers are smaller. */
+        AmountText: string;
         /**
          * @description Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
          *     literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
@@ -66,6 +68,10 @@ export type components = {
             /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
+            amount_text: components["schemas"]["AmountText"];
+            /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
+            idempotency_key: string | null;
+            network_fee_text: components["schemas"]["AmountText"] | null;
         };
         /**
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
@@ -82,6 +88,7 @@ export type components = {
             /** @description The same as wallet_address. */
             to: components["schemas"]["Address"];
             amount: components["schemas"]["Amount"];
+            amount_text: components["schemas"]["AmountText"];
             reference: string | null;
         };
         /** @description Why a payment will never be made. A batch that failed paid nobody, unless the code is `amount_differs`. */
@@ -126,6 +133,7 @@ export type components = {
         Balance: {
             address: components["schemas"]["Address"];
             balance: components["schemas"]["Amount"];
+            balance_text: components["schemas"]["AmountText"];
             token: string;
             decimals: number;
             network: string;
@@ -161,6 +169,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -206,6 +216,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -274,6 +286,8 @@ export type components = {
             max_amount: components["schemas"]["Amount"] | null;
             /** @description In a UTC day. Null is any. */
             daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
@@ -408,6 +422,10 @@ export type components = {
             /** @description The unit of network_fee: `wei`, or the symbol of a token with 18 decimals that pays gas. */
             network_fee_unit: string;
             progress: components["schemas"]["Progress"] | null;
+            amount_text: components["schemas"]["AmountText"];
+            /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
+            idempotency_key: string | null;
+            network_fee_text: components["schemas"]["AmountText"] | null;
             previous_status: components["schemas"]["PaymentStatus"];
         };
         RecipientEvent: {
@@ -465,6 +483,8 @@ export type components = {
         NotFound: {
             /** @constant */
             detail: "Not Found";
+            /** @constant */
+            code: "not_found";
         };
         Problem: {
             /** @description For people. May change. */
@@ -473,12 +493,14 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "request_expired" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
             /** @description Which payment of a batch is refused, from 0, if one alone is. */
             index?: number;
         };
         /** @description Everything that is wrong with a request. */
         Invalid: {
+            /** @constant */
+            code: "validation_failed";
             detail: components["schemas"]["InvalidItem"][];
         };
         InvalidItem: {
@@ -532,6 +554,7 @@ export type components = {
     pathItems: never;
 };
 export type Amount = components['schemas']['Amount'];
+export type AmountText = components['schemas']['AmountText'];
 export type AmountInput = components['schemas']['AmountInput'];
 export type Address = components['schemas']['Address'];
 export type AddressInput = components['schemas']['AddressInput'];

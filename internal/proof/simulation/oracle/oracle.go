@@ -204,8 +204,8 @@ func (o *Oracle) Bar(to token.Address, from time.Time) { o.barred[to] = from }
 
 // Reserving applies a reservation that a request asks for, and checks that it gives no nonce
 // to a payment that the request could not have begun: it began then, under a key with such
-// a maximum.
-func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount, apply func()) {
+// a maximum. late reports that its time had passed when it asked.
+func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount, late bool, apply func()) {
 	p, err := o.Store.Payment(context.Background(), id)
 	held := func() bool {
 		w, err := o.Store.Wallet(context.Background(), wallet.ID{ChainID: o.Chain.ID, Address: p.Wallet})
@@ -215,6 +215,9 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 	before := held()
 	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // committed: paid at its nonce only
 		return
+	}
+	if late {
+		o.Violate(WithinBounds, "%s got a nonce by a request whose time had passed", id)
 	}
 	for _, e := range p.Outputs() {
 		if from := o.barred[e.To]; !from.IsZero() && !began.Before(from) && (o.Chain.Listed[e.To] || o.denied(e.To)) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -23,6 +24,8 @@ type Order struct {
 	Sure     bool          // nothing but a wrong node could keep it from being paid
 
 	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
+
+	Patience time.Duration // after which each request begins nothing; zero: it may for ever
 }
 
 // Transfer is the order that an operator gives.
@@ -86,7 +89,8 @@ type Answer struct {
 // refusals are the errors which mean that nothing was started.
 var refusals = []error{
 	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
-	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, store.ErrDailyLimit,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, dispatch.ErrExpired,
+	store.ErrDailyLimit,
 }
 
 // Refused reports whether the answer means that nothing was started.
