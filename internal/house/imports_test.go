@@ -21,8 +21,8 @@ var floors = []string{
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
-	"boot devnet dynamo emf ethrpc httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
-	"chainenv ethrpc/inspect emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
+	"boot devnet dynamo emf ethrpc ethrpc/inspect httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
+	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
 		"porttest simulation/oracle simulation/scheduler",
 	"dispatchenv operator/change simulation",
 	"operator/deny operator/key operator/setting operator/webhook local",

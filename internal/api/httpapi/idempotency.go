@@ -47,7 +47,7 @@ func misplaced(r *http.Request, f *form) bool {
 	_, snake := f.object.Member("idempotency_key")
 	_, camel := f.object.Member("idempotencyKey")
 	return snake || camel || len(r.Header.Values("X-Idempotency-Key")) > 0 || len(r.Header.Values("Idempotency_Key")) > 0 ||
-		len(parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).values) > 0
+		len(parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).values["idempotency_key"]) > 0
 }
 
 // parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of
