@@ -65,8 +65,7 @@ var (
 		"Update": "UpdateItem"}
 )
 
-// record notes the rights that a request needs. A transaction needs those of its
-// parts.
+// record notes the rights that a request needs. A transaction needs those of its parts.
 func (c *calls) record(header http.Header, body []byte) {
 	function := application.FindStringSubmatch(header.Get("User-Agent"))
 	service, operation, _ := strings.Cut(header.Get("X-Amz-Target"), ".")

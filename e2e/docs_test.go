@@ -9,10 +9,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
-// TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and
-// docs/disasters.md line by line as they are printed, with the ids of a payment in the place of the
-// pages' 0x… and pay_…. A command that asks for consent is repeated with --yes,
-// since a test has no terminal.
+// TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and docs/disasters.md line by line as
+// they are printed, with the ids of a payment in the place of the pages' 0x… and pay_…. A command that asks for
+// consent is repeated with --yes, since a test has no terminal.
 func TestOperatorsPages(t *testing.T) {
 	o := newOperator(t)
 	m := newMerchant(t, o.s)

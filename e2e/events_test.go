@@ -90,9 +90,8 @@ var answers = []struct {
 	{"revoke-api-key", 200, `"revoked_at":"`},
 }
 
-// TestEvents hands every sample event to the bootstrap that is deployed for it,
-// under its role, and holds the answers of the API against openapi.yaml. Each function
-// has an event that it accepts and one that it refuses.
+// TestEvents hands every sample event to the bootstrap that is deployed for it, under its role, and holds the answers
+// of the API against openapi.yaml. Each function has an event that it accepts and one that it refuses.
 func TestEvents(t *testing.T) {
 	s := start(t)
 	s.seed(t)

@@ -28,10 +28,9 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the
-// signature that is mined, and replaces it. Its key's grants let the functions sign, which no
-// policy does; the rights of RemitKeys are not enough to sign, to grant others
-// that, or to make keys of another stack.
+// TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the signature that is mined, and
+// replaces it. Its key's grants let the functions sign, which no policy does; the rights of RemitKeys are not enough
+// to sign, to grant others that, or to make keys of another stack.
 func TestKMSWallet(t *testing.T) {
 	o := newOperator(t)
 	s := o.s

@@ -90,8 +90,7 @@ func (o *operator) run(args ...string) ran {
 	return r
 }
 
-// ok runs a command that has to succeed and reads its JSON into v, if that is
-// not nil.
+// ok runs a command that has to succeed and reads its JSON into v, if that is not nil.
 func (o *operator) ok(v any, args ...string) ran {
 	o.t.Helper()
 	if v != nil {
@@ -145,8 +144,7 @@ type finding struct {
 	OK             bool
 }
 
-// newOperator is one whose wallets are put back at the end of the test, and
-// whose screen never showed a key.
+// newOperator is one whose wallets are put back at the end of the test, and whose screen never showed a key.
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	o := &operator{t: t, s: start(t)}

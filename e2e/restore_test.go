@@ -72,8 +72,7 @@ exec "`+program+`" "$@" --yes 2>&1
 	return d
 }
 
-// follow runs the block of the page that begins with start, and returns the text
-// that it prints.
+// follow runs the block of the page that begins with start, and returns the text that it prints.
 func (d *drill) follow(start string, replaces ...string) string {
 	d.Helper()
 	began := time.Now()
@@ -287,8 +286,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 }
 
-// export writes a table to the bucket as DynamoDB does. ministack takes the request
-// and writes nothing.
+// export writes a table to the bucket as DynamoDB does. ministack takes the request and writes nothing.
 func (d *drill) export(bucket, kind string) {
 	d.Helper()
 	var table struct{ Items []json.RawMessage }

@@ -42,8 +42,7 @@ var spare = map[right]string{
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
 }
 
-// TestRights compares each function's calls with its rights: a right that no call needs serves only
-// a thief.
+// TestRights compares each function's calls with its rights: a right that no call needs serves only a thief.
 func TestRights(t *testing.T) {
 	s := start(t)
 	s.useEverything(t)
@@ -193,8 +192,7 @@ func (s *stack) usedRights() map[right]bool {
 	return used
 }
 
-// logical returns the template's name of a resource that a call named, or that
-// name if the template has none.
+// logical returns the template's name of a resource that a call named, or that name if the template has none.
 func (s *stack) logical(name string) string {
 	for logical, physical := range s.Resources {
 		if physical != "" && name != "" && (path.Base(physical) == path.Base(name) || strings.Contains(physical, ":secret:"+name)) {

@@ -38,10 +38,9 @@ const (
 	limits = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 NonceWindow=20 MerchantCap=60"
 )
 
-// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a
-// team that has to roll back does, while a merchant pays all the time. Then it counts the
-// payments on the chain. The stack is a live one: payments beyond its limits are refused all the
-// time.
+// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team that has to roll
+// back does, while a merchant pays all the time. Then it counts the payments on the chain. The stack is a live one:
+// payments beyond its limits are refused all the time.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -285,8 +284,7 @@ func (r *trade) listed(t *testing.T) {
 	t.Logf("%d payments are in the list once, of both versions", taken)
 }
 
-// audit waits for the event of every payment and counts the payments on the
-// chain: each is there once, and no other.
+// audit waits for the event of every payment and counts the payments on the chain: each is there once, and no other.
 func (r *trade) audit(t *testing.T, s *stack) {
 	t.Helper()
 	until(t, "the last webhook", 3*time.Minute, func() bool {

@@ -87,8 +87,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, do.body)
 }
 
-// pays is one client: its driver is killed now and then, and started again with the intents that
-// have no hash yet.
+// pays is one client: its driver is killed now and then, and started again with the intents that have no hash yet.
 func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	hashes, kills, begin := map[int]string{}, 0, time.Now()
 	for round := 0; len(hashes) < *intents && t.Context().Err() == nil; round++ {

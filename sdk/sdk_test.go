@@ -74,9 +74,8 @@ func run(t *testing.T, l language, words ...string) (printed string) {
 	return string(out)
 }
 
-// TestLanguages holds the SDKs that are not in Go to the rows that the one in Go is held to, runs
-// their own tests, and holds that npm's and pip's packages have the licence and the page that
-// registries show.
+// TestLanguages holds the SDKs that are not in Go to the rows that the one in Go is held to, runs their own tests,
+// and holds that npm's and pip's packages have the licence and the page that registries show.
 func TestLanguages(t *testing.T) {
 	npm := tooltest.Program(t, "npm, which comes with Node.js", "npm")
 	languages := built(t)

@@ -15,8 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
-// TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which
-// .ci/run tells apart.
+// TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which .ci/run tells apart.
 func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
 	const unreachable = "echo 'govulncheck: fetching vulnerabilities: dial tcp: no such host'; exit 1"
 	for _, row := range []struct {
@@ -45,10 +44,9 @@ func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
 	}
 }
 
-// run runs a copy of a script of this directory, in a directory of its own and
-// with no commands in PATH but those given and the few of every machine. A
-// command with a slash is put there below the root of that directory. run returns
-// the output of both kinds.
+// run runs a copy of a script of this directory, in a directory of its own and with no commands in PATH but those
+// given and the few of every machine. A command with a slash is put there below the root of that directory. run
+// returns the output of both kinds.
 func run(t *testing.T, script string, commands map[string]string, env []string, args ...string) (string, error) {
 	t.Helper()
 	tooltest.Shell(t)

@@ -60,8 +60,7 @@ const (
 // unbalanced is the promise of `remit audit`.
 const unbalanced = "differences between the tables and the chain"
 
-// A victim is a whole stack of processes, the clients that pay through it, and the
-// faults it has met.
+// A victim is a whole stack of processes, the clients that pay through it, and the faults it has met.
 type victim struct {
 	log      *log.Logger // of the faults, and of the processes' own words
 	chain    devnet.Facts
@@ -83,9 +82,8 @@ type victim struct {
 	broken             map[string][]string // by promise
 }
 
-// BenchmarkChaos runs a whole stack as processes, breaks everything around it at
-// random, and then holds the chain against the answers that clients got. A promise
-// that was broken fails it.
+// BenchmarkChaos runs a whole stack as processes, breaks everything around it at random, and then holds the chain
+// against the answers that clients got. A promise that was broken fails it.
 //
 // The chain's process itself is not killed: an embedded chain forgets everything
 // with its process, which no chain does. A proxy before it goes down instead.
@@ -158,8 +156,7 @@ func newVictim(t testing.TB, name string) *victim {
 		happened: map[string]int{}, broken: map[string][]string{}, within: drainWithin}
 }
 
-// startVictim starts all processes, and makes the merchant a customer of the
-// server.
+// startVictim starts all processes, and makes the merchant a customer of the server.
 func startVictim(b *testing.B) *victim {
 	b.Helper()
 	v := newVictim(b, fmt.Sprintf("chaos-%d", *seed))
@@ -179,8 +176,7 @@ func startVictim(b *testing.B) *victim {
 	return v
 }
 
-// open starts the server, which pays on v's chain, and makes the merchant its
-// customer.
+// open starts the server, which pays on v's chain, and makes the merchant its customer.
 func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
 	t.Helper()
 	listen := fmt.Sprint("127.0.0.1:", ownPort(t)) // also after every restart
@@ -272,8 +268,7 @@ func (v *victim) rage(b *testing.B) {
 	load.Wait()
 }
 
-// client asks for payments until faults ends, and then finishes its last one
-// unless ctx ends.
+// client asks for payments until faults ends, and then finishes its last one unless ctx ends.
 func (v *victim) client(ctx, faults context.Context, draw *rand.Rand) {
 	for {
 		select {
@@ -312,8 +307,7 @@ func (v *victim) pursue(ctx context.Context, n int, draw *rand.Rand) {
 	}
 }
 
-// ask makes one request for payment n and reports whether it was answered for
-// good.
+// ask makes one request for payment n and reports whether it was answered for good.
 func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	wait := 40 * time.Second
 	if draw.IntN(100) < hasty {
@@ -349,8 +343,7 @@ func (v *victim) size(n int) int {
 	return 2 + n*37%99
 }
 
-// askAgain asks for every payment that has no answer until it has one: a payment
-// made meanwhile is only named.
+// askAgain asks for every payment that has no answer until it has one: a payment made meanwhile is only named.
 func (v *victim) askAgain(ctx context.Context) {
 	_ = each(ctx, 16, len(v.orders), func(ctx context.Context, n int) error {
 		draw := rand.New(rand.NewPCG(*seed, uint64(10_000+n)))
@@ -375,9 +368,8 @@ func (v *victim) breaks(promise, format string, args ...any) {
 	v.broken[promise] = append(v.broken[promise], fmt.Sprintf(format, args...))
 }
 
-// audit counts transfers and compares them with the answers. Once clients have
-// asked again for everything, every payment must be mined. It returns how many
-// payments are mined 0, 1, and 2 or more times.
+// audit counts transfers and compares them with the answers. Once clients have asked again for everything, every
+// payment must be mined. It returns how many payments are mined 0, 1, and 2 or more times.
 func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err error) {
 	found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address))
 	if err != nil {
@@ -417,9 +409,8 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err 
 	return mined, nil
 }
 
-// auditBooks has the stack audit itself when everything is settled: the tables are those of the
-// chain, and payments and no-ops cost exactly the wei that left the wallets. It returns how many
-// nonces were used up by a no-op.
+// auditBooks has the stack audit itself when everything is settled: the tables are those of the chain, and payments
+// and no-ops cost exactly the wei that left the wallets. It returns how many nonces were used up by a no-op.
 func (v *victim) auditBooks(ctx context.Context) (noops int) {
 	cmd := exec.CommandContext(ctx, v.command[0], "audit", "--json", "--stack", "http://"+v.command[3])
 	var words strings.Builder

@@ -74,8 +74,7 @@ type rig struct {
 	calls map[string]int // of the store by method, "Hint", and "request" to the node
 }
 
-// newRig returns a rig that pays from wallets of the chain. events may be nil in a
-// rig that settles nothing.
+// newRig returns a rig that pays from wallets of the chain. events may be nil in a rig that settles nothing.
 func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store.Store, d distance, events settlement.Events) *rig {
 	b.Helper()
 	r := &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}
@@ -155,8 +154,7 @@ func (r *rig) pay(ctx context.Context, n int) error {
 	return nil
 }
 
-// payMany makes n payments, the first alone: it opens connections and makes the
-// wallets' first use.
+// payMany makes n payments, the first alone: it opens connections and makes the wallets' first use.
 func payMany(b *testing.B, r *rig, width, n int) {
 	b.Helper()
 	must.OK(b, r.pay(b.Context(), n))

@@ -116,9 +116,8 @@ func (s sandbox) pay(amount string) {
 	s.await("having asked", `document.getElementById("said").textContent.startsWith("Sent ")`)
 }
 
-// settled waits until nothing is broken and all that was asked for, so many payments at least, is
-// paid once, for four blocks in a row: a block's transactions, the next may replace. Then it
-// compares the page's number with the chain's.
+// settled waits until nothing is broken and all that was asked for, so many payments at least, is paid once, for four
+// blocks in a row: a block's transactions, the next may replace. Then it compares the page's number with the chain's.
 func (s sandbox) settled(least int) {
 	s.Helper()
 	eval[bool](s, "delete window.since")
@@ -173,9 +172,8 @@ func (s sandbox) inspected(what string) {
 	}
 }
 
-// TestPage presses every button of the page alone, pays, asks again, and presses "Mend
-// all": each payment is made once. The page is in order for people who cannot see it or
-// who have a phone, and no list grows without end.
+// TestPage presses every button of the page alone, pays, asks again, and presses "Mend all": each payment is made
+// once. The page is in order for people who cannot see it or who have a phone, and no list grows without end.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := openPage(t, 1280, "")

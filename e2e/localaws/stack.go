@@ -88,8 +88,7 @@ func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	return s, nil
 }
 
-// Build returns the directory with the build of the functions, each in one with
-// its logical name.
+// Build returns the directory with the build of the functions, each in one with its logical name.
 func (s *Stack) Build() string { return filepath.Join(s.Dir, "build") }
 
 func (s *Stack) deploy(ctx context.Context) error {
@@ -109,8 +108,7 @@ func (s *Stack) deploy(ctx context.Context) error {
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
 }
 
-// Architecture is the parameter of the template for this machine, on which
-// functions run as processes.
+// Architecture is the parameter of the template for this machine, on which functions run as processes.
 var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
 
 // Install deploys a build, over an existing deployment if there is one.
@@ -144,14 +142,12 @@ func (s *Stack) Parameters() []string {
 	}
 }
 
-// Closed returns the parameters without which template.yaml deploys no stack with
-// real money.
+// Closed returns the parameters without which template.yaml deploys no stack with real money.
 func Closed() []string {
 	return []string{"Environment=prod", "Mode=live", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
 }
 
-// Refresh reads the deployed outputs and resources, and applies the parts that ministack leaves out
-// of a template.
+// Refresh reads the deployed outputs and resources, and applies the parts that ministack leaves out of a template.
 func (s *Stack) Refresh(ctx context.Context) error {
 	if err := s.describe(ctx); err != nil {
 		return err
@@ -204,9 +200,8 @@ func (s *Stack) describe(ctx context.Context) error {
 	return nil
 }
 
-// gatewayResponses hands over the gateway responses that the template declares.
-// ministack reads routes and authorizers from the API's body, but not these; on
-// AWS there is nothing to do.
+// gatewayResponses hands over the gateway responses that the template declares. ministack reads routes and
+// authorizers from the API's body, but not these; on AWS there is nothing to do.
 func (s *Stack) gatewayResponses(ctx context.Context) error {
 	template, err := cloudformation.NewFromConfig(s.Administrator()).GetTemplate(ctx,
 		&cloudformation.GetTemplateInput{StackName: aws.String(StackName), TemplateStage: cfntypes.TemplateStageProcessed})
@@ -252,9 +247,8 @@ func (s *Stack) gatewayResponses(ctx context.Context) error {
 	return err
 }
 
-// throttle sets the limits of POST /create-api-key that the template's
-// parameters default to. ministack does not decode the ~1 that CloudFormation
-// wants for the slashes of a path in MethodSettings; by this call it does.
+// throttle sets the limits of POST /create-api-key that the template's parameters default to. ministack does not
+// decode the ~1 that CloudFormation wants for the slashes of a path in MethodSettings; by this call it does.
 func (s *Stack) throttle(ctx context.Context) error {
 	const at = "/~1create-api-key/POST/throttling/"
 	_, err := apigateway.NewFromConfig(s.Administrator()).UpdateStage(ctx, &apigateway.UpdateStageInput{
@@ -267,9 +261,8 @@ func (s *Stack) throttle(ctx context.Context) error {
 	return err
 }
 
-// Reauthorize sets for how many seconds the gateway keeps the authorizer's answers. ministack
-// transforms the template without its parameters, so that a deployment has the parameter's default
-// whatever it was given.
+// Reauthorize sets for how many seconds the gateway keeps the authorizer's answers. ministack transforms the template
+// without its parameters, so that a deployment has the parameter's default whatever it was given.
 func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	client, api := apigateway.NewFromConfig(s.Administrator()), aws.String(s.Outputs["ApiId"])
 	all, err := client.GetAuthorizers(ctx, &apigateway.GetAuthorizersInput{RestApiId: api})

@@ -1,6 +1,5 @@
-// Command check-receipts takes payments from broadcast to final, and queues the
-// webhooks whose time has come. It runs every minute, and soon after send-payment hints
-// that a payment was made.
+// Command check-receipts takes payments from broadcast to final, and queues the webhooks whose time has come. It runs
+// every minute, and soon after send-payment hints that a payment was made.
 package main
 
 import (

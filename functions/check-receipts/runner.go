@@ -36,9 +36,8 @@ func measure(env *boot.Env, c stack.Config) runreport.Of {
 		GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
 }
 
-// run queues the webhooks that are due, then settles. An error of the one does
-// not stop the other. One that the schedule started, and that ends well, is metered:
-// hints go on arriving while the schedule is dead.
+// run queues the webhooks that are due, then settles. An error of the one does not stop the other. One that the
+// schedule started, and that ends well, is metered: hints go on arriving while the schedule is dead.
 func (r runner) run(ctx context.Context, hint bool) error {
 	_, pushErr := r.pusher.PushDue(ctx, r.now(), duePage)
 	by := "run"

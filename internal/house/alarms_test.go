@@ -148,8 +148,7 @@ func TestEveryAlarmRings(t *testing.T) {
 	}
 }
 
-// statistic computes a metric with these dimensions from lines of the log, as CloudWatch
-// does of one period.
+// statistic computes a metric with these dimensions from lines of the log, as CloudWatch does of one period.
 func statistic(t *testing.T, lines []byte, metric string, dimensions []string, of string) (value float64, found bool) {
 	t.Helper()
 	var values []float64

@@ -8,10 +8,9 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/plan"
 )
 
-// reserved are the functions whose time clients, their servers or nodes decide: the
-// concurrency that each has to itself is the most that a flood of requests can make of it.
-// The authorizer is asked before the methods' rates count. Of the others a method's rate is
-// enough, since they answer after a read or two.
+// reserved are the functions whose time clients, their servers or nodes decide: the concurrency that each has to
+// itself is the most that a flood of requests can make of it. The authorizer is asked before the methods' rates
+// count. Of the others a method's rate is enough, since they answer after a read or two.
 const reserved = "authorizer check-receipts send-payment send-payments get-balance create-webhook update-webhook test-webhook"
 
 // TestOneMerchantCannotStarveTheOthers: every method has a bucket of its own, and every

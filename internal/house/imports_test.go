@@ -16,12 +16,12 @@ var floors = []string{
 	"strictjson token sdk/go must house tools tools/mutate tools/verdict tools/words",
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard webhook/resend dynamotest guidetest",
-	"payment stack",
-	"chains wallet recovery/onchain",
+	"payment stack ethrpc",
+	"chains wallet recovery/onchain ethrpc/inspect",
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
-	"boot devnet dynamo emf ethrpc ethrpc/inspect httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
+	"boot devnet dynamo emf httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
 	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
 		"porttest simulation/oracle simulation/scheduler",
 	"dispatchenv operator/change simulation",

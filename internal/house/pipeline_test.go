@@ -22,9 +22,8 @@ var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query
 	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
-// TestPipelineRoles: the roles of tools/pipeline have the rights of a deployment, by the registry's
-// list for each type of the transformed template and by preflight's calls. The stack's role has no
-// others.
+// TestPipelineRoles: the roles of tools/pipeline have the rights of a deployment, by the registry's list for each
+// type of the transformed template and by preflight's calls. The stack's role has no others.
 func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
 	for _, file := range []string{"deployer", "stack"} {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A rule is a sentence about the resources of one type that no linter checks. Each has been broken
-// once.
+// A rule is a sentence about the resources of one type that no linter checks. Each has been broken once.
 type rule struct {
 	sentence string
 	kind     string              // resource type; empty for every type
@@ -83,8 +82,7 @@ func TestTemplateIsReadable(t *testing.T) {
 	}
 }
 
-// TestRestoredTablesAreUsed: every use of a table or secret that a parameter may replace chooses
-// between both.
+// TestRestoredTablesAreUsed: every use of a table or secret that a parameter may replace chooses between both.
 func TestRestoredTablesAreUsed(t *testing.T) {
 	found := 0
 	for name := range at[node](readTemplate(t), "Parameters") {

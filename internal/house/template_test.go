@@ -70,8 +70,7 @@ func rights(all node, role string) (found []node) {
 	return found
 }
 
-// functions returns the properties of the template's functions by the directory that they are built
-// from.
+// functions returns the properties of the template's functions by the directory that they are built from.
 func functions(t *testing.T) map[string]node {
 	t.Helper()
 	all := map[string]node{}
@@ -88,8 +87,7 @@ func functions(t *testing.T) map[string]node {
 
 var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// names returns the base names of the files that match a pattern, without their
-// extension.
+// names returns the base names of the files that match a pattern, without their extension.
 func names(t *testing.T, pattern string) (all []string) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -202,8 +200,7 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameOutputsOfTheStack: `output X`, the shell function of docs/alarms, names an
-// output of the template.
+// TestDocumentsNameOutputsOfTheStack: `output X`, the shell function of docs/alarms, names an output of the template.
 func TestDocumentsNameOutputsOfTheStack(t *testing.T) {
 	outputs, named := at[node](readTemplate(t), "Outputs"), regexp.MustCompile(`\boutput ([A-Z][A-Za-z]+)`)
 	for path, text := range files(t) {

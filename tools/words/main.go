@@ -1,6 +1,5 @@
-// Command words counts the word "what" in the Go comments of each package, and in Markdown:
-// sentences built on it lack a noun, and read as translated. It fails where there are more than
-// one in 1,000 words, and lists them.
+// Command words counts the word "what" in the Go comments of each package, and in Markdown: sentences built on it
+// lack a noun, and read as translated. It fails where there are more than one in 1,000 words, and lists them.
 package main
 
 import (

@@ -17,8 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// defaultOverlap is the time for which a rotated key works when the caller names
-// none.
+// defaultOverlap is the time for which a rotated key works when the caller names none.
 const defaultOverlap = 24 * time.Hour
 
 // createdKey is the body of POST /create-api-key.
@@ -64,9 +63,8 @@ func timeOrNull(t time.Time) *payment.Time {
 	return new(payment.Time(t))
 }
 
-// CreateAPIKey serves POST /create-api-key for everybody while the settings are Public;
-// otherwise, and while there are none, requests are refused before their body is read. For
-// an operator, current is nil.
+// CreateAPIKey serves POST /create-api-key for everybody while the settings are Public; otherwise, and while there
+// are none, requests are refused before their body is read. For an operator, current is nil.
 func CreateAPIKey(keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
 	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
 		if current != nil {
@@ -133,8 +131,7 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// An Announcer publishes events; *webhook.Publisher is one. Once Announce returned
-// nil the event will be sent.
+// An Announcer publishes events; *webhook.Publisher is one. Once Announce returned nil the event will be sent.
 type Announcer interface {
 	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
 }

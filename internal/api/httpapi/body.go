@@ -13,9 +13,8 @@ import (
 // maxBody is the longest body that is read: 64 KiB.
 const maxBody = 64 << 10
 
-// readForm reads the body of r as one JSON object. It checks the content type
-// and coding first, then the size, then the bytes. If it may be empty, an empty body of any
-// content type means {}.
+// readForm reads the body of r as one JSON object. It checks the content type and coding first, then the size, then
+// the bytes. If it may be empty, an empty body of any content type means {}.
 func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	headers := checkContent(r.Header)
 	if headers != nil && (!mayBeEmpty || r.ContentLength > 0) { // -1 is an unknown length
@@ -70,8 +69,7 @@ func checkContent(h http.Header) error {
 	return bad.orNil()
 }
 
-// isJSON reports whether a Content-Type is application/json or
-// application/*+json with the charset UTF-8 or none.
+// isJSON reports whether a Content-Type is application/json or application/*+json with the charset UTF-8 or none.
 func isJSON(contentType string) bool {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

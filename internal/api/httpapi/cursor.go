@@ -16,11 +16,9 @@ var errCursor = errors.New("invalid cursor")
 
 const cursorSum = 12
 
-// A cursor is the position at which the next page of a list begins, with the
-// filters of the list. Merchants pass it back as opaque text. It grants no
-// rights: its checksum, which covers the merchant and mode too, only makes sure
-// that a mangled, invented or borrowed cursor is refused instead of giving
-// another list.
+// A cursor is the position at which the next page of a list begins, with the filters of the list. Merchants pass it
+// back as opaque text. It grants no rights: its checksum, which covers the merchant and mode too, only makes sure
+// that a mangled, invented or borrowed cursor is refused instead of giving another list.
 type cursor struct {
 	Status payment.Status `json:"s,omitempty"`
 	After  time.Time      `json:"a,omitzero"`
@@ -51,8 +49,7 @@ func encodeCursor(kind, merchant, mode string, c any) string {
 	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, kind, merchant, mode), body...))
 }
 
-// parseCursor reads into c a cursor that was encoded for this kind, merchant and
-// mode. Any other text is errCursor.
+// parseCursor reads into c a cursor that was encoded for this kind, merchant and mode. Any other text is errCursor.
 func parseCursor(s, kind, merchant, mode string, c any) error {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < cursorSum || base64.RawURLEncoding.EncodeToString(b) != s { // one spelling only

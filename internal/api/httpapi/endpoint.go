@@ -1,7 +1,6 @@
-// Package httpapi turns HTTP requests into calls on the domain and its answers
-// into JSON. The wire format is openapi.yaml. The package decides nothing about
-// money and does not know where it runs: the same endpoints serve one Lambda
-// function each, or all together behind a Router.
+// Package httpapi turns HTTP requests into calls on the domain and its answers into JSON. The wire format is
+// openapi.yaml. The package decides nothing about money and does not know where it runs: the same endpoints serve one
+// Lambda function each, or all together behind a Router.
 package httpapi
 
 import (
@@ -23,9 +22,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
-// An Endpoint serves one Route. As an http.Handler by itself it expects that an
-// authorizer has put the caller into the request's context
-// (apikey.WithPrincipal), and refuses every request without one.
+// An Endpoint serves one Route. As an http.Handler by itself it expects that an authorizer has put the caller into
+// the request's context (apikey.WithPrincipal), and refuses every request without one.
 type Endpoint struct {
 	route   Route
 	handle  func(*call) (answer, error)
@@ -141,8 +139,7 @@ type answer struct {
 	header map[string]string // beyond the headers of every response
 }
 
-// reply returns a function that answers with the view of a result, or with its
-// error.
+// reply returns a function that answers with the view of a result, or with its error.
 func reply[T, V any](status int, view func(T) V) func(T, error) (answer, error) {
 	return func(result T, err error) (answer, error) {
 		if err != nil {
@@ -172,10 +169,9 @@ type page struct {
 	content                   []byte
 }
 
-// respond answers r. The order of its steps is part of the contract: an unknown
-// route is answered before the key is checked, and a bad key, a suspended merchant's,
-// or one without the route's scope, before anything else of the request is read. An unknown
-// parameter comes before the path.
+// respond answers r. The order of its steps is part of the contract: an unknown route is answered before the key is
+// checked, and a bad key, a suspended merchant's, or one without the route's scope, before anything else of the
+// request is read. An unknown parameter comes before the path.
 func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error)) {
 	id := requestID(r)
 	w.Header().Set("X-Request-Id", id)
@@ -204,9 +200,8 @@ func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authe
 	_, _ = w.Write(body) // an error means that the client has gone
 }
 
-// serve finds the endpoint of r, authenticates its caller, lets it answer, and
-// serialises the answer. It writes nothing to the client: an endpoint that fails
-// half-way, even by a panic, leaves no half answer.
+// serve finds the endpoint of r, authenticates its caller, lets it answer, and serialises the answer. It writes
+// nothing to the client: an endpoint that fails half-way, even by a panic, leaves no half answer.
 func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
 ) (a answer, body []byte, err error) {
 	defer func() {

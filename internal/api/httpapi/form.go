@@ -12,10 +12,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A form is the body of a request. Its methods read one field each and note its
-// faults, so that a caller gets all faults at once. The values they return
-// are valid only if err is nil after the last of them. An optional field that is
-// null counts as absent.
+// A form is the body of a request. Its methods read one field each and note its faults, so that a caller gets all
+// faults at once. The values they return are valid only if err is nil after the last of them. An optional field that
+// is null counts as absent.
 type form struct {
 	object strictjson.Value
 	bad    invalids
@@ -45,8 +44,7 @@ func (f *form) text(field string, least, most int) (s string, ok bool) {
 	return v.Text, f.check(field, v, least, most)
 }
 
-// check reports whether v is a string of least to most code points, and notes a
-// fault if not.
+// check reports whether v is a string of least to most code points, and notes a fault if not.
 func (f *form) check(field string, v strictjson.Value, least, most int) bool {
 	n := utf8.RuneCountInString(v.Text)
 	switch {

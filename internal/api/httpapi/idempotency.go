@@ -50,9 +50,8 @@ func misplaced(r *http.Request, f *form) bool {
 		len(parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).values["idempotency_key"]) > 0
 }
 
-// parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of
-// double quotes, which are not part of the key. A key holds no quote. Case
-// counts; nothing is trimmed or unescaped.
+// parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of double quotes, which are not part of the
+// key. A key holds no quote. Case counts; nothing is trimmed or unescaped.
 func parseKey(s string) (string, error) {
 	if inner, ok := strings.CutPrefix(s, `"`); ok {
 		if s, ok = strings.CutSuffix(inner, `"`); !ok {

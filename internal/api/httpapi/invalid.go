@@ -9,8 +9,7 @@ type invalid struct {
 	Msg  string `json:"msg"`
 }
 
-// invalids are all faults of a request, in the order of its parts: a 422 in the
-// shape of FastAPI's.
+// invalids are all faults of a request, in the order of its parts: a 422 in the shape of FastAPI's.
 type invalids []invalid
 
 func (l invalids) Error() string {

@@ -18,9 +18,8 @@ var (
 	errTooBig   = errors.New("more than 2^256-1")
 )
 
-// wholeNumber returns the value of a JSON number literal, which must be
-// integral: 1000000, 1.0 and 1e6 are. The number is never built before its
-// exponent is known to be small, so that 1e999999999 costs nothing.
+// wholeNumber returns the value of a JSON number literal, which must be integral: 1000000, 1.0 and 1e6 are. The
+// number is never built before its exponent is known to be small, so that 1e999999999 costs nothing.
 func wholeNumber(literal string) (token.Amount, error) {
 	_, power, _ := strings.Cut(strings.ToLower(literal), "e")
 	if len(literal) > maxLiteral || len(strings.TrimLeft(power, "+-0")) > 3 { // digits that no literal so short can need

@@ -18,16 +18,14 @@ func Docs(html []byte) Endpoint {
 	})
 }
 
-// OpenAPI serves GET /openapi.json, on local stacks only: json is Description in
-// JSON, with the server's own URL.
+// OpenAPI serves GET /openapi.json, on local stacks only: json is Description in JSON, with the server's own URL.
 func OpenAPI(json []byte) Endpoint {
 	return endpoint("OpenAPI", func(*call) (answer, error) {
 		return answer{status: http.StatusOK, body: page{"application/json", "no-store", json}}, nil
 	})
 }
 
-// Sandbox serves GET /sandbox, on local stacks only. facts returns its body,
-// which openapi.yaml describes.
+// Sandbox serves GET /sandbox, on local stacks only. facts returns its body, which openapi.yaml describes.
 func Sandbox(facts func(context.Context) (any, error)) Endpoint {
 	return endpoint("Sandbox", func(c *call) (answer, error) {
 		body, err := facts(c.Context())

@@ -24,8 +24,7 @@ var (
 	errKeyless     = errors.New("a payment without an Idempotency-Key is in progress")
 )
 
-// A methodError reports a method that a path does not have; it is the value
-// of the Allow header.
+// A methodError reports a method that a path does not have; it is the value of the Allow header.
 type methodError string
 
 func (e methodError) Error() string { return "method not allowed; allowed: " + string(e) }
@@ -112,8 +111,7 @@ func refusal(status int, code, detail string) problem {
 	return problem{status: status, code: code, detail: detail}
 }
 
-// unavailable is the problem of nodes or stores that could not be reached before
-// the payment was started.
+// unavailable is the problem of nodes or stores that could not be reached before the payment was started.
 var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_rail_unavailable", retryAfter: 5,
 	detail: "Payments cannot be made at the moment. Nothing was started; it is safe to try again."}
 

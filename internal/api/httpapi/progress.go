@@ -18,9 +18,8 @@ type WalletFinder interface {
 // walletWidth is how many wallets are read at once.
 const walletWidth = 16
 
-// shown returns payments as merchants see them, with the progress of those that are pending. It
-// reads each of their wallets once. A payment whose wallet cannot be read is shown as committed,
-// which it is: never as mined.
+// shown returns payments as merchants see them, with the progress of those that are pending. It reads each of their
+// wallets once. A payment whose wallet cannot be read is shown as committed, which it is: never as mined.
 func shown(ctx context.Context, wallets WalletFinder, payments ...payment.Payment) []payment.Public {
 	read := map[wallet.ID]*wallet.Wallet{}
 	var group errgroup.Group

@@ -17,8 +17,7 @@ var parameters = map[string][]string{
 	"ListDeliveries":   {"status", "limit", "cursor"},
 }
 
-// A query is the query string of a request. Like a form, it notes all faults of
-// the parameters that are read.
+// A query is the query string of a request. Like a form, it notes all faults of the parameters that are read.
 type query struct {
 	values map[string][]string
 	broken map[string]bool // could not be unescaped
@@ -100,8 +99,7 @@ func (q *query) word(name string, words ...string) string {
 	return s
 }
 
-// instant reads an RFC 3339 time of any offset, in the years 1970 to 9999 of
-// UTC.
+// instant reads an RFC 3339 time of any offset, in the years 1970 to 9999 of UTC.
 func (q *query) instant(name string) time.Time {
 	s, ok := q.given(name)
 	if !ok {

@@ -14,8 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// CreateRecipient serves POST /recipients. asset is the token that is paid; its
-// contract is refused as a recipient.
+// CreateRecipient serves POST /recipients. asset is the token that is paid; its contract is refused as a recipient.
 func CreateRecipient(book *recipient.AddressBook, paid store.History, events Announcer, asset token.Token, now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		to, ok := f.address("address", asset)
@@ -47,9 +46,8 @@ func CreateRecipient(book *recipient.AddressBook, paid store.History, events Ann
 // new one with: one page of the index. The recipients of maxPage payments are compared too.
 const comparedEntries = 1000
 
-// resembling returns a warning for each known address that another may be mistaken for: attackers
-// make such addresses, and have them appear beside a payment. A key that may not read payments
-// gets no address that was paid.
+// resembling returns a warning for each known address that another may be mistaken for: attackers make such
+// addresses, and have them appear beside a payment. A key that may not read payments gets no address that was paid.
 func resembling(c *call, to token.Address, book *recipient.AddressBook, paid store.History) []string {
 	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
 	entries, _, bookErr := book.Entries(c.Context(), merchant, mode, recipient.Position{}, comparedEntries)

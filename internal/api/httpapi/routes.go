@@ -16,8 +16,7 @@ type Route struct {
 	Scope    apikey.Scope // that its caller's key needs; empty: no key is needed
 }
 
-// Routes are all routes. Tests hold the router, template.yaml, functions/ and
-// openapi.yaml in step with this table.
+// Routes are all routes. Tests hold the router, template.yaml, functions/ and openapi.yaml in step with this table.
 var Routes = []Route{
 	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", ""},
 	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", apikey.Keys},
@@ -58,9 +57,8 @@ func routeOf(handler string) Route {
 	panic("httpapi: no route for " + handler)
 }
 
-// match compares path, as it was sent, with the route's segment by segment, and
-// returns the segments that stand for its {names}. Nothing is cleaned or
-// unescaped: another spelling is another path. A parameter is never empty.
+// match compares path, as it was sent, with the route's segment by segment, and returns the segments that stand for
+// its {names}. Nothing is cleaned or unescaped: another spelling is another path. A parameter is never empty.
 func (r Route) match(path string) (params map[string]string, ok bool) {
 	want, got := strings.Split(r.Path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
@@ -80,8 +78,7 @@ func (r Route) match(path string) (params map[string]string, ok bool) {
 	return params, true
 }
 
-// allowed returns the methods of path in the order of Routes, as the Allow
-// header lists them.
+// allowed returns the methods of path in the order of Routes, as the Allow header lists them.
 func allowed(path string) string {
 	var methods []string
 	for _, r := range Routes {
@@ -92,8 +89,7 @@ func allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// find returns the endpoint that serves r and the parameters in its path,
-// errNoRoute, or a methodError.
+// find returns the endpoint that serves r and the parameters in its path, errNoRoute, or a methodError.
 func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, error) {
 	path := r.URL.EscapedPath()
 	known := false

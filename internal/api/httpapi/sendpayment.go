@@ -20,8 +20,7 @@ type Payer interface {
 	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
 }
 
-// SendPayment serves POST /send-payment. asset is the token that is paid; its
-// contract is refused as a recipient.
+// SendPayment serves POST /send-payment. asset is the token that is paid; its contract is refused as a recipient.
 func SendPayment(payer Payer, wallets WalletFinder, asset token.Token) Endpoint {
 	return submission("SendPayment", func(c *call, f *form) (answer, error) {
 		to, field := f.recipient(asset)
@@ -67,8 +66,7 @@ func (f *form) request(c *call) payment.Request {
 	return r
 }
 
-// send answers with the payment of r, unless f has faults. place says where in the
-// body the recipient of an entry is.
+// send answers with the payment of r, unless f has faults. place says where in the body the recipient of an entry is.
 func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request, place func(int) []any) (answer, error) {
 	if err := f.err(); err != nil {
 		return answer{}, err

@@ -146,9 +146,8 @@ func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactio
 	return list, nil
 }
 
-// underKey returns the list of the one payment under an Idempotency-Key. By it a
-// client whose POST got no answer learns of its payment, so it reads strongly
-// consistently. A payment that is PREPARED is dispatch.ErrInProgress.
+// underKey returns the list of the one payment under an Idempotency-Key. By it a client whose POST got no answer
+// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress.
 func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))

@@ -25,10 +25,9 @@ func (e *SyntaxError) Error() string {
 	return e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }
 
-// Parse reads data as exactly one JSON value (RFC 8259) with blanks around it.
-// It first checks the encoding, and returns ErrNotUTF8 for bytes that are not
-// UTF-8; every other error is a *SyntaxError. Its memory is bounded by a small
-// multiple of len(data), its stack by MaxDepth.
+// Parse reads data as exactly one JSON value (RFC 8259) with blanks around it. It first checks the encoding, and
+// returns ErrNotUTF8 for bytes that are not UTF-8; every other error is a *SyntaxError. Its memory is bounded by a
+// small multiple of len(data), its stack by MaxDepth.
 func Parse(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, ErrNotUTF8

@@ -1,11 +1,9 @@
-// Package strictjson reads one JSON value and refuses four faults that
-// encoding/json lets pass: bad UTF-8, halves of surrogate pairs, names given
-// twice, and text after the value. It keeps numbers as their literals, so that it
-// rounds none. It knows nothing of fields, limits or HTTP.
+// Package strictjson reads one JSON value and refuses four faults that encoding/json lets pass: bad UTF-8, halves of
+// surrogate pairs, names given twice, and text after the value. It keeps numbers as their literals, so that it rounds
+// none. It knows nothing of fields, limits or HTTP.
 package strictjson
 
-// MaxDepth is the deepest level at which arrays and objects may nest; the
-// outermost is at level 1.
+// MaxDepth is the deepest level at which arrays and objects may nest; the outermost is at level 1.
 const MaxDepth = 8
 
 // A Kind is the type of a Value.

@@ -12,9 +12,8 @@ import (
 // internalError is the answer to a request whose handler panicked.
 const internalError = `{"detail":"Internal Server Error","code":"internal_error"}`
 
-// An answer is an http.ResponseWriter that behaves as net/http's does: the
-// first WriteHeader counts, later changes of the header do not, and a handler
-// that writes nothing has answered 200.
+// An answer is an http.ResponseWriter that behaves as net/http's does: the first WriteHeader counts, later changes of
+// the header do not, and a handler that writes nothing has answered 200.
 type answer struct {
 	requestID string
 	header    http.Header // the handler's

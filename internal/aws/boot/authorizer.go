@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// Names in the authorizer's context, all of them with text values: API Gateway
-// refuses a context that is nested.
+// Names in the authorizer's context, all of them with text values: API Gateway refuses a context that is nested.
 const (
 	contextMerchant = "merchant_id"
 	contextKey      = "key_id"
@@ -30,10 +29,9 @@ type Authenticate func(ctx context.Context, presented string) (apikey.Principal,
 // Authorizer runs the function that API Gateway asks about every key.
 func Authorizer(wire func(*Env) Authenticate) { start(wire, Authorize) }
 
-// Authorize adapts authenticate to API Gateway's REQUEST authorizers. An invalid
-// key is answered with a policy that denies, not with an error: an error is a
-// failure of ours, and strangers must not be able to raise alarms. An error is
-// returned only when authenticate could not decide; the client then gets a 500.
+// Authorize adapts authenticate to API Gateway's REQUEST authorizers. An invalid key is answered with a policy that
+// denies, not with an error: an error is a failure of ours, and strangers must not be able to raise alarms. An error
+// is returned only when authenticate could not decide; the client then gets a 500.
 //
 // The policy covers every route of the stage, since API Gateway keeps it for a
 // while and applies it to the key's next requests, of any route.
@@ -89,8 +87,7 @@ func presented(ev events.APIGatewayCustomAuthorizerRequestTypeRequest) []string 
 	return keys
 }
 
-// wholeStage widens arn:aws:execute-api:REGION:ACCOUNT:API/STAGE/METHOD/PATH to
-// all methods and paths.
+// wholeStage widens arn:aws:execute-api:REGION:ACCOUNT:API/STAGE/METHOD/PATH to all methods and paths.
 func wholeStage(methodARN string) (string, error) {
 	parts := strings.SplitN(methodARN, "/", 3)
 	if len(parts) < 3 {

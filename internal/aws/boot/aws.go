@@ -14,14 +14,12 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// awsConfig reads the region and the role's credentials, which Lambda puts into
-// every function's environment. The SDK's own loader would do the same
-// after linking every other way to credentials (SSO, profiles, instance
-// metadata): 2 MB of a function's binary, and part of each cold start.
+// awsConfig reads the region and the role's credentials, which Lambda puts into every function's environment. The
+// SDK's own loader would do the same after linking every other way to credentials (SSO, profiles, instance metadata):
+// 2 MB of a function's binary, and part of each cold start.
 //
-// Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and
-// AWS_CA_BUNDLE. Every request names the function in its User-Agent, which
-// CloudTrail keeps.
+// Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and AWS_CA_BUNDLE. Every request names the
+// function in its User-Agent, which CloudTrail keeps.
 func (e *Env) awsConfig() aws.Config {
 	cfg := aws.Config{
 		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
@@ -60,8 +58,7 @@ func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 	return v, nil
 }
 
-// endpoints gives a client of the SDK its service's address, if the environment
-// says so for that very service.
+// endpoints gives a client of the SDK its service's address, if the environment says so for that very service.
 type endpoints struct{ lookup func(string) string }
 
 // GetServiceBaseEndpoint is the method by which the SDK's clients ask their
@@ -78,8 +75,7 @@ const callTimeout = 5 * time.Second
 
 func bounded() *awshttp.BuildableClient { return awshttp.NewBuildableClient().WithTimeout(callTimeout) }
 
-// trusting returns a client that trusts the certificates in the PEM file, and
-// no others.
+// trusting returns a client that trusts the certificates in the PEM file, and no others.
 func trusting(file string) (aws.HTTPClient, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

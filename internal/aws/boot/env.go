@@ -11,9 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// Env is the environment that a function starts in. Reading a variable that is
-// missing or malformed records that and returns a zero value, so that one
-// failed start names every variable that is wrong; Err has them all.
+// Env is the environment that a function starts in. Reading a variable that is missing or malformed records that and
+// returns a zero value, so that one failed start names every variable that is wrong; Err has them all.
 type Env struct {
 	// AWS is the configuration for clients of the AWS SDK.
 	AWS aws.Config
@@ -55,8 +54,7 @@ func (e *Env) Optional(name, otherwise string) string {
 // Int returns the value of a required variable that is a decimal integer.
 func (e *Env) Int(name string) int { return Parse(e, name, strconv.Atoi) }
 
-// Uint64 returns the value of a required variable that is a decimal integer
-// from 0 on, such as a chain id.
+// Uint64 returns the value of a required variable that is a decimal integer from 0 on, such as a chain id.
 func (e *Env) Uint64(name string) uint64 {
 	return Parse(e, name, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 }

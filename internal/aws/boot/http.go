@@ -19,13 +19,11 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// HTTP runs a function that serves an API Gateway REST API with the handler
-// wire builds.
+// HTTP runs a function that serves an API Gateway REST API with the handler wire builds.
 func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 
-// Gateway adapts h to API Gateway's proxy events. It answers every event; the
-// function it returns has no error, since API Gateway would make a body of its
-// own out of one.
+// Gateway adapts h to API Gateway's proxy events. It answers every event; the function it returns has no error, since
+// API Gateway would make a body of its own out of one.
 //
 // The request's context carries the apikey.Principal that the authorizer found,
 // if it found one. An event that no API Gateway sent is an operator's.
@@ -43,9 +41,8 @@ func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest
 	}
 }
 
-// ForOperators serves the requests of operators with operators, all others
-// with public. An operator's request did not come through API Gateway: the
-// operator invoked the function itself, with IAM's leave.
+// ForOperators serves the requests of operators with operators, all others with public. An operator's request did not
+// come through API Gateway: the operator invoked the function itself, with IAM's leave.
 func ForOperators(operators, public http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(operatorKey{}) != nil {

@@ -7,11 +7,10 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// Identified returns a handler that adds to every line written under a
-// request's context who made the request and under which id API Gateway knows
-// it, "merchant" and "request_id". A line that names its request itself is left
-// as it is. A line with a version of settings names the function too, for remit doctor.
-// Keys are never written, not even their ids.
+// Identified returns a handler that adds to every line written under a request's context who made the request and
+// under which id API Gateway knows it, "merchant" and "request_id". A line that names its request itself is left as
+// it is. A line with a version of settings names the function too, for remit doctor. Keys are never written, not even
+// their ids.
 func Identified(h slog.Handler, function string) slog.Handler { return identified{h, function} }
 
 type identified struct {

@@ -11,8 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// A Job handles one message of a queue, given its body. An error makes the
-// queue deliver the message again later.
+// A Job handles one message of a queue, given its body. An error makes the queue deliver the message again later.
 type Job func(ctx context.Context, body string) error
 
 // Queue runs a function that takes its work from an SQS queue.
@@ -22,11 +21,9 @@ func Queue(wire func(*Env) Job) { start(wire, Batches) }
 // a batch with a message that hangs is still answered for the others.
 const answerWithin = time.Second
 
-// Batches adapts job to SQS events. The messages of a batch are handled at the
-// same time, so that a slow one delays no other, and reported one by one: a
-// message whose job failed, panicked or ran out of time is delivered again,
-// alone. The answer is
-// never nil, which one local SQS cannot read.
+// Batches adapts job to SQS events. The messages of a batch are handled at the same time, so that a slow one delays
+// no other, and reported one by one: a message whose job failed, panicked or ran out of time is delivered again,
+// alone. The answer is never nil, which one local SQS cannot read.
 func Batches(job Job) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, ev events.SQSEvent) (events.SQSEventResponse, error) {
 		if deadline, ok := ctx.Deadline(); ok {

@@ -1,6 +1,5 @@
-// Package chainenv reads from a function's environment its part about the chain:
-// the token, the rules of the stack, and the nodes. Nodes change while a
-// function lives, whenever an operator changes the RPC secret.
+// Package chainenv reads from a function's environment its part about the chain: the token, the rules of the stack,
+// and the nodes. Nodes change while a function lives, whenever an operator changes the RPC secret.
 package chainenv
 
 import (
@@ -43,9 +42,8 @@ func SilentAfter(env *boot.Env) time.Duration {
 	return after
 }
 
-// Config returns the configuration of both engines: the environment's and, for each part that is
-// empty there, the chain's own, but in live mode the rule finalized. For an unknown chain it logs
-// which values the stack has.
+// Config returns the configuration of both engines: the environment's and, for each part that is empty there, the
+// chain's own, but in live mode the rule finalized. For an unknown chain it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
 	parameters := coin(env)
 	parameters["Mode"], parameters["BlockTime"] = env.String("MODE"), env.Optional("BLOCK_TIME", "")

@@ -45,11 +45,10 @@ const issueTries = 2 * apikey.MaxLive
 // indexLag is the time after which the merchant index surely has a key.
 const indexLag = 10 * time.Minute
 
-// Issue implements apikey.Store. The index may lag, so an item of the merchant
-// names the valid keys that were issued lately, at most as many as are valid, and its
-// revision lets one of several callers store its key. Rotated keys are not named there: no limit refuses them.
-// When the SDK repeats the transaction after a lost answer, its token makes the
-// answer the first one.
+// Issue implements apikey.Store. The index may lag, so an item of the merchant names the valid keys that were issued
+// lately, at most as many as are valid, and its revision lets one of several callers store its key. Rotated keys are
+// not named there: no limit refuses them. When the SDK repeats the transaction after a lost answer, its token makes
+// the answer the first one.
 func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 	for range issueTries {
 		it, err := get(ctx, s.table, issuedKey(k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
@@ -193,9 +192,8 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 	return keys, err
 }
 
-// Replace implements apikey.Store with one transaction of two items: the
-// successor, and the old key with its expiry shortened. If the old key expires
-// earlier anyway, a second transaction only checks its merchant. An expiry never
+// Replace implements apikey.Store with one transaction of two items: the successor, and the old key with its expiry
+// shortened. If the old key expires earlier anyway, a second transaction only checks its merchant. An expiry never
 // moves to a later time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
@@ -233,9 +231,8 @@ func (s *APIKeys) All(ctx context.Context) ([]apikey.Key, error) {
 	return all(s.scan(ctx, "attribute_exists(key_id)", nil), decodeAPIKey) // no entry of an address book
 }
 
-// End gives the stored key of k.Hash the revocation and the expiry of k, each
-// where k has one and the stored key none or a later one. It returns
-// apikey.ErrNotFound if no such key is stored. A crash leaves the revocation alone.
+// End gives the stored key of k.Hash the revocation and the expiry of k, each where k has one and the stored key none
+// or a later one. It returns apikey.ErrNotFound if no such key is stored. A crash leaves the revocation alone.
 func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 	for _, end := range []struct {
 		attribute string

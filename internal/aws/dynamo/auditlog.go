@@ -10,8 +10,7 @@ import (
 
 var _ store.AuditLog = (*Payments)(nil)
 
-// AuditPartition is the partition of the audit log. Commands are few: one partition and
-// one query do.
+// AuditPartition is the partition of the audit log. Commands are few: one partition and one query do.
 const AuditPartition = "audit"
 
 type auditItem struct {

@@ -86,9 +86,8 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	return d, outcome(err, nil, "recording "+d.Delivery)
 }
 
-// unrecorded judges the item that did not meet Record's condition. d itself,
-// stored by a call whose answer the SDK lost, is a success; another delivery
-// record is ErrConflict.
+// unrecorded judges the item that did not meet Record's condition. d itself, stored by a call whose answer the SDK
+// lost, is a success; another delivery record is ErrConflict.
 func unrecorded(item attributes, d webhook.Delivery) (webhook.Delivery, error) {
 	if item == nil {
 		return webhook.Delivery{}, webhook.ErrDeliveryNotFound
@@ -195,8 +194,7 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 	return due, errors.Join(errs...)
 }
 
-// Unpark implements webhook.DueStore. It removes the shard, and with it the item
-// from the due index.
+// Unpark implements webhook.DueStore. It removes the shard, and with it the item from the due index.
 func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
 	return s.make(ctx, change{key: deliveryKey(d.Ref), do: "REMOVE #shard", when: "attribute_exists(#shard) AND next_attempt_at = :at",
 		values: attributes{":at": text(instant(d.At))}}, nil, "unparking "+d.Delivery)

@@ -60,9 +60,8 @@ func eventAt(d webhook.Delivery) string {
 	return moment(d.Event.At)
 }
 
-// deliveryShards is the number of partitions that parked deliveries are spread
-// over in the due index. Each takes 1,000 writes a second; reading each once a
-// minute costs half a read unit a minute.
+// deliveryShards is the number of partitions that parked deliveries are spread over in the due index. Each takes
+// 1,000 writes a second; reading each once a minute costs half a read unit a minute.
 const deliveryShards = 4
 
 // shardOf returns the shard of a parked delivery by the last digit of its id,

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// encode returns the attributes of an item, a struct of this package. None has
-// a field that cannot be encoded.
+// encode returns the attributes of an item, a struct of this package. None has a field that cannot be encoded.
 func encode(item any) attributes { return encodeValue(item).(*types.AttributeValueMemberM).Value }
 
 // encodeValue returns an item, or a list or a map in it.
@@ -34,14 +33,12 @@ func number(n uint64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
 }
 
-// instant returns the text of a time, which keeps nanoseconds, in UTC and at a
-// fixed width, so that the text sorts by time. The zero time is "", to be
-// omitted.
+// instant returns the text of a time, which keeps nanoseconds, in UTC and at a fixed width, so that the text sorts by
+// time. The zero time is "", to be omitted.
 func instant(t time.Time) string { return layOut(t, "2006-01-02T15:04:05.000000000Z") } // RFC 3339
 
-// moment keeps only the decimals that a time has, for times that are never
-// sorted or compared as text. Most have three decimals; the six bytes saved by
-// each keep an item below the next write unit. The zero time is "", to be
+// moment keeps only the decimals that a time has, for times that are never sorted or compared as text. Most have
+// three decimals; the six bytes saved by each keep an item below the next write unit. The zero time is "", to be
 // omitted.
 func moment(t time.Time) string { return layOut(t, time.RFC3339Nano) }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// maxPage is the largest number of payments on a page (store.Filter.Limit), and
-// of items in one BatchGetItem.
+// maxPage is the largest number of payments on a page (store.Filter.Limit), and of items in one BatchGetItem.
 const maxPage = 100
 
 const (
@@ -36,10 +35,9 @@ const (
 	listWidth = 9
 )
 
-// List implements store.History. The index gives the payments of a page; the
-// payments themselves are read strongly consistent, so that a page never shows a
-// status that has passed. A payment that does not decode, or is not of f.Status
-// any more, is left out.
+// List implements store.History. The index gives the payments of a page; the payments themselves are read strongly
+// consistent, so that a page never shows a status that has passed. A payment that does not decode, or is not of
+// f.Status any more, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		f.Limit = maxPage
@@ -147,8 +145,7 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 	return all
 }
 
-// readOn reads a bucket until a position but from is read, or there are no more, or it has had its
-// requests.
+// readOn reads a bucket until a position but from is read, or there are no more, or it has had its requests.
 func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n int) error {
 	for len(b.read) == 0 && b.next != nil && b.sent < bucketLooks {
 		out, err := s.db.Query(ctx, b.next)
@@ -215,9 +212,8 @@ func entryOf(item attributes) (store.Entry, error) {
 	return store.Entry{Payment: p}, err
 }
 
-// bounds returns the range of list_sk that may be on the page, both ends
-// included. The only payment at an end is f.From: '$' sorts behind '#' and every
-// id, and no list_sk is a time without an id.
+// bounds returns the range of list_sk that may be on the page, both ends included. The only payment at an end is
+// f.From: '$' sorts behind '#' and every id, and no list_sk is a time without an id.
 func bounds(f store.Filter) (oldest, newest string) {
 	oldest, newest = "0", "~"
 	if !f.After.IsZero() {
@@ -232,8 +228,7 @@ func bounds(f store.Filter) (oldest, newest string) {
 	return oldest, newest
 }
 
-// statusFilter returns the condition that an entry's state has the status, empty
-// if no state has it.
+// statusFilter returns the condition that an entry's state has the status, empty if no state has it.
 func statusFilter(status payment.Status, values attributes) string {
 	var names []string
 	for _, state := range payment.States() {

@@ -1,7 +1,6 @@
-// Package dynamo keeps the stores in three tables of DynamoDB. No other package
-// knows DynamoDB. An item that decides about money is read strongly consistent
-// and written under a condition. docs/tables.md describes the items. A field of an
-// item never changes its meaning: fields are only added.
+// Package dynamo keeps the stores in three tables of DynamoDB. No other package knows DynamoDB. An item that decides
+// about money is read strongly consistent and written under a condition. docs/tables.md describes the items. A field
+// of an item never changes its meaning: fields are only added.
 package dynamo
 
 import (
@@ -37,12 +36,10 @@ const (
 
 // Indexes. They may lag, so no decision about money reads one.
 const (
-	// indexMerchant of ApiKeys has the key merchant_id, created_at. That of
-	// Payments has the key list_pk, list_sk, projects state, and holds
-	// committed payments only.
+	// indexMerchant of ApiKeys has the key merchant_id, created_at. That of Payments has the key list_pk, list_sk,
+	// projects state, and holds committed payments only.
 	indexMerchant = "merchant"
-	// indexDue of Webhooks has the key shard, next_attempt_at, and holds only
-	// deliveries that wait for a retry.
+	// indexDue of Webhooks has the key shard, next_attempt_at, and holds only deliveries that wait for a retry.
 	indexDue = "due"
 )
 
@@ -59,8 +56,7 @@ func hashKey(hash string) primaryKey { return primaryKey{attrKeyHash: text(hash)
 
 func apiKeyKey(hash [32]byte) primaryKey { return hashKey(hex.EncodeToString(hash[:])) }
 
-// issuedPrefix begins the key of the item that names a merchant's lately issued
-// keys. A hash in hex has no "#".
+// issuedPrefix begins the key of the item that names a merchant's lately issued keys. A hash in hex has no "#".
 const issuedPrefix = "issued#"
 
 func issuedKey(merchantID string) primaryKey { return hashKey(issuedPrefix + merchantID) }
@@ -105,12 +101,11 @@ func comparedKey(chainID uint64, table string) primaryKey {
 	return pair("compared#"+strconv.FormatUint(chainID, 10), table)
 }
 
-// ListBuckets is how many partitions of the index a merchant's list is spread over.
-// A payment writes two units to one of them (its commit and its end), and a partition
-// takes 1,000 a second (DynamoDB developer guide, "Best practices for designing and
-// using partition keys effectively"), so that one merchant's list takes 8,000 payments
-// a second. Reading a page costs a request to each. The number may grow, and never
-// shrink: a list reads the buckets that this number names.
+// ListBuckets is how many partitions of the index a merchant's list is spread over. A payment writes two units to one
+// of them (its commit and its end), and a partition takes 1,000 a second (DynamoDB developer guide, "Best practices
+// for designing and using partition keys effectively"), so that one merchant's list takes 8,000 payments a second.
+// Reading a page costs a request to each. The number may grow, and never shrink: a list reads the buckets that this
+// number names.
 const ListBuckets = 16
 
 // listPK and listSK are a payment's place in its merchant's list: a bucket chosen by
@@ -135,8 +130,7 @@ func walletPK(id wallet.ID) string { return fmt.Sprintf("wallet#%d#%s", id.Chain
 
 const pendingTxPrefix = "pendingtx#"
 
-// pendingTxSK pads the nonce to the 20 digits of the largest uint64, so that the
-// text sorts by nonce.
+// pendingTxSK pads the nonce to the 20 digits of the largest uint64, so that the text sorts by nonce.
 func pendingTxSK(nonce uint64) string { return fmt.Sprintf("%s%020d", pendingTxPrefix, nonce) }
 
 // Items of the table Webhooks. All endpoints of a merchant are one partition. The

@@ -13,11 +13,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Reserve implements store.Nonces with one update of one item, never in a
-// transaction: a transaction makes every other writer of a busy item fail. The
-// right-hand sides of an update read the item before it, so the reservation gets
-// the nonce before the increment. When the SDK repeats the update after a lost
-// answer, it finds its own reservation and returns it.
+// Reserve implements store.Nonces with one update of one item, never in a transaction: a transaction makes every
+// other writer of a busy item fail. The right-hand sides of an update read the item before it, so the reservation
+// gets the nonce before the increment. When the SDK repeats the update after a lost answer, it finds its own
+// reservation and returns it.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
 	if n.Amount != wallet.Spendable(n.Amount) || n.Gas != wallet.Spendable(n.Gas) {
 		// No stored wallet has so much, and no expression can hold the number.
@@ -71,8 +70,7 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, errMissing)
 }
 
-// Return implements store.Nonces. A caller that repeats it after a lost answer gets
-// ErrChanged.
+// Return implements store.Nonces. A caller that repeats it after a lost answer gets ErrChanged.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
 	c := change{
 		do:    "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",

@@ -12,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// Amounts of a paymentItem are decimal text, since a
-// DynamoDB number ends at 38 digits. The recipient and the call data of the
-// transaction are not stored: they follow from the token, the request and memo.
+// Amounts of a paymentItem are decimal text, since a DynamoDB number ends at 38 digits. The recipient and the call
+// data of the transaction are not stored: they follow from the token, the request and memo.
 type paymentItem struct {
 	PK          string            `dynamodbav:"pk"`
 	SK          string            `dynamodbav:"sk"`
@@ -64,9 +63,8 @@ type paymentItem struct {
 	UpdatedAt string `dynamodbav:"updated_at"`
 }
 
-// attemptItem is one element of a payment's attempts. The signed bytes are in the
-// item of the pending transaction only: a second copy would cost every commit two
-// write units.
+// attemptItem is one element of a payment's attempts. The signed bytes are in the item of the pending transaction
+// only: a second copy would cost every commit two write units.
 type attemptItem struct {
 	Hash string `dynamodbav:"hash"`
 	Tip  string `dynamodbav:"tip"`
@@ -102,8 +100,7 @@ func encodePayment(p payment.Payment) attributes {
 	return encode(it)
 }
 
-// The bytes of an entry of several, and those of its amount, which the contract holds to
-// them (disburser.MaxAmount).
+// The bytes of an entry of several, and those of its amount, which the contract holds to them (disburser.MaxAmount).
 const entrySize, entryUnits = 32, 12
 
 func references(entries []payment.Entry) (all []string) {
@@ -113,8 +110,7 @@ func references(entries []payment.Entry) (all []string) {
 	return all
 }
 
-// entriesOf reads the entries of a batch. That of one alone has the payment's recipient
-// and amount.
+// entriesOf reads the entries of a batch. That of one alone has the payment's recipient and amount.
 func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.Entry) {
 	if len(it.References) == 1 {
 		return []payment.Entry{{To: p.To, Amount: p.Amount, Reference: it.References[0]}}

@@ -14,13 +14,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Payments is the store.Store kept in the table Payments: payments, wallets,
-// pending transactions and daily limits. A function may call the methods that
-// its role has rights for.
+// Payments is the store.Store kept in the table Payments: payments, wallets, pending transactions and daily limits. A
+// function may call the methods that its role has rights for.
 //
-// Updates set attributes one by one and never put an item over an existing one:
-// while a deployment is under way, an older binary must not erase the attributes
-// that a newer one has added.
+// Updates set attributes one by one and never put an item over an existing one: while a deployment is under way, an
+// older binary must not erase the attributes that a newer one has added.
 type Payments struct{ table }
 
 var _ store.Store = (*Payments)(nil)
@@ -33,10 +31,9 @@ func OpenPayments(config aws.Config, name string) *Payments {
 	return NewPayments(dynamodb.NewFromConfig(config), name)
 }
 
-// Create implements store.Payments. When the SDK repeats the put after a lost
-// answer and meets a Prepared payment with the revision of p, that is p itself,
-// stored by the first put: the revision covers the request, the transaction and
-// the time.
+// Create implements store.Payments. When the SDK repeats the put after a lost answer and meets a Prepared payment
+// with the revision of p, that is p itself, stored by the first put: the revision covers the request, the transaction
+// and the time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
 	if err := store.FitsPayment(p); err != nil {
 		return payment.Payment{}, false, err
@@ -102,9 +99,8 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
 
-// Discard implements store.Payments. When the SDK repeats it after a lost answer
-// the payment is gone, and the caller gets ErrChanged: whether this call or
-// another one removed the payment, and so may refund it, is not known any more.
+// Discard implements store.Payments. When the SDK repeats it after a lost answer the payment is gone, and the caller
+// gets ErrChanged: whether this call or another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	err := s.remove(ctx, change{key: paymentKey(p.ID), when: "#state = :prepared AND revision = :revision",
 		values: attributes{":prepared": text(payment.Prepared), ":revision": text(p.Revision)}})

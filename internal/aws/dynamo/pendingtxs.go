@@ -10,10 +10,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Commit implements store.PendingTxs with one transaction: the payment, its
-// pending transaction, its hash. The payment's revision goes: no condition
-// compares it any more. A caller that repeats Commit after a lost answer
-// gets ErrChanged and reads the payment again.
+// Commit implements store.PendingTxs with one transaction: the payment, its pending transaction, its hash. The
+// payment's revision goes: no condition compares it any more. A caller that repeats Commit after a lost answer gets
+// ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
@@ -37,8 +36,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	)
 }
 
-// AddAttempt implements store.PendingTxs with one transaction: the payment, its
-// pending transaction, the new hash.
+// AddAttempt implements store.PendingTxs with one transaction: the payment, its pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
@@ -61,8 +59,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	)
 }
 
-// PutNoop implements store.PendingTxs with one transaction: the pending
-// transaction, its hash.
+// PutNoop implements store.PendingTxs with one transaction: the pending transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 	if err := store.FitsTx(tx); err != nil {
 		return err
@@ -71,8 +68,7 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
 }
 
-// BumpNoop implements store.PendingTxs with one transaction: the pending
-// transaction, the new hash.
+// BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 	if err := store.FitsTx(tx); err != nil {
 		return err
@@ -168,8 +164,7 @@ func encodePendingTx(tx wallet.PendingTx) attributes {
 	})
 }
 
-// decodePendingTx returns the decoder of pending transactions of wallet id, whose
-// errors are store.ErrUnreadable.
+// decodePendingTx returns the decoder of pending transactions of wallet id, whose errors are store.ErrUnreadable.
 func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 	return func(item attributes) (wallet.PendingTx, error) {
 		var it pendingTxItem

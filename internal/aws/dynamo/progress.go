@@ -23,8 +23,7 @@ func (c *change) keep(seen *wallet.Progress) {
 	}
 }
 
-// progressOf returns the progress in the item of a wallet: none if it cannot be read, which
-// damages nothing.
+// progressOf returns the progress in the item of a wallet: none if it cannot be read, which damages nothing.
 func progressOf(item attributes) wallet.Progress {
 	var it progressItem
 	if err := attributevalue.Unmarshal(item["progress"], &it); err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// errMissing reports a required attribute that an item lacks, or an attribute that contradicts the
-// item's others.
+// errMissing reports a required attribute that an item lacks, or an attribute that contradicts the item's others.
 var errMissing = errors.New("missing or inconsistent")
 
 // A reader turns attributes into values and collects the errors, so that one
@@ -41,8 +40,7 @@ func readable[T any](r *reader, v T, name string) (T, error) {
 	return v, err
 }
 
-// decoded returns v, which r has read, or r's errors about the item that name
-// names.
+// decoded returns v, which r has read, or r's errors about the item that name names.
 func decoded[T any](r *reader, v T, name string) (T, error) {
 	if err := errors.Join(r.errs...); err != nil {
 		var none T

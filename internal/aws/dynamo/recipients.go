@@ -10,9 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 )
 
-// Address books are kept in the table ApiKeys: like a key's grant an entry says
-// what a key may do, and send-payment needs no right to a table of secrets to read
-// it. The merchant index has a list for each address book, newest first.
+// Address books are kept in the table ApiKeys: like a key's grant an entry says what a key may do, and send-payment
+// needs no right to a table of secrets to read it. The merchant index has a list for each address book, newest first.
 
 var _ recipient.Store = (*APIKeys)(nil)
 
@@ -49,8 +48,7 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 	}
 }
 
-// AddEntry implements recipient.Store. When the SDK repeats the put after a lost
-// answer it meets its own entry.
+// AddEntry implements recipient.Store. When the SDK repeats the put after a lost answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
 	err := s.insert(ctx, encode(entryItem{
 		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt),

@@ -13,12 +13,10 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// The SDK repeats a call by itself when an answer is lost. A transaction carries
-// a token that makes DynamoDB answer the repetition as it answered the first
-// (ClientRequestToken, good for ten minutes). A conditional write of one item
-// has none: its condition may fail because the first call was applied. The
-// comment on each such write in this package names the error that its caller
-// then gets.
+// The SDK repeats a call by itself when an answer is lost. A transaction carries a token that makes DynamoDB answer
+// the repetition as it answered the first (ClientRequestToken, good for ten minutes). A conditional write of one item
+// has none: its condition may fail because the first call was applied. The comment on each such write in this package
+// names the error that its caller then gets.
 
 // conflicts makes the SDK repeat a call that lost against a transaction on the
 // same item. Such a call was not applied.
@@ -28,15 +26,13 @@ func conflicts(o *dynamodb.Options) {
 	}
 }
 
-// conflictTries and conflictDelay give other transactions, which take some
-// milliseconds each, the time to end.
+// conflictTries and conflictDelay give other transactions, which take some milliseconds each, the time to end.
 const (
 	conflictTries = 6
 	conflictDelay = 10 * time.Millisecond // doubled each time
 )
 
-// A conflictRetryer gives conflicts more tries than other errors of a call get.
-// It belongs to one call.
+// A conflictRetryer gives conflicts more tries than other errors of a call get. It belongs to one call.
 type conflictRetryer struct {
 	aws.RetryerV2
 	others int
@@ -59,13 +55,11 @@ func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, err
 	return r.RetryerV2.RetryDelay(min(attempt, r.others), err)
 }
 
-// unjudged are the codes of a write that was not tried, because another
-// transaction was at work on its item or DynamoDB was throttling (AWS SDK,
-// TransactionCanceledException).
+// unjudged are the codes of a write that was not tried, because another transaction was at work on its item or
+// DynamoDB was throttling (AWS SDK, TransactionCanceledException).
 var unjudged = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// conflicted reports whether err means that a call was neither applied nor
-// judged.
+// conflicted reports whether err means that a call was neither applied nor judged.
 func conflicted(err error) bool {
 	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
 		return true

@@ -33,15 +33,13 @@ func get[T any](ctx context.Context, t table, k primaryKey, name string, missing
 	return decode(out.Item)
 }
 
-// batchTries is the number of times that a batch is read before the items that
-// DynamoDB left out are an error.
+// batchTries is the number of times that a batch is read before the items that DynamoDB left out are an error.
 const batchTries = 4
 
 // errThrottled reports that DynamoDB left out items of a batch at every try.
 var errThrottled = errors.New("throttled")
 
-// batch reads the items of at most 100 keys, strongly consistent and in no
-// order. It leaves out keys without an item.
+// batch reads the items of at most 100 keys, strongly consistent and in no order. It leaves out keys without an item.
 func (t table) batch(ctx context.Context, keys []primaryKey) ([]attributes, error) {
 	if len(keys) == 0 {
 		return nil, nil // DynamoDB refuses an empty batch
@@ -126,9 +124,8 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: its effect, and the condition under which, which holds always if
-// it is empty. A "#name" in both is the attribute of that name, or of the name that names has for
-// it.
+// A change is a write of one item: its effect, and the condition under which, which holds always if it is empty. A
+// "#name" in both is the attribute of that name, or of the name that names has for it.
 type change struct {
 	key      primaryKey
 	do, when string
@@ -138,8 +135,7 @@ type change struct {
 	returns  types.ReturnValue // the zero value: none
 }
 
-// set has c, which does nothing but set attributes, set one more, or remove it if value is
-// nil.
+// set has c, which does nothing but set attributes, set one more, or remove it if value is nil.
 func (c *change) set(name string, value types.AttributeValue) {
 	if value == nil {
 		c.unset = append(c.unset, "#"+name)
@@ -201,8 +197,7 @@ func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.O
 	return out.Attributes, nil
 }
 
-// make makes a change. It returns refusal if its condition fails; nil stands for a change
-// that was made before.
+// make makes a change. It returns refusal if its condition fails; nil stands for a change that was made before.
 func (t table) make(ctx context.Context, c change, refusal error, doing string, options ...func(*dynamodb.Options)) error {
 	_, err := t.update(ctx, c, options...)
 	return outcome(err, refusal, doing)
@@ -262,9 +257,8 @@ func outcome(err, refusal error, doing string) error {
 	return nil
 }
 
-// A write is one item of a transaction. A failed condition of it stands for the
-// error that refusal returns for the stored item, which is nil if there is none. A nil refusal
-// stands for a write that was made before.
+// A write is one item of a transaction. A failed condition of it stands for the error that refusal returns for the
+// stored item, which is nil if there is none. A nil refusal stands for a write that was made before.
 type write struct {
 	types.TransactWriteItem
 	refusal func(stored attributes) error
@@ -321,11 +315,9 @@ func (t table) transact(ctx context.Context, doing string, writes ...write) erro
 	return nil
 }
 
-// firstFailed returns the position of the first write of a cancelled
-// transaction whose condition failed, with the item that is stored, -1 if that
-// is not known. It is unknown after a write that DynamoDB did not judge because
-// another transaction was at work on its item: that write's condition may have
-// failed too.
+// firstFailed returns the position of the first write of a cancelled transaction whose condition failed, with the
+// item that is stored, -1 if that is not known. It is unknown after a write that DynamoDB did not judge because
+// another transaction was at work on its item: that write's condition may have failed too.
 func firstFailed(err error) (position int, stored attributes) {
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	if !ok {

@@ -73,10 +73,9 @@ func paused(values attributes, name, reason string) string {
 	return "paused = " + name
 }
 
-// Open implements store.Wallets with one transaction: no run of check-receipts
-// would find a wallet whose registration does not say that it has a record. This one
-// and Retire's are the only transactions in a wallet's life, so none stands in the
-// way of reservations.
+// Open implements store.Wallets with one transaction: no run of check-receipts would find a wallet whose registration
+// does not say that it has a record. This one and Retire's are the only transactions in a wallet's life, so none
+// stands in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	if err := store.Within("reservations", len(w.Reservations), wallet.MaxInFlight); err != nil {
 		return err
@@ -242,8 +241,7 @@ func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c cha
 	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
 }
 
-// Spendable amounts of a walletItem are numbers, so that the
-// update of a reservation can compare and subtract them.
+// Spendable amounts of a walletItem are numbers, so that the update of a reservation can compare and subtract them.
 type walletItem struct {
 	PK           string                `dynamodbav:"pk"`
 	SK           string                `dynamodbav:"sk"`

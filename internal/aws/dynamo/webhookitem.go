@@ -29,8 +29,7 @@ type endpointItem struct {
 	Version           int64    `dynamodbav:"version"`
 }
 
-// endpointFixed are the attributes that never change, endpointOptional the attributes that are
-// removed when empty.
+// endpointFixed are the attributes that never change, endpointOptional the attributes that are removed when empty.
 var (
 	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
 	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow",
@@ -50,9 +49,8 @@ func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	return item
 }
 
-// updateEndpoint sets e's attributes one by one if the stored version is read. It
-// never puts the whole item: while a deployment is under way, an older binary must
-// not erase the attributes that a newer one has added.
+// updateEndpoint sets e's attributes one by one if the stored version is read. It never puts the whole item: while a
+// deployment is under way, an older binary must not erase the attributes that a newer one has added.
 func updateEndpoint(e webhook.Endpoint, read int64) change {
 	item := encodeEndpoint(e, nil)
 	c := change{key: endpointKey(e.Owner, e.ID), when: "#version = :read", values: attributes{":read": number(uint64(read))}}

@@ -64,8 +64,7 @@ func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	m.values[key] = append(m.values[key], values...)
 }
 
-// Flush writes the values added since the last Flush: one line, unless a metric has very many
-// values.
+// Flush writes the values added since the last Flush: one line, unless a metric has very many values.
 func (m *Meter) Flush() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,18 +15,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// Purpose is in the encryption context of every data key, as the value of "remit". The functions
-// whose policy excludes that context name cannot open sealed secrets, though they may use the same
-// key for their tables.
+// Purpose is in the encryption context of every data key, as the value of "remit". The functions whose policy
+// excludes that context name cannot open sealed secrets, though they may use the same key for their tables.
 const Purpose = "webhook-secrets"
 
 // heldKeys bounds how many data keys of others a process keeps.
 const heldKeys = 1000
 
-// DataKeys encrypt small secrets with data keys under a KMS key. A process gets one data key from
-// KMS with its first secret, and seals all of its secrets with it. Each sealed text carries its
-// data key, which only KMS can unwrap: a reader calls KMS once per data key. KMS's own rotation of
-// the key changes neither.
+// DataKeys encrypt small secrets with data keys under a KMS key. A process gets one data key from KMS with its first
+// secret, and seals all of its secrets with it. Each sealed text carries its data key, which only KMS can unwrap: a
+// reader calls KMS once per data key. KMS's own rotation of the key changes neither.
 type DataKeys struct {
 	client *kms.Client
 	key    string
@@ -43,9 +41,8 @@ func OpenDataKeys(cfg aws.Config, arn string) *DataKeys {
 	return &DataKeys{client: kms.NewFromConfig(cfg), key: arn, held: map[string]cipher.AEAD{}}
 }
 
-// Seal encrypts secret with AES-256-GCM. It opens only with the same name. The result is a
-// version, the length of the wrapped data key in two bytes, that key, a nonce and the
-// ciphertext. After an error it may be repeated.
+// Seal encrypts secret with AES-256-GCM. It opens only with the same name. The result is a version, the length of the
+// wrapped data key in two bytes, that key, a nonce and the ciphertext. After an error it may be repeated.
 func (k *DataKeys) Seal(ctx context.Context, name string, secret []byte) ([]byte, error) {
 	k.mu.Lock() // until KMS has answered: the first secrets share one data key
 	defer k.mu.Unlock()

@@ -19,9 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// Jobs is the webhook queue: its messages are jobs for a webhook.Deliverer. It is safe
-// for concurrent use: jobs that are enqueued while a request is under way go together
-// in the next one, up to batchLimit of them.
+// Jobs is the webhook queue: its messages are jobs for a webhook.Deliverer. It is safe for concurrent use: jobs that
+// are enqueued while a request is under way go together in the next one, up to batchLimit of them.
 type Jobs struct {
 	client *sqs.Client
 	url    string
@@ -52,11 +51,10 @@ func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client: client
 // OpenJobs returns the jobs of a queue in the account of config.
 func OpenJobs(config aws.Config, url string) *Jobs { return NewJobs(sqs.NewFromConfig(config), url) }
 
-// Enqueue implements webhook.Queue. The merchant is the message's group, which
-// makes the queue a fair one: a merchant whose endpoints hang takes up more than a
-// tenth of the receivers' time, and SQS then hands out the jobs of other merchants
-// before its own. Groups of a standard queue order nothing; they cost $0.10 per
-// million messages more (SQS developer guide, "How Amazon SQS fair queues work").
+// Enqueue implements webhook.Queue. The merchant is the message's group, which makes the queue a fair one: a merchant
+// whose endpoints hang takes up more than a tenth of the receivers' time, and SQS then hands out the jobs of other
+// merchants before its own. Groups of a standard queue order nothing; they cost $0.10 per million messages more (SQS
+// developer guide, "How Amazon SQS fair queues work").
 func (q *Jobs) Enqueue(ctx context.Context, job string, delay time.Duration) error {
 	if delay < 0 || delay > webhook.QueueLimit {
 		return fmt.Errorf("enqueuing a webhook job: a delay of %v is not between 0 and %v", delay, webhook.QueueLimit)
@@ -129,8 +127,7 @@ func (q *Jobs) send(ctx context.Context) {
 	q.next()
 }
 
-// Hints is the settle queue: each message in it starts check-receipts. The
-// message's text says nothing.
+// Hints is the settle queue: each message in it starts check-receipts. The message's text says nothing.
 type Hints struct {
 	client *sqs.Client
 	url    string

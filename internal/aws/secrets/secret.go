@@ -23,20 +23,16 @@ import (
 var ErrMissing = errors.New("the secret has no value")
 
 const (
-	// KeepFor is how long a value is used before it is read again, so how long
-	// a change takes to be seen by all.
+	// KeepFor is how long a value is used before it is read again, so how long a change takes to be seen by all.
 	KeepFor = 5 * time.Minute
-	// retryAfter is how long a value whose refresh failed is used before the
-	// next try.
+	// retryAfter is how long a value whose refresh failed is used before the next try.
 	retryAfter = 15 * time.Second
-	// refreshWithin bounds how long a caller waits for a refresh it can do
-	// without.
+	// refreshWithin bounds how long a caller waits for a refresh it can do without.
 	refreshWithin = 2 * time.Second
 )
 
-// A Secret is one secret and the T that was derived from its value, such as a
-// client of the nodes it names. It is safe for concurrent use; callers that come
-// while it is read wait for that one read.
+// A Secret is one secret and the T that was derived from its value, such as a client of the nodes it names. It is
+// safe for concurrent use; callers that come while it is read wait for that one read.
 type Secret[T any] struct {
 	client *secretsmanager.Client
 	id     string // ARN or name
@@ -54,10 +50,9 @@ func Open[T any](cfg aws.Config, id string, now func() time.Time, derive func([]
 	return &Secret[T]{client: secretsmanager.NewFromConfig(cfg), id: id, now: now, derive: derive}
 }
 
-// Get returns the T of the secret's value, which is at most KeepFor old; the same one as
-// long as the value does not change. One that was derived before goes on being used,
-// however old, and a warning is logged, as long as the secret cannot be read or no T can
-// be derived from it.
+// Get returns the T of the secret's value, which is at most KeepFor old; the same one as long as the value does not
+// change. One that was derived before goes on being used, however old, and a warning is logged, as long as the secret
+// cannot be read or no T can be derived from it.
 func (s *Secret[T]) Get(ctx context.Context) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

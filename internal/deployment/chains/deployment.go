@@ -25,9 +25,8 @@ func IsMain(id uint64) bool {
 	return i >= 0 && i%2 == 0 // each stands before its test network
 }
 
-// Open returns the parameters that leave a stack with real money in test mode or
-// unwatched, each with a sentence about the value to set. A
-// sandbox may be as open as it likes. template.yaml's Rules say the same.
+// Open returns the parameters that leave a stack with real money in test mode or unwatched, each with a sentence
+// about the value to set. A sandbox may be as open as it likes. template.yaml's Rules say the same.
 func (d Deployment) Open() (open []error) {
 	if d.Mode != "live" && d.Environment != "prod" && !IsMain(d.ChainID) {
 		return nil

@@ -1,6 +1,5 @@
-// Package chains knows the chains that Remit is used on: the values that a stack
-// works by when its operator chooses none. docs/chains.md shows them with the
-// source of each; a chain that is not among them works too.
+// Package chains knows the chains that Remit is used on: the values that a stack works by when its operator chooses
+// none. docs/chains.md shows them with the source of each; a chain that is not among them works too.
 package chains
 
 import (
@@ -37,9 +36,8 @@ type pricing struct {
 	Gas    chain.GasRule
 }
 
-// leastPause is the least time between two rounds of settling. Each asks every
-// node once per wallet, so rounds as fast as the fastest chains' blocks would use
-// up a node's rate, for payments that wait minutes for finality.
+// leastPause is the least time between two rounds of settling. Each asks every node once per wallet, so rounds as
+// fast as the fastest chains' blocks would use up a node's rate, for payments that wait minutes for finality.
 const leastPause = second
 
 const second = time.Second
@@ -115,9 +113,8 @@ var profiles = []Profile{
 // the embedded one, anvil and Hardhat. That draws nine more digits.
 func development(id uint64) bool { return id == 1337 || id == 31337 || id/1_000_000_000 == 31337 }
 
-// Of returns the profile of a chain. It reports false for a chain that has none,
-// and for that returns the values of a stack that can rely on nothing: blocks of
-// two seconds, the tag safe, 200 gwei, estimates.
+// Of returns the profile of a chain. It reports false for a chain that has none, and for that returns the values of a
+// stack that can rely on nothing: blocks of two seconds, the tag safe, 200 gwei, estimates.
 func Of(id uint64) (Profile, bool) {
 	for _, p := range profiles {
 		if p.ID == id {
@@ -128,9 +125,8 @@ func Of(id uint64) (Profile, bool) {
 		pricing: pricing{ByCall: development(id)}}, false
 }
 
-// Complete returns a stack's decisions, with the profile's confirmation rule and block time where
-// the stack's are zero, and with Own, ByCall and how c.Token
-// pays gas.
+// Complete returns a stack's decisions, with the profile's confirmation rule and block time where the stack's are
+// zero, and with Own, ByCall and how c.Token pays gas.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
@@ -140,12 +136,11 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 	return c
 }
 
-// Asset returns a stack's token and the name of its network, from the parameters Network,
-// TokenAddress, TokenSymbol and TokenDecimals. Each may be empty: the name is then the
-// profile's, in lower case with hyphens, and the token Circle's USDC on that chain, which
-// has six decimals on every chain in this package
-// (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another
-// contract has no symbol and decimals of its own here: its parameters must have both.
+// Asset returns a stack's token and the name of its network, from the parameters Network, TokenAddress, TokenSymbol
+// and TokenDecimals. Each may be empty: the name is then the profile's, in lower case with hyphens, and the token
+// Circle's USDC on that chain, which has six decimals on every chain in this package
+// (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another contract has no symbol and
+// decimals of its own here: its parameters must have both.
 func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
 	name = cmp.Or(network, strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")))
 	if contract == "" && p.USDC == "" || name == "" {

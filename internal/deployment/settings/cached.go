@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Cached is a value with settings that a process has read, for MaxAge at most. Its age
-// counts from the moment at which it began to read, so that a process that was frozen
-// meanwhile reads again.
+// Cached is a value with settings that a process has read, for MaxAge at most. Its age counts from the moment at
+// which it began to read, so that a process that was frozen meanwhile reads again.
 type Cached[T any] struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -40,9 +39,8 @@ func (c *Cached[T]) Get(ctx context.Context, now time.Time, read func(context.Co
 	return value, nil
 }
 
-// CachedKeys returns a function that returns the settings of store, at most MaxAge old. It
-// logs the version when it reads one, and why there is none. In a live stack only
-// operators create keys.
+// CachedKeys returns a function that returns the settings of store, at most MaxAge old. It logs the version when it
+// reads one, and why there is none. In a live stack only operators create keys.
 func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logger) func(context.Context) (Keys, error) {
 	var cached Cached[Keys]
 	return func(ctx context.Context) (Keys, error) {

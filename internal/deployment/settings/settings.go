@@ -2,11 +2,10 @@
 // changes while a stack runs. Functions read them from the tables, at most MaxAge before
 // they judge a request; nothing is cached for longer and nothing is configured at start-up.
 //
-// Payments lists the settings that payments obey (Settings), and APIKeys those of
-// create-api-key and create-recipient (Keys). Each is a Table: Names, Set, Text, Diff and
-// Validate serve the commands, Encode and Decode the stores. A first version starts
-// from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it
-// under the condition that nobody has written another since.
+// Payments lists the settings that payments obey (Settings), and APIKeys those of create-api-key and create-recipient
+// (Keys). Each is a Table: Names, Set, Text, Diff and Validate serve the commands, Encode and Decode the stores. A
+// first version starts from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it under
+// the condition that nobody has written another since.
 package settings
 
 import (
@@ -24,8 +23,7 @@ const (
 	Code = 1
 	// Kept is how many versions a store keeps, the current one among them.
 	Kept = 50
-	// MaxAge is how long a process obeys settings after it began to read them, by the
-	// wall clock.
+	// MaxAge is how long a process obeys settings after it began to read them, by the wall clock.
 	MaxAge = 30 * time.Second
 	// MaxWindow is the largest NonceWindow. remit recover searches twice as many nonces.
 	MaxWindow = 64
@@ -43,8 +41,7 @@ var (
 	ErrNewer = errors.New("the stored settings need newer code")
 )
 
-// Unusable reports whether err is ErrMissing, ErrDamaged or ErrNewer: then settings were
-// read, and cannot be obeyed.
+// Unusable reports whether err is ErrMissing, ErrDamaged or ErrNewer: then settings were read, and cannot be obeyed.
 func Unusable(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
 }
@@ -89,9 +86,8 @@ type Keys struct {
 // Refills are the rules by which the funding wallet refills others, by asset.
 type Refills struct{ Token, Ether Refill }
 
-// A Refill is the rule of one asset, in its smallest unit: a wallet that may spend less
-// than Low gets Amount, and all wallets at most Daily in a UTC day. With an Amount of
-// zero none gets any, and a Daily of zero is no limit.
+// A Refill is the rule of one asset, in its smallest unit: a wallet that may spend less than Low gets Amount, and all
+// wallets at most Daily in a UTC day. With an Amount of zero none gets any, and a Daily of zero is no limit.
 type Refill struct{ Low, Amount, Daily token.Amount }
 
 // ParseRefill reads "LOW,AMOUNT,DAILY", or "" for no refills.
@@ -125,8 +121,7 @@ func (r Refill) String() string {
 // Default returns the settings that a first version starts from.
 func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantCap: 50} }
 
-// DefaultKeys returns the first version of Keys. live reports whether the
-// stack moves real money.
+// DefaultKeys returns the first version of Keys. live reports whether the stack moves real money.
 func DefaultKeys(live bool) Keys {
 	if live {
 		return Keys{Stamp: Stamp{Needs: Code}, Hold: 24 * time.Hour}
@@ -134,8 +129,7 @@ func DefaultKeys(live bool) Keys {
 	return Keys{Stamp: Stamp{Needs: Code}, Public: true, Hold: 2 * time.Second}
 }
 
-// Unset names the limits that a live stack must have and s has not. Live payments are
-// refused until it is empty.
+// Unset names the limits that a live stack must have and s has not. Live payments are refused until it is empty.
 func (s Settings) Unset() (names []string) {
 	for _, l := range []struct {
 		name  string
@@ -155,7 +149,6 @@ type KeyStore interface {
 	// SetKeySettings stores k with the next version, if k's is still the current one;
 	// otherwise store.ErrChanged. Version 0 is the current one while none is stored.
 	SetKeySettings(ctx context.Context, k Keys) error
-	// KeySettingsHistory returns at most Kept versions, newest first, without versions that do not
-	// decode.
+	// KeySettingsHistory returns at most Kept versions, newest first, without versions that do not decode.
 	KeySettingsHistory(ctx context.Context) ([]Keys, error)
 }

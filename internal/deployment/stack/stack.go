@@ -1,6 +1,5 @@
-// Package stack holds the decisions of a deployment about payments: the chain,
-// the token, the rules. Both engines work by them. It does not know where the
-// values come from.
+// Package stack holds the decisions of a deployment about payments: the chain, the token, the rules. Both engines
+// work by them. It does not know where the values come from.
 package stack
 
 import (
@@ -85,15 +84,12 @@ type Config struct {
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
 
-	// ReservationAge is how old a reservation must be before a run finishes it
-	// in its handler's place. It exceeds the life of a handler. Zero is
-	// settlement.ReservationAge.
+	// ReservationAge is how old a reservation must be before a run finishes it in its handler's place. It exceeds the
+	// life of a handler. Zero is settlement.ReservationAge.
 	ReservationAge time.Duration
-	// BumpAfter is how long the lowest nonce may wait before its fees are
-	// raised. Zero is settlement.BumpAfter.
+	// BumpAfter is how long the lowest nonce may wait before its fees are raised. Zero is settlement.BumpAfter.
 	BumpAfter time.Duration
-	// RegistryAge is how long a process pays by the list of wallets that it has read.
-	// Zero is dispatch.RegistryAge.
+	// RegistryAge is how long a process pays by the list of wallets that it has read. Zero is dispatch.RegistryAge.
 	RegistryAge time.Duration
 }
 

@@ -120,10 +120,9 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 	return 0
 }
 
-// Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables
-// may be older than the chain, and could pay again. One node's count suffices if it shows the
-// transaction at next, which no node can forge; otherwise it is doubted. Ahead returns 0 if the
-// tables are not older.
+// Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
+// than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
+// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) uint64 {
 	count := n.Mined(views)
 	for _, v := range views {
@@ -141,8 +140,7 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 	return count
 }
 
-// shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key
-// has signed.
+// shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
 func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
 	head, err := v.Node.Head(ctx, ConfirmationRule{})
 	if err != nil {
@@ -164,8 +162,7 @@ func (n Nodes) Lags(v View, views Views) bool {
 	return v.Number+maxLag < n.count(views, func(v View) uint64 { return v.Number })
 }
 
-// Seen returns the newest block by which enough nodes have seen what these views show, or false if
-// too few show it.
+// Seen returns the newest block by which enough nodes have seen what these views show, or false if too few show it.
 func (n Nodes) Seen(by Views) (block uint64, ok bool) {
 	if !enough(len(by), len(n), 0) {
 		return 0, false

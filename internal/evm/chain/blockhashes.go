@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// blockHashes are the hashes of blocks that one node gave since its head was read. A nil one keeps
-// none.
+// blockHashes are the hashes of blocks that one node gave since its head was read. A nil one keeps none.
 type blockHashes struct {
 	mu    sync.Mutex
 	found map[uint64]*blockHash

@@ -8,10 +8,9 @@ type Fees struct {
 	Tip, Cap token.Amount
 }
 
-// QuoteFees returns the fees for a transaction to be mined soon. The cap lets the base fee double,
-// which takes at least six full blocks since a block raises it by at most an eighth (EIP-1559,
-// BASE_FEE_MAX_CHANGE_DENOMINATOR). The cap is at most limit unless limit is zero, and the tip at
-// most the cap, as EIP-1559 demands.
+// QuoteFees returns the fees for a transaction to be mined soon. The cap lets the base fee double, which takes at
+// least six full blocks since a block raises it by at most an eighth (EIP-1559, BASE_FEE_MAX_CHANGE_DENOMINATOR). The
+// cap is at most limit unless limit is zero, and the tip at most the cap, as EIP-1559 demands.
 func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	room, err := baseFee.Times(2)
 	if err != nil {
@@ -24,18 +23,16 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	return Fees{Tip: tip, Cap: feeCap}.within(limit)
 }
 
-// Market.L1Fee prices a transaction of this size and gas. It is larger than an unsigned transfer
-// with fees of 12 bytes and 20 bytes after its call data (169 bytes, EIP-1559), and uses more gas
-// than a transfer may.
+// Market.L1Fee prices a transaction of this size and gas. It is larger than an unsigned transfer with fees of 12
+// bytes and 20 bytes after its call data (169 bytes, EIP-1559), and uses more gas than a transfer may.
 const (
 	QuotedSize = quotedHead + 4 + 32 + 32 + 20
 	QuotedGas  = 300_000
 	quotedHead = 104 // bytes besides call data
 )
 
-// L1Reserve is the amount that a wallet must hold for the L1 fee of tx until it is mined. The fee
-// may double, like QuoteFees' base fee. A larger transaction pays it once per QuotedSize or
-// QuotedGas that it contains, rounded up.
+// L1Reserve is the amount that a wallet must hold for the L1 fee of tx until it is mined. The fee may double, like
+// QuoteFees' base fee. A larger transaction pays it once per QuotedSize or QuotedGas that it contains, rounded up.
 func (m Market) L1Reserve(tx Tx) token.Amount {
 	size := quotedHead + uint64(len(tx.Data))
 	return m.L1Fee.ScaleUp(2*max((size+QuotedSize-1)/QuotedSize, (tx.Gas+QuotedGas-1)/QuotedGas), 1)
@@ -69,8 +66,7 @@ func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	return bid, true
 }
 
-// Asks reports whether the next block costs more than f: its price is above the cap, or its tip
-// above the tip of f.
+// Asks reports whether the next block costs more than f: its price is above the cap, or its tip above the tip of f.
 func (m Market) Asks(f Fees) bool {
 	price, err := m.BaseFee.Add(m.Tip)
 	return err != nil || f.Cap.Less(price) || f.Tip.Less(m.Tip)

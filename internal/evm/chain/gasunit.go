@@ -34,10 +34,9 @@ func (r GasRule) Moves(t Transfer) bool {
 // in ether, another balance. No other code converts between the two.
 type GasUnit uint64
 
-// Takes returns the units of the token and the wei of ether that an amount of the token and a gas
-// cost in wei take from a wallet. Gas paid in the token is rounded up, whether the chain rounds
-// (Tempo) or keeps fractions (Arc, Stable), so several payments never take less than the chain
-// does. It saturates.
+// Takes returns the units of the token and the wei of ether that an amount of the token and a gas cost in wei take
+// from a wallet. Gas paid in the token is rounded up, whether the chain rounds (Tempo) or keeps fractions (Arc,
+// Stable), so several payments never take less than the chain does. It saturates.
 func (u GasUnit) Takes(amount, cost token.Amount) (coin, gas token.Amount) {
 	if u == 0 {
 		return amount, cost

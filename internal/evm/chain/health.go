@@ -26,10 +26,9 @@ var ErrOpen = errors.New("circuit breaker is open")
 // ErrBusy reports a node that was not queried because too many other calls to it are running.
 var ErrBusy = errors.New("node takes no more calls now")
 
-// Watch returns nodes that remember how they answered, for as long as the result lives. The node
-// with the longest run of answers is queried first, and a second node if the answer takes long. A
-// node that misses several requests in a row is skipped for a while, unless all nodes do. now and
-// after are a clock's, as in package time.
+// Watch returns nodes that remember how they answered, for as long as the result lives. The node with the longest run
+// of answers is queried first, and a second node if the answer takes long. A node that misses several requests in a
+// row is skipped for a while, unless all nodes do. now and after are a clock's, as in package time.
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {
@@ -49,8 +48,7 @@ func (n Nodes) Patient() Nodes {
 	return patient
 }
 
-// A breaker is a node's circuit breaker. A nil breaker belongs to an unwatched node and is always
-// closed.
+// A breaker is a node's circuit breaker. A nil breaker belongs to an unwatched node and is always closed.
 type breaker struct {
 	Node
 	now    func() time.Time
@@ -76,8 +74,7 @@ func breakerOf(node Node) *breaker {
 	return b
 }
 
-// note records the outcome of a request. A cancelled request, or one that was not made, says
-// nothing about the node.
+// note records the outcome of a request. A cancelled request, or one that was not made, says nothing about the node.
 func (b *breaker) note(err error) {
 	if b == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 		return
@@ -131,8 +128,7 @@ func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attribute
 	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Name()}, attributes...)...)
 }
 
-// errLate reports a request that another node answered long before, or the node after its caller's
-// time.
+// errLate reports a request that another node answered long before, or the node after its caller's time.
 var errLate = errors.New("answer came too late")
 
 // open reports whether to skip the node. After the cooldown, requests go to it until it misses one.

@@ -16,8 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A slow node answers each request after a while, and not at all after ten seconds,
-// as ethrpc's do.
+// A slow node answers each request after a while, and not at all after ten seconds, as ethrpc's do.
 type slow struct {
 	*stub
 	asked int

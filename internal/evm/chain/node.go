@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Errors of a Node. Any other error means that the node gave no usable answer: conclude nothing
-// from it.
+// Errors of a Node. Any other error means that the node gave no usable answer: conclude nothing from it.
 var (
 	// ErrReverted reports a simulated call that the contract refused.
 	ErrReverted = errors.New("execution reverted")
@@ -38,8 +37,7 @@ type Call struct {
 	Data     []byte
 	Batch    bool // To must be the batch contract; otherwise ErrCode, or ErrTooLarge
 	ByCall   bool // also execute a transfer: ErrReverted then includes a token that returns false
-	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero:
-	// estimate.
+	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero: estimate.
 	Within uint64
 	// At, if not zero, is the block whose transaction made the call and reverted: the answer is a
 	// RevertError with the reason, or nothing. Fees are the transaction's.
@@ -94,9 +92,8 @@ type Account struct {
 	Gas     token.Amount // ether in wei, or the exact balance of a token that is the gas; zero: no such balance
 }
 
-// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Each method is one HTTP
-// request, except TxAtNonce, Transfers, and methods with more calls than the node takes at once.
-// Each may be repeated.
+// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Each method is one HTTP request, except
+// TxAtNonce, Transfers, and methods with more calls than the node takes at once. Each may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may hold a provider's key.
 	String() string
@@ -151,8 +148,7 @@ type Node interface {
 	// absent transaction proves nothing. With an error it returns none.
 	Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error)
 
-	// Send hands signed bytes to the node's pool and returns its Reply, which is Ambiguous if no
-	// answer comes.
+	// Send hands signed bytes to the node's pool and returns its Reply, which is Ambiguous if no answer comes.
 	Send(ctx context.Context, raw []byte) Reply
 }
 

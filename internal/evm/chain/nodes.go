@@ -26,12 +26,11 @@ type Provider interface {
 // Nodes implements Provider for nodes that never change.
 func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
-// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call
-// and no other node says that it passes, ErrUnavailable if no node could simulate it, and ErrListed
-// if the first node that answers does: refusing a payment moves no money. Of three or more nodes two
-// must, or one while no other clears the list. The answer of one node is also enough to pay. Its
-// sanctions list is at most as old as its chain, and lists follow decrees
-// by days (docs/decisions/0012-screening.md).
+// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call and no other node
+// says that it passes, ErrUnavailable if no node could simulate it, and ErrListed if the first node that answers
+// does: refusing a payment moves no money. Of three or more nodes two must, or one while no other clears the list.
+// The answer of one node is also enough to pay. Its sanctions list is at most as old as its chain, and lists follow
+// decrees by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
 }
@@ -138,8 +137,7 @@ func (h Heads) isLate(i int) bool {
 	return errors.Is(h.errs[i], errLate)
 }
 
-// Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if
-// no node answers.
+// Views queries a wallet's account on every node that gave its head. It returns ErrUnavailable if no node answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
 	asked := h.answered()
 	accounts, errs := all(ctx, asked.nodes(), func(i int, node Node) (Account, error) {
@@ -157,8 +155,7 @@ func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, er
 	return views, nil
 }
 
-// Views queries every node's head and then its view of a wallet. It returns ErrUnavailable if no
-// node answers.
+// Views queries every node's head and then its view of a wallet. It returns ErrUnavailable if no node answers.
 func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
 	return n.Heads(ctx, rule).Views(ctx, wallet, coin)
 }
@@ -172,9 +169,8 @@ func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule Co
 	return views, err
 }
 
-// Latest queries every node's view of a wallet without its head: one request instead of two. Count
-// and balances may be of different blocks, and none is known to be final. It returns ErrUnavailable
-// if no node answers.
+// Latest queries every node's view of a wallet without its head: one request instead of two. Count and balances may
+// be of different blocks, and none is known to be final. It returns ErrUnavailable if no node answers.
 func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, error) {
 	return Heads{n, make([]Head, len(n)), make([]error, len(n)), make([]*blockHashes, len(n))}.Views(ctx, wallet, coin)
 }
@@ -227,13 +223,11 @@ type Agreement struct {
 	Dispute string // how, for logs
 }
 
-// Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved
-// amount, or a nonce used up by a no-op, needs more than half of the nodes that are not silent, and
-// at least two where three or more are configured. If a node contradicts it, it needs more than half
-// of the configured nodes, on two hosts. An amount that has not moved needs all
-// nodes, because the merchant then pays again: nodes have served receipts without their logs
-// (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured
-// node decides alone.
+// Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved amount, or a nonce
+// used up by a no-op, needs more than half of the nodes that are not silent, and at least two where three or more are
+// configured. If a node contradicts it, it needs more than half of the configured nodes, on two hosts. An amount that
+// has not moved needs all nodes, because the merchant then pays again: nodes have served receipts without their logs
+// (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured node decides alone.
 func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
 	switch {
 	case v != Transferred && v != Used:

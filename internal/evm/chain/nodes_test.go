@@ -125,8 +125,7 @@ func TestBlocksAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestFeesThatDiffer: nodes that differ on a transaction's fee delay no payment, and the cost is
-// then not known.
+// TestFeesThatDiffer: nodes that differ on a transaction's fee delay no payment, and the cost is then not known.
 func TestFeesThatDiffer(t *testing.T) {
 	one, same, other := token.Units(1), token.Units(1), token.Units(2)
 	for _, test := range []struct {
@@ -162,9 +161,8 @@ func views(all chain.Nodes) chain.Views {
 	return views
 }
 
-// TestDecide: more than half of the nodes that are not silent, and at least two of three or more,
-// may decide that the amount has moved or that a no-op is mined. Only all nodes may decide that the
-// amount has not moved.
+// TestDecide: more than half of the nodes that are not silent, and at least two of three or more, may decide that the
+// amount has moved or that a no-op is mined. Only all nodes may decide that the amount has not moved.
 func TestDecide(t *testing.T) {
 	for _, test := range []struct {
 		configured, silent, by int
@@ -379,8 +377,7 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// TestStanding is what nodes make of block 5, which was final: 0x05 on the chain that is
-// known, 0xf5 on another.
+// TestStanding is what nodes make of block 5, which was final: 0x05 on the chain that is known, 0xf5 on another.
 func TestStanding(t *testing.T) {
 	known := chain.Block{Number: 5, Hash: chain.Hash{5}}
 	node := func(number, final uint64, chainOf byte) *stub {

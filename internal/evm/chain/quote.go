@@ -15,9 +15,8 @@ const (
 	// alike is the factor within which healthy nodes agree on a price: the base fee takes six
 	// blocks to double (EIP-1559, an eighth a block).
 	alike = 2
-	// A price that differs by the factor beyond from the last agreed price needs most nodes. The
-	// last agreed price counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's
-	// base fee rise tenfold.
+	// A price that differs by the factor beyond from the last agreed price needs most nodes. The last agreed price
+	// counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's base fee rise tenfold.
 	beyond, quoteAge = 10, 4 * time.Minute
 )
 
@@ -41,11 +40,10 @@ type quotes struct {
 	}
 }
 
-// Fees queries every node for the price of gas in the next block, and returns the median of the
-// prompt answers, or ErrUnavailable. It leaves out watched nodes far from the last agreed prices,
-// unless most nodes agree; if no other node answers, it returns the last agreed prices. If one node
-// of three or more answers alone, its tip is at most twice the last agreed one, without which Fees
-// returns ErrUnavailable.
+// Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
+// ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
+// node answers, it returns the last agreed prices. If one node of three or more answers alone, its tip is at most
+// twice the last agreed one, without which Fees returns ErrUnavailable.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,12 +115,11 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 // nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
 const nonZero = 12
 
-// WorstCase estimates, on every node, the gas of a transfer to a recipient that must never have
-// held the token. It returns the larger median of the prompt answers, as if no byte of the call
-// data were zero. While the token and the chain stay as they are, a transfer needs at most that
-// much unless its recipient is another kind of contract. A value over twice last, the previous
-// result, needs two nodes if there are two. Without a last value, the next lower answer replaces
-// it.
+// WorstCase estimates, on every node, the gas of a transfer to a recipient that must never have held the token. It
+// returns the larger median of the prompt answers, as if no byte of the call data were zero. While the token and the
+// chain stay as they are, a transfer needs at most that much unless its recipient is another kind of contract. A
+// value over twice last, the previous result, needs two nodes if there are two. Without a last value, the next lower
+// answer replaces it.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

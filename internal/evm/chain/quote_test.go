@@ -123,8 +123,7 @@ func TestPricesAreHeldAgainstTheLast(t *testing.T) {
 	})
 }
 
-// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none
-// much dearer than the last.
+// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none much dearer than the last.
 func TestWorstCase(t *testing.T) {
 	for _, test := range []struct {
 		why   string

@@ -119,8 +119,7 @@ func left(r Receipt, t Transfer) bool {
 	})
 }
 
-// Arrived returns the amount that moved to the payees of transfers, by the logs of r. Each log
-// counts once.
+// Arrived returns the amount that moved to the payees of transfers, by the logs of r. Each log counts once.
 func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
 	for _, moved := range r.transfers() {
 		if slices.ContainsFunc(transfers, func(t Transfer) bool {

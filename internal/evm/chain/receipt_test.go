@@ -26,8 +26,7 @@ func topic(a token.Address) (h chain.Hash) {
 	return h
 }
 
-// TestJudge has a row for every way a mined transfer may not have moved the
-// money it promised.
+// TestJudge has a row for every way a mined transfer may not have moved the money it promised.
 func TestJudge(t *testing.T) {
 	coin, from, to, other := token.Address{1}, token.Address{2}, token.Address{3}, token.Address{4}
 	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
@@ -70,8 +69,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a
-// log twice adds none.
+// TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a log twice adds none.
 func TestJudgeBatch(t *testing.T) {
 	coin, from := token.Address{1}, token.Address{2}
 	to := func(n byte, units uint64) chain.Transfer {

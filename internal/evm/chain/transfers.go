@@ -123,8 +123,7 @@ func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uin
 // requests, and some get lost.
 const tries = 3
 
-// agreed queries every node and returns the answer on which all agree. subject describes the query
-// in errors.
+// agreed queries every node and returns the answer on which all agree. subject describes the query in errors.
 func agreed[T comparable](ctx context.Context, nodes Nodes, subject string, ask func(Node) ([]T, error)) ([]T, error) {
 	answers, errs := all(ctx, nodes.Patient(), func(_ int, node Node) (answer []T, err error) {
 		for range tries {

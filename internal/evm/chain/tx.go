@@ -10,9 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Tx is an unsigned EIP-1559 transaction without its nonce. With a nonce, a key in memory always
-// makes the same bytes (RFC 6979 signatures are deterministic). A key in KMS makes different bytes
-// with the same meaning each time.
+// A Tx is an unsigned EIP-1559 transaction without its nonce. With a nonce, a key in memory always makes the same
+// bytes (RFC 6979 signatures are deterministic). A key in KMS makes different bytes with the same meaning each time.
 type Tx struct {
 	ChainID uint64
 	To      token.Address
@@ -53,8 +52,7 @@ type Signed struct {
 	Raw   []byte
 }
 
-// transferSelector is the first four bytes of
-// keccak256("transfer(address,uint256)"), EIP-20.
+// transferSelector is the first four bytes of keccak256("transfer(address,uint256)"), EIP-20.
 var transferSelector = [4]byte{0xa9, 0x05, 0x9c, 0xbb}
 
 // TransferData returns the call data of an ERC-20 transfer.
@@ -63,10 +61,9 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return slices.Concat(transferSelector[:], recipient[:], units[:])
 }
 
-// ToNewHolders returns the call with recipients that hold nothing of the token: a transfer's
-// recipient, or every tenth recipient of a batch. n is their number. Making a balance non-zero
-// costs more gas than changing it, so the call needs this much if so many recipients spend their
-// last coin before the block. Other calls are unchanged.
+// ToNewHolders returns the call with recipients that hold nothing of the token: a transfer's recipient, or every
+// tenth recipient of a batch. n is their number. Making a balance non-zero costs more gas than changing it, so the
+// call needs this much if so many recipients spend their last coin before the block. Other calls are unchanged.
 func (c Call) ToNewHolders() (other Call, n uint64) {
 	nobody := func(to token.Address) token.Address { // nobody owns the hash of an address
 		h := sha256.Sum256(to[:])
@@ -125,8 +122,7 @@ func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, f
 	return tx
 }
 
-// Noop returns the transaction that only uses up a nonce: a transfer of no ether to the wallet
-// itself, with NoopGas.
+// Noop returns the transaction that only uses up a nonce: a transfer of no ether to the wallet itself, with NoopGas.
 func Noop(chainID uint64, wallet token.Address, fees Fees) Tx {
 	return Tx{ChainID: chainID, To: wallet, Gas: NoopGas, Fees: fees}
 }

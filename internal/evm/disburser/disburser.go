@@ -1,6 +1,5 @@
-// Package disburser knows the contract that pays many recipients in one transaction:
-// its code, its calls and its refusals. It knows neither nodes nor
-// payments. The contract itself is contracts/Disburser.sol.
+// Package disburser knows the contract that pays many recipients in one transaction: its code, its calls and its
+// refusals. It knows neither nodes nor payments. The contract itself is contracts/Disburser.sol.
 package disburser
 
 import (
@@ -26,8 +25,7 @@ type Entry struct {
 	Amount token.Amount // in the token's smallest unit, at most MaxAmount
 }
 
-// MaxAmount returns 2^96-1, the largest amount of an entry: it shares a word with the
-// recipient's address.
+// MaxAmount returns 2^96-1, the largest amount of an entry: it shares a word with the recipient's address.
 func MaxAmount() token.Amount {
 	limit, err := token.AmountFromBytes(bytes.Repeat([]byte{0xff}, 12))
 	if err != nil {
@@ -44,9 +42,8 @@ const (
 	refuse = 4 + word + word*2 // the least of Refused: selector, index, offset and size of the answer
 )
 
-// Calldata returns the call that moves each entry's amount of coin out of the caller,
-// in order, all or none. id, which may be nil, follows the arguments and has no effect.
-// It panics if an entry's amount is over MaxAmount.
+// Calldata returns the call that moves each entry's amount of coin out of the caller, in order, all or none. id,
+// which may be nil, follows the arguments and has no effect. It panics if an entry's amount is over MaxAmount.
 func Calldata(coin token.Address, entries []Entry, id []byte) []byte {
 	data := make([]byte, header, header+word*len(entries)+len(id))
 	copy(data, selector("pay(address,bytes32[])"))

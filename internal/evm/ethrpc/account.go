@@ -93,8 +93,7 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 	return uint64(mined), nil
 }
 
-// finalBlock returns the highest final block, or zero for none: the genesis block holds no
-// transactions.
+// finalBlock returns the highest final block, or zero for none: the genesis block holds no transactions.
 func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
 	switch {
 	case rule.Tag == "":

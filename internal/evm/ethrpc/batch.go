@@ -16,8 +16,7 @@ const (
 	// Nethermind 1024, Infura and QuickNode about 100 by plan). Others accept fewer: Base's public
 	// endpoint 10, Moralis 20, ApeChain 3.
 	maxBatch = 100
-	// patience bounds all waits of one exchange for a node that limits its rate. Calls that yield
-	// wait twice as long.
+	// patience bounds all waits of one exchange for a node that limits its rate. Calls that yield wait twice as long.
 	patience = 5 * time.Second
 	// regrow is how long a smaller size lasts before a request of twice the size is tried.
 	regrow = 5 * time.Minute
@@ -182,11 +181,10 @@ func limitOf(err error) limit {
 	return none
 }
 
-// rateWords and sizeWords occur, in lower case, in nodes' messages about limits: Base "over rate
-// limit", Infura "daily request count exceeded, request rate limited", Alchemy "exceeded its
-// compute units per second capacity", QuickNode "30/second request limit reached", Chainstack
-// "exceeded the RPS limit"; geth "batch too large" and "response too large", Base "maximum 10 calls
-// in 1 batch".
+// rateWords and sizeWords occur, in lower case, in nodes' messages about limits: Base "over rate limit", Infura
+// "daily request count exceeded, request rate limited", Alchemy "exceeded its compute units per second capacity",
+// QuickNode "30/second request limit reached", Chainstack "exceeded the RPS limit"; geth "batch too large" and
+// "response too large", Base "maximum 10 calls in 1 batch".
 var (
 	rateWords = []string{"rate limit", "too many requests", "compute units per second", "request rate", "throughput",
 		"request limit", "rps limit"}

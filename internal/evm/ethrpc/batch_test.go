@@ -21,8 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// inFront starts a gateway in front of a node, which refuses some requests and
-// passes the others on.
+// inFront starts a gateway in front of a node, which refuses some requests and passes the others on.
 func inFront(t *testing.T, s *server, refuse func(w http.ResponseWriter, calls []request) bool) string {
 	t.Helper()
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,8 +180,7 @@ func TestABusyNode(t *testing.T) {
 	}
 }
 
-// TestABatchThatFailsForAnotherReasonIsNotHalved: a node that is down is asked
-// once.
+// TestABatchThatFailsForAnotherReasonIsNotHalved: a node that is down is asked once.
 func TestABatchThatFailsForAnotherReasonIsNotHalved(t *testing.T) {
 	for _, code := range []int{http.StatusUnauthorized, http.StatusBadGateway, http.StatusServiceUnavailable} {
 		requests := 0

@@ -11,8 +11,7 @@ import (
 // all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
 
-// clientOver returns an HTTP client that follows no redirect, which would hand signed bytes to
-// another host.
+// clientOver returns an HTTP client that follows no redirect, which would hand signed bytes to another host.
 func clientOver(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     repeating{transport},
@@ -20,8 +19,7 @@ func clientOver(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the
-// environment.
+// NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the environment.
 func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	// Not HTTP/2: its one connection, dead after a Lambda's sleep, is only
@@ -38,14 +36,12 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// overdue is how long an answer may take to begin before the request is sent again. Healthy nodes
-// begin within a tenth of it. Behind a balancer with a stuck machine, another machine answers the
-// second request.
+// overdue is how long an answer may take to begin before the request is sent again. Healthy nodes begin within a
+// tenth of it. Behind a balancer with a stuck machine, another machine answers the second request.
 const overdue = 2 * time.Second
 
-// repeating is a transport that sends a request a second time when its answer is overdue, and
-// returns the answer that begins first. Both requests may take effect: a transaction's bytes are
-// the same.
+// repeating is a transport that sends a request a second time when its answer is overdue, and returns the answer that
+// begins first. Both requests may take effect: a transaction's bytes are the same.
 type repeating struct{ next http.RoundTripper }
 
 func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -32,8 +32,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A request whose answer is overdue is sent again, once; the answer that begins
-// first counts.
+// A request whose answer is overdue is sent again, once; the answer that begins first counts.
 func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 	const hangs, resets = -1, -2 // else how long the answer takes
 	for _, c := range []struct {
@@ -219,8 +218,7 @@ func failure(code, message string) raw {
 	return raw(`"error":{"code":` + code + `,"message":` + string(text) + `}`)
 }
 
-// A server is a node with a fixed answer for each method. It keeps the calls of
-// each HTTP request.
+// A server is a node with a fixed answer for each method. It keeps the calls of each HTTP request.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -228,8 +226,7 @@ type server struct {
 	requests [][]string // methods, per HTTP request
 }
 
-// serve starts a node of chainID with the given answers by method. Each of tune
-// may change its HTTP server before.
+// serve starts a node of chainID with the given answers by method. Each of tune may change its HTTP server before.
 func serve(t fataler, answers map[string]func(request) raw, tune ...func(*http.Server)) *server {
 	t.Helper()
 	s := &server{answers: map[string]func(request) raw{"eth_chainId": always(result(`"0x14a34"`))}}

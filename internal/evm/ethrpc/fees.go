@@ -21,9 +21,8 @@ type feeHistory struct {
 	BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
 }
 
-// The OP stack's GasPriceOracle, a contract at the same address on each of its chains
-// (ethereum-optimism/specs, protocol/predeploys.md), and the first four bytes of
-// keccak256("getL1FeeUpperBound(uint256)"), since Fjord, and
+// The OP stack's GasPriceOracle, a contract at the same address on each of its chains (ethereum-optimism/specs,
+// protocol/predeploys.md), and the first four bytes of keccak256("getL1FeeUpperBound(uint256)"), since Fjord, and
 // keccak256("getOperatorFee(uint256)"), since Isthmus.
 var (
 	gasPriceOracle  = token.Address{0: 0x42, 19: 0x0f}
@@ -128,30 +127,26 @@ func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 	return market, nil
 }
 
-// reverted has the words with which nodes report a revert, in lower case. fees_test.go names the
-// client of each.
+// reverted has the words with which nodes report a revert, in lower case. fees_test.go names the client of each.
 var reverted = []string{
 	"execution reverted", "vm execution error", "vm exception while processing transaction",
 	"always failing transaction", "invalid opcode",
 }
 
-// codeReverted is the JSON-RPC error code of a revert (geth, Erigon, Reth,
-// anvil and recent Nethermind).
+// codeReverted is the JSON-RPC error code of a revert (geth, Erigon, Reth, anvil and recent Nethermind).
 const codeReverted = 3
 
-// setGas is the most that making a balance non-zero costs beyond changing one: 64 bytes of state
-// for 1,530 gas each (EIP-8037, of the fork Amsterdam). It was 17,100 before (EIP-2200, as EIP-2929
-// changed it).
+// setGas is the most that making a balance non-zero costs beyond changing one: 64 bytes of state for 1,530 gas each
+// (EIP-8037, of the fork Amsterdam). It was 17,100 before (EIP-2200, as EIP-2929 changed it).
 const setGas = 64 * 1530
 
 // searched has the gas limits with which a node is likely to estimate batches of one size: as they
 // are, and to new holders. Zero means no limit.
 type searched [2]count
 
-// then returns the limits for the next batch, given the gas of the last one: unchanged if the node
-// accepted them, and none for a case that the token refused. Otherwise it adds 0.4 %, since the
-// next batch has other digits and some nodes search to the last unit, or goes an eighth of the way
-// down to that.
+// then returns the limits for the next batch, given the gas of the last one: unchanged if the node accepted them, and
+// none for a case that the token refused. Otherwise it adds 0.4 %, since the next batch has other digits and some
+// nodes search to the last unit, or goes an eighth of the way down to that.
 func (s searched) then(used searched) searched {
 	for i, gas := range used {
 		if gas == s[i] || gas == 0 {
@@ -164,14 +159,12 @@ func (s searched) then(used searched) searched {
 	return s
 }
 
-// Estimate implements chain.Node. The node estimates both cases of transfers in one request, so
-// that the dearer case follows the chain's forks. If a token refuses unknown recipients, each of
-// them costs setGas more.
+// Estimate implements chain.Node. The node estimates both cases of transfers in one request, so that the dearer case
+// follows the chain's forks. If a token refuses unknown recipients, each of them costs setGas more.
 //
-// A node searches for the least gas below a limit, and executes the call each time: a batch three
-// times or more, but once if the limit is within 1.5 % of the gas used (geth, eth/gasestimator and
-// estimateGasErrorRatio of internal/ethapi). So the limit of a batch is the estimate of earlier
-// batches of its size.
+// A node searches for the least gas below a limit, and executes the call each time: a batch three times or more, but
+// once if the limit is within 1.5 % of the gas used (geth, eth/gasestimator and estimateGasErrorRatio of
+// internal/ethapi). So the limit of a batch is the estimate of earlier batches of its size.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if c.At > 0 {
 		return 0, n.reason(ctx, c)
@@ -372,8 +365,7 @@ func errFalse(c chain.Call) error {
 // geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
 var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit", "out of gas"}
 
-// isSanctioned is the first four bytes of keccak256("isSanctioned(address)")
-// (Chainalysis, "Sanctions Oracle").
+// isSanctioned is the first four bytes of keccak256("isSanctioned(address)") (Chainalysis, "Sanctions Oracle").
 var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
 
 // screening queries the list for each recipient.

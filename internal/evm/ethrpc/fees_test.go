@@ -19,9 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
-// recipients are held against the list, its gas against the block, and the code that it
-// calls against the contract's, in one request.
+// TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its recipients are held
+// against the list, its gas against the block, and the code that it calls against the contract's, in one request.
 func TestEstimatesABatch(t *testing.T) {
 	var entries []disburser.Entry
 	for i := range 11 {
@@ -115,9 +114,8 @@ func TestEstimatesABatch(t *testing.T) {
 	}
 }
 
-// TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has
-// needed, and less and less if it needs less. One that needs more, or that the token
-// refuses within it, is estimated again.
+// TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has needed, and less and less
+// if it needs less. One that needs more, or that the token refuses within it, is estimated again.
 func TestEstimatesABatchLikeTheLast(t *testing.T) {
 	needs := [2]uint64{0x30000, 0x34000} // as it is, and to new holders
 	strict, asked := false, []string{}   // strict: a token that pays none it does not know

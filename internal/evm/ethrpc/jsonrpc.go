@@ -86,9 +86,8 @@ func (a answer) into(q *query) {
 	}
 }
 
-// post sends queries in one HTTP request, several as a batch. An error means that no query has an
-// answer; otherwise each has its Result or an Error. It returns how long the node wants to be left
-// alone, or 0.
+// post sends queries in one HTTP request, several as a batch. An error means that no query has an answer; otherwise
+// each has its Result or an Error. It returns how long the node wants to be left alone, or 0.
 func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error) {
 	messages := make([]message, len(queries))
 	for i, q := range queries {
@@ -145,9 +144,8 @@ func (n *Node) roundTrip(ctx context.Context, text []byte) ([]byte, time.Duratio
 	if err != nil {
 		return nil, 0, err
 	}
-	// Every request may be repeated, a broadcast too: its bytes are the same.
-	// With this key, which it does not send, net/http itself repeats a request
-	// whose idle connection turns out to be dead, as after a Lambda's sleep.
+	// Every request may be repeated, a broadcast too: its bytes are the same. With this key, which it does not send,
+	// net/http itself repeats a request whose idle connection turns out to be dead, as after a Lambda's sleep.
 	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "X-Idempotency-Key": {}}
 	response, err := n.client.Do(request)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package ethrpc speaks to Ethereum nodes: it implements chain.Node with JSON-RPC over HTTP, in
-// batches. It knows the node clients' error messages and quirks, but no payments. Package chain
-// compares the answers of several nodes.
+// Package ethrpc speaks to Ethereum nodes: it implements chain.Node with JSON-RPC over HTTP, in batches. It knows the
+// node clients' error messages and quirks, but no payments. Package chain compares the answers of several nodes.
 package ethrpc
 
 import (
@@ -26,8 +25,7 @@ var ErrURL = errors.New("invalid node URL")
 // A Config holds the settings that all nodes of a chain share.
 type Config struct {
 	ChainID uint64
-	// L1Fee reports that the chain charges an L1 fee and an operator fee besides gas, as chains of
-	// the OP stack do.
+	// L1Fee reports that the chain charges an L1 fee and an operator fee besides gas, as chains of the OP stack do.
 	L1Fee bool
 	// Gas is how gas is paid.
 	Gas chain.GasRule
@@ -37,15 +35,13 @@ type Config struct {
 	Transport http.RoundTripper
 	// Log gets a line when the node accepts only smaller batches. Nil: slog's default.
 	Log *slog.Logger
-	// Wait sleeps while the node limits its rate, or returns early with the
-	// context's error. Nil: by the clock.
+	// Wait sleeps while the node limits its rate, or returns early with the context's error. Nil: by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Now is the clock for learning the rate. Nil: time.Now.
 	Now func() time.Time
 }
 
-// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before
-// the first request.
+// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before the first request.
 //
 // Its first request also queries the chain id. If it is another chain's, every later call returns
 // chain.ErrWrongChain, as long as the process lives. Errors do not name the node: callers of

@@ -218,8 +218,7 @@ func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 
 type servedKey struct{}
 
-// ten is the head at which accounts are read, with 3 mined, 5 pending, 7 USDC
-// and 2^70 wei.
+// ten is the head at which accounts are read, with 3 mined, 5 pending, 7 USDC and 2^70 wei.
 func ten() map[string]func(request) raw {
 	return map[string]func(request) raw{
 		"eth_blockNumber": always(result(`"0xa"`)),

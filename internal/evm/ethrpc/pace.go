@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// How a pace begins and changes. A provider's limit mostly counts calls per second, however close
-// together.
+// How a pace begins and changes. A provider's limit mostly counts calls per second, however close together.
 const (
 	slowest = 10.0        // the least initial rate, in calls per second
 	doubled = 1.5         // raises the rate until the first refusal, which lowers it so
@@ -45,9 +44,8 @@ type pace struct {
 	answered int
 }
 
-// turn returns how long calls must wait, and false if that is longer than limit. At most a
-// second's calls go at once. Calls that yield must ask again after a wait: others may have gone
-// first.
+// turn returns how long calls must wait, and false if that is longer than limit. At most a second's calls go at once.
+// Calls that yield must ask again after a wait: others may have gone first.
 func (p *pace) turn(calls int, limit time.Duration, yields bool) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -99,8 +99,7 @@ func (s secrets) hide(text string) string {
 	return text
 }
 
-// cut returns the beginning of text as one line of valid UTF-8, without
-// secrets.
+// cut returns the beginning of text as one line of valid UTF-8, without secrets.
 func (s secrets) cut(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(s.hide(text), "?")), " ")
 	if len(text) > maxWords {

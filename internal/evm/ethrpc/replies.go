@@ -12,11 +12,10 @@ type reply struct {
 	Class chain.Class
 }
 
-// replies are in search order: words that contain another reply's words come first. They match
-// anywhere in a node's message, since clients add prefixes, balances, nonces and limits. Codes say
-// less: geth answers nearly everything with -32000. A message without a match is chain.Ambiguous.
-// No reply may be chain.Wrong if any node sends it for bytes that another node would accept.
-// replies_test.go has the clients' own messages.
+// replies are in search order: words that contain another reply's words come first. They match anywhere in a node's
+// message, since clients add prefixes, balances, nonces and limits. Codes say less: geth answers nearly everything
+// with -32000. A message without a match is chain.Ambiguous. No reply may be chain.Wrong if any node sends it for
+// bytes that another node would accept. replies_test.go has the clients' own messages.
 var replies = []reply{
 	// The opposite of "known transaction", which it contains.
 	{"unknown transaction", chain.Ambiguous},

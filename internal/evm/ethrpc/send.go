@@ -11,9 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// Send implements chain.Node. Every reply is chain.Ambiguous unless the node itself answered for
-// these bytes: a gateway's HTTP error is ambiguous, and so is any answer before the node gave its
-// chain id.
+// Send implements chain.Node. Every reply is chain.Ambiguous unless the node itself answered for these bytes: a
+// gateway's HTTP error is ambiguous, and so is any answer before the node gave its chain id.
 func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	var hash chain.Hash
 	calls, err := n.batch(ctx, call("eth_sendRawTransaction", &hash, hexutil.Bytes(raw)))

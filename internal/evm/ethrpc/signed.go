@@ -31,9 +31,8 @@ func (t *minedTx) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(t))
 }
 
-// signed reports whether the sender's key has signed the transaction for a chain, so that no node
-// can have invented it. It knows EIP-1559 transactions without an access list only, as Remit signs
-// them: of any other it reports false.
+// signed reports whether the sender's key has signed the transaction for a chain, so that no node can have invented
+// it. It knows EIP-1559 transactions without an access list only, as Remit signs them: of any other it reports false.
 func (t minedTx) signed(chainID uint64) bool {
 	if t.Type == nil || *t.Type != 2 || len(t.Access) > 0 || t.To == nil || t.Tip == nil || t.Cap == nil || t.Gas == nil ||
 		t.Parity == nil || *t.Parity > 1 || t.R == nil || t.S == nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// maxSpan is the initial limit of blocks in one request for logs. Infura accepts it
-// (INFURA/infura#237); others accept less, or fewer logs: Alchemy 2,000, 500 or 10 by plan,
-// Tenderly's gateway 2,000.
+// maxSpan is the initial limit of blocks in one request for logs. Infura accepts it (INFURA/infura#237); others
+// accept less, or fewer logs: Alchemy 2,000, 500 or 10 by plan, Tenderly's gateway 2,000.
 const maxSpan = 10_000
 
 // logFilter is the argument of eth_getLogs.
@@ -35,10 +34,9 @@ type placed struct {
 	BlockHash *chain.Hash `json:"blockHash"`
 }
 
-// Transfers implements chain.Node. Providers refuse ranges with too many blocks or logs with
-// messages and codes of their own, or by a timeout. So a range is halved after any error, and the
-// accepted length is remembered as long as the process lives. If a single block is refused, that is
-// an error.
+// Transfers implements chain.Node. Providers refuse ranges with too many blocks or logs with messages and codes of
+// their own, or by a timeout. So a range is halved after any error, and the accepted length is remembered as long as
+// the process lives. If a single block is refused, that is an error.
 func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer,
 	error) {
 	var all []chain.LoggedTransfer

@@ -126,7 +126,6 @@ func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, num
 			return *tx.Hash, nil
 		}
 	}
-	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce
-	// without a transaction.
+	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce without a transaction.
 	return chain.Hash{}, fmt.Errorf("%w: block %d used the nonce without a transaction of the wallet", errAnswer, number)
 }

@@ -122,10 +122,9 @@ type receipt struct {
 	Logs []logged `json:"logs"`
 }
 
-// price has a receipt's fields for the cost of gas. Those after the first two are the OP stack's:
-// the layer-1 fee of Base, OP Mainnet, Scroll and others, and the operator's fee. Gateways send them
-// as null on other chains, which charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
-// (Linea).
+// price has a receipt's fields for the cost of gas. Those after the first two are the OP stack's: the layer-1 fee of
+// Base, OP Mainnet, Scroll and others, and the operator's fee. Gateways send them as null on other chains, which
+// charge for layer 1 in gas (Arbitrum, ZKsync) or in its price (Linea).
 type price struct {
 	GasUsed  optional `json:"gasUsed"`
 	Gas      optional `json:"effectiveGasPrice"`
@@ -135,9 +134,8 @@ type price struct {
 	Jovian   optional `json:"daFootprintGasScalar"` // since the fork Jovian
 }
 
-// fee returns the sender's cost of gas, nil if the node's words do not give it. The operator's fee
-// follows https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus
-// before that fork.
+// fee returns the sender's cost of gas, nil if the node's words do not give it. The operator's fee follows
+// https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus before that fork.
 func (p price) fee(gas uint64) *token.Amount {
 	unreadable := p.Gas.unreadable || p.L1.unreadable || p.Scalar.unreadable || p.Constant.unreadable
 	scalar, small := p.Scalar.Uint64()

@@ -20,9 +20,8 @@ var ErrChecksum = fmt.Errorf("%w: it does not match its EIP-55 checksum", ErrAdd
 // zero Address is the chain's burn address and never a recipient.
 type Address [20]byte
 
-// ParseAddress reads "0x" and 40 hex digits. All lower and all upper case
-// pass; mixed case must match EIP-55, else ErrChecksum. Everything else,
-// "0X" and surrounding blanks included, matches ErrAddress.
+// ParseAddress reads "0x" and 40 hex digits. All lower and all upper case pass; mixed case must match EIP-55, else
+// ErrChecksum. Everything else, "0X" and surrounding blanks included, matches ErrAddress.
 func ParseAddress(s string) (Address, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if !ok || len(digits) != 40 {
@@ -71,9 +70,8 @@ func (a Address) String() string {
 // IsZero reports whether a is the zero address.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// IsPrecompile reports whether a is 0x01 to 0xff, where EVM chains keep their
-// precompiled contracts (EIP-1352 reserves 0xffff; live chains use 0x01–0xff
-// and beyond for predeploys of their own, which are ordinary contracts).
+// IsPrecompile reports whether a is 0x01 to 0xff, where EVM chains keep their precompiled contracts (EIP-1352
+// reserves 0xffff; live chains use 0x01–0xff and beyond for predeploys of their own, which are ordinary contracts).
 func (a Address) IsPrecompile() bool {
 	return [19]byte(a[:19]) == [19]byte{} && a[19] != 0
 }

@@ -1,6 +1,5 @@
-// Package token describes stablecoins: exact amounts of them, the addresses
-// that hold them, and the contract they live in. It knows nothing of chains,
-// payments or wallets.
+// Package token describes stablecoins: exact amounts of them, the addresses that hold them, and the contract they
+// live in. It knows nothing of chains, payments or wallets.
 package token
 
 import (
@@ -83,8 +82,7 @@ func (a Amount) Tokens(decimals int) string {
 	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
 }
 
-// AmountFromBytes reads a big-endian number of at most 32 bytes. Longer input
-// matches ErrAmount.
+// AmountFromBytes reads a big-endian number of at most 32 bytes. Longer input matches ErrAmount.
 func AmountFromBytes(b []byte) (Amount, error) {
 	if len(b) > 32 {
 		return Amount{}, fmt.Errorf("%w: more than 32 bytes", ErrAmount)
@@ -151,8 +149,7 @@ func (a Amount) Times(n uint64) (Amount, error) {
 	return product, nil
 }
 
-// ScaleUp returns a*num/den rounded up, saturating at MaxAmount. It panics
-// when den is zero.
+// ScaleUp returns a*num/den rounded up, saturating at MaxAmount. It panics when den is zero.
 func (a Amount) ScaleUp(num, den uint64) Amount {
 	if den == 0 {
 		panic("token: scaling by a zero denominator")

@@ -53,8 +53,7 @@ func (k Key) Valid(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// A Minted key holds its text as well as its record. Use it only for the answer
-// that gives the key to its merchant.
+// A Minted key holds its text as well as its record. Use it only for the answer that gives the key to its merchant.
 type Minted struct {
 	Key    Key
 	Secret Secret
@@ -64,8 +63,7 @@ type Minted struct {
 // the other mode. It never reveals which.
 var ErrInvalid = errors.New("invalid API key")
 
-// ErrNotFound reports a key id that does not exist or belongs to another
-// merchant.
+// ErrNotFound reports a key id that does not exist or belongs to another merchant.
 var ErrNotFound = errors.New("no such API key")
 
 // ErrNotPermitted reports a request beyond the rights of its key.
@@ -82,19 +80,17 @@ var ErrExists = errors.New("API key exists")
 
 // A Finder finds the record of a presented key.
 type Finder interface {
-	// Find returns the key stored under hash, ErrNotFound if there is none.
-	// It sees every write that was answered before the call, so that a key
-	// works as soon as its merchant has it. Every field of the Key is filled.
+	// Find returns the key stored under hash, ErrNotFound if there is none. It sees every write that was answered
+	// before the call, so that a key works as soon as its merchant has it. Every field of the Key is filled.
 	Find(ctx context.Context, hash Hash) (Key, error)
 
 	// Terms returns a merchant's terms, the zero Terms if none are stored. It sees
 	// every write that was answered before the call.
 	Terms(ctx context.Context, merchantID string) (Terms, error)
 
-	// Touch sets LastUsedAt to at, unless LastUsedAt is later than since
-	// already. It returns nil in both cases, and ErrNotFound (creating nothing)
-	// if there is no such key. Of several callers with the same since at most
-	// one writes.
+	// Touch sets LastUsedAt to at, unless LastUsedAt is later than since already. It returns nil in both cases, and
+	// ErrNotFound (creating nothing) if there is no such key. Of several callers with the same since at most one
+	// writes.
 	Touch(ctx context.Context, hash Hash, at, since time.Time) error
 }
 
@@ -120,29 +116,23 @@ type Store interface {
 	// nothing and returns nil; ErrExists reports that another key has its hash.
 	Create(ctx context.Context, k Key) error
 
-	// Issue is Create for a further key of k.MerchantID. It returns ErrLimit,
-	// storing nothing, if most of its keys or more are valid at k.CreatedAt,
-	// however many callers issue keys at the same time.
+	// Issue is Create for a further key of k.MerchantID. It returns ErrLimit, storing nothing, if most of its keys or
+	// more are valid at k.CreatedAt, however many callers issue keys at the same time.
 	Issue(ctx context.Context, k Key, most int) error
 
-	// Named returns the merchant's key of that ID, ErrNotFound if it has none. It may
-	// lag behind writes as List does.
+	// Named returns the merchant's key of that ID, ErrNotFound if it has none. It may lag behind writes as List does.
 	Named(ctx context.Context, merchantID, id string) (Key, error)
 
-	// List returns the merchant's keys, newest first and by descending id
-	// among keys of the same instant; none is not an error. It may lag a
-	// little behind writes (a moment, on DynamoDB).
+	// List returns the merchant's keys, newest first and by descending id among keys of the same instant; none is not
+	// an error. It may lag a little behind writes (a moment, on DynamoDB).
 	List(ctx context.Context, merchantID string) ([]Key, error)
 
-	// Replace stores successor and lets the key under hash expire at at, in
-	// one step, so that a crash leaves neither without the other. An earlier
-	// expiry stays. With ErrNotFound (the key is not
-	// merchantID's) and ErrExists (the successor's hash is taken) nothing has
-	// changed.
+	// Replace stores successor and lets the key under hash expire at at, in one step, so that a crash leaves neither
+	// without the other. An earlier expiry stays. With ErrNotFound (the key is not merchantID's) and ErrExists (the
+	// successor's hash is taken) nothing has changed.
 	Replace(ctx context.Context, merchantID string, hash Hash, at time.Time, successor Key) error
 
-	// Revoke sets RevokedAt of the key under hash to at, unless it is set
-	// already, and returns the key as it then is. ErrNotFound, with nothing
-	// changed, if the key is not merchantID's.
+	// Revoke sets RevokedAt of the key under hash to at, unless it is set already, and returns the key as it then is.
+	// ErrNotFound, with nothing changed, if the key is not merchantID's.
 	Revoke(ctx context.Context, merchantID string, hash Hash, at time.Time) (Key, error)
 }

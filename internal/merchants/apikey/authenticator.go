@@ -27,9 +27,8 @@ func NewAuthenticator(keys Finder, mode Mode) *Authenticator {
 	return &Authenticator{keys, mode}
 }
 
-// Authenticate returns the principal of a key that is valid at now, and
-// ErrInvalid for every other key. Any other error is the store's, and
-// leaves open whether the key is valid.
+// Authenticate returns the principal of a key that is valid at now, and ErrInvalid for every other key. Any other
+// error is the store's, and leaves open whether the key is valid.
 //
 // It also records the use of the key, at most once a minute. Only the list of
 // keys shows that record, so a failure to write it is logged and no error.

@@ -24,8 +24,7 @@ const (
 // AllScopes returns every scope, in the order in which keys show them.
 func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients} }
 
-// Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero
-// Scopes is empty.
+// Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero Scopes is empty.
 type Scopes uint8
 
 // ScopesOf returns the set of the given scopes. It skips unknown
@@ -77,8 +76,7 @@ func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
 
 func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
 
-// grantText is the stored form of a Grant. Fields may be added, none changes its
-// meaning.
+// grantText is the stored form of a Grant. Fields may be added, none changes its meaning.
 type grantText struct {
 	Scopes  []Scope      `json:"scopes"`
 	Maximum token.Amount `json:"max_amount,omitzero"`
@@ -86,8 +84,7 @@ type grantText struct {
 	Book    bool         `json:"book,omitempty"`
 }
 
-// MarshalText writes g as one line of JSON, for stores and for the authorizer's
-// context.
+// MarshalText writes g as one line of JSON, for stores and for the authorizer's context.
 func (g Grant) MarshalText() ([]byte, error) {
 	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book}
 	if g.Daily != (Limit{}) {

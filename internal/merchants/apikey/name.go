@@ -18,9 +18,8 @@ var (
 	ErrNameTooLong  = errors.New("the name is longer than 100 characters")
 )
 
-// CheckName returns nil for a name a merchant may have: 1 to MaxName code
-// points of valid UTF-8, at least one of them visible and none a control
-// character (C0, DEL, C1). The name is never trimmed or repaired.
+// CheckName returns nil for a name a merchant may have: 1 to MaxName code points of valid UTF-8, at least one of them
+// visible and none a control character (C0, DEL, C1). The name is never trimmed or repaired.
 func CheckName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -38,9 +37,8 @@ func CheckName(name string) error {
 // fillers are letters and symbols that are drawn as nothing.
 const fillers = "\u115f\u1160\u2800\u3164\uffa0"
 
-// visible is false for white space, format characters such as the zero-width
-// ones, fillers, and marks, which are only drawn on another character. A code
-// point that Unicode has not assigned yet is visible: it may be a new emoji.
+// visible is false for white space, format characters such as the zero-width ones, fillers, and marks, which are only
+// drawn on another character. A code point that Unicode has not assigned yet is visible: it may be a new emoji.
 func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !unicode.In(r, unicode.Z, unicode.Cf, unicode.M) && !strings.ContainsRune(fillers, r)
 }

@@ -29,11 +29,10 @@ func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader)
 	return &Registry{store, mode, now, random}
 }
 
-// Create makes a merchant of that name and its first key; the zero KeyRequest asks
-// for a key that may do everything. Two calls with one name make two merchants. It
-// returns an error of CheckName for a name that a merchant may not have, ErrKeysScope
-// or ErrNoScope. After any other error the merchant may be stored; its key was never
-// handed out, so no request can use it.
+// Create makes a merchant of that name and its first key; the zero KeyRequest asks for a key that may do everything.
+// Two calls with one name make two merchants. It returns an error of CheckName for a name that a merchant may not
+// have, ErrKeysScope or ErrNoScope. After any other error the merchant may be stored; its key was never handed out,
+// so no request can use it.
 func (r *Registry) Create(ctx context.Context, merchantName string, request KeyRequest) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
@@ -64,13 +63,11 @@ func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	return keys, nil
 }
 
-// An Announce notifies the merchant of a key that is about to be stored. If it fails, the
-// key is not stored.
+// An Announce notifies the merchant of a key that is about to be stored. If it fails, the key is not stored.
 type Announce func(ctx context.Context, k Key) error
 
-// Asking returns the key that p was authenticated with, as it is now: API Gateway
-// remembers a principal for a while, in which its key may have ended. It returns
-// ErrInvalid for a key that has.
+// Asking returns the key that p was authenticated with, as it is now: API Gateway remembers a principal for a while,
+// in which its key may have ended. It returns ErrInvalid for a key that has.
 func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
 	k, err := r.store.Find(ctx, p.Hash)
 	if errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(r.instant())) {
@@ -82,12 +79,10 @@ func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
 	return k, nil
 }
 
-// Issue makes a further key of by's merchant, with no scope that by lacks and no later
-// expiry. The merchant is notified first, so that no key works without its notice;
-// after a crash, or when others take its place under MaxLive meanwhile, it may have been
-// notified of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
-// ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was
-// never handed out.
+// Issue makes a further key of by's merchant, with no scope that by lacks and no later expiry. The merchant is
+// notified first, so that no key works without its notice; after a crash, or when others take its place under MaxLive
+// meanwhile, it may have been notified of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
+// ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was never handed out.
 func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
 	m, err := r.mint(by.MerchantID, by.MerchantName)
 	if err != nil {
@@ -113,16 +108,13 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 	return m, nil
 }
 
-// Rotate gives by's merchant a new key in place of the key named id: it may do the
-// same, and counts for the same daily limits. The old key works for overlap more
-// (0: not at all), unless its own expiry or revocation ends it earlier. The new key
-// is valid even if the old one was not. The merchant is notified first, as by Issue.
+// Rotate gives by's merchant a new key in place of the key named id: it may do the same, and counts for the same
+// daily limits. The old key works for overlap more (0: not at all), unless its own expiry or revocation ends it
+// earlier. The new key is valid even if the old one was not. The merchant is notified first, as by Issue.
 //
-// It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or
-// ErrNotPermitted for one with a scope that by lacks, or one other than by whose
-// successor would expire later than by. After any other error the rotation may have
-// been stored, but its new key was never handed out: the caller rotates again, which
-// is safe.
+// It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or ErrNotPermitted for one with a scope
+// that by lacks, or one other than by whose successor would expire later than by. After any other error the rotation
+// may have been stored, but its new key was never handed out: the caller rotates again, which is safe.
 func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.Duration, announce Announce) (Minted, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Minted{}, ErrOverlap
@@ -148,9 +140,8 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 	return m, nil
 }
 
-// Revoke makes the key named id invalid at once and returns it. A revoked key
-// stays as it is. It returns ErrNotFound for a key that is not of by's merchant,
-// and ErrNotPermitted for one with a scope that by lacks.
+// Revoke makes the key named id invalid at once and returns it. A revoked key stays as it is. It returns ErrNotFound
+// for a key that is not of by's merchant, and ErrNotPermitted for one with a scope that by lacks.
 func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 	k, err := r.find(ctx, by, id)
 	if err != nil {
@@ -186,6 +177,5 @@ func (r *Registry) mint(merchantID, merchantName string) (Minted, error) {
 	}}, nil
 }
 
-// instant returns the present in UTC to the microsecond, which every store
-// keeps exactly.
+// instant returns the present in UTC to the microsecond, which every store keeps exactly.
 func (r *Registry) instant() time.Time { return r.now().UTC().Truncate(time.Microsecond) }

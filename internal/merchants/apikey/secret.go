@@ -45,9 +45,8 @@ func Mint(random io.Reader, mode Mode) (Secret, error) {
 	return Secret{text + checksum(text)}, nil
 }
 
-// Parse reads a presented key. It returns ErrInvalid for text that Mint cannot
-// have made. A single mistyped character always fails the checksum, so that a
-// mistyped key costs no read of the store.
+// Parse reads a presented key. It returns ErrInvalid for text that Mint cannot have made. A single mistyped character
+// always fails the checksum, so that a mistyped key costs no read of the store.
 func Parse(presented string) (Secret, error) {
 	if len(presented) != secretLen {
 		return Secret{}, ErrInvalid
@@ -78,8 +77,7 @@ func (s Secret) ID() string { return "key_" + s.text[prefixLen-idLen:prefixLen] 
 // Prefix returns the key's characters through its id, which may be shown.
 func (s Secret) Prefix() string { return s.text[:prefixLen] }
 
-// Last4 returns the key's last four characters, which may be shown: they are
-// digits of the checksum.
+// Last4 returns the key's last four characters, which may be shown: they are digits of the checksum.
 func (s Secret) Last4() string { return s.text[secretLen-lastLen:] }
 
 // Hash returns the hash by which stores find the key.

@@ -1,6 +1,5 @@
-// Package recipient keeps the address book of a merchant: the addresses that its restricted
-// keys may pay, each from the end of a hold on. It knows neither payments nor HTTP
-// nor any database.
+// Package recipient keeps the address book of a merchant: the addresses that its restricted keys may pay, each from
+// the end of a hold on. It knows neither payments nor HTTP nor any database.
 package recipient
 
 import (
@@ -53,20 +52,17 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 // ErrNotFound reports an address that is not in the merchant's address book.
 var ErrNotFound = errors.New("no such recipient")
 
-// A Store keeps entries. Each write is all or nothing, and may be answered with an
-// error although it was applied.
+// A Store keeps entries. Each write is all or nothing, and may be answered with an error although it was applied.
 type Store interface {
 	// AddEntry stores e, unless its merchant has an entry of that address and mode already. It
 	// returns the entry that is then stored, and whether that entry is e.
 	AddEntry(ctx context.Context, e Entry) (stored Entry, added bool, err error)
 
-	// Entry returns an entry, or ErrNotFound. It sees every write that was
-	// answered before.
+	// Entry returns an entry, or ErrNotFound. It sees every write that was answered before.
 	Entry(ctx context.Context, merchant, mode string, a token.Address) (Entry, error)
 
-	// Entries returns entries, newest first, behind from, at most limit, and
-	// whether more follow. Entries of one instant have an order of the store's
-	// own. It may lag a little behind writes.
+	// Entries returns entries, newest first, behind from, at most limit, and whether more follow. Entries of one
+	// instant have an order of the store's own. It may lag a little behind writes.
 	Entries(ctx context.Context, merchant, mode string, from Position, limit int) (page []Entry, more bool, err error)
 
 	// DeleteEntry removes an entry; ErrNotFound if there is none.

@@ -42,8 +42,7 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 	return x, nil
 }
 
-// failure returns the merchant's text for an answer of the given status, "" for
-// a success.
+// failure returns the merchant's text for an answer of the given status, "" for a success.
 func failure(status int) string {
 	switch {
 	case status/100 == 2:
@@ -74,8 +73,7 @@ func (a Attempt) result() string {
 	return "none"
 }
 
-// schedule holds the wait before each attempt, give or take spread. Together
-// they are about three days.
+// schedule holds the wait before each attempt, give or take spread. Together they are about three days.
 var schedule = [...]time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
@@ -93,9 +91,8 @@ func attemptLimit(mode string) int {
 	return len(schedule)
 }
 
-// delay returns the wait after failed attempt number made, with jitter in
-// [0, 1). The Retry-After of a 429 or 503 is granted between once and twice the
-// wait of the schedule.
+// delay returns the wait after failed attempt number made, with jitter in [0, 1). The Retry-After of a 429 or 503 is
+// granted between once and twice the wait of the schedule.
 func delay(made int, x exchange, now time.Time, jitter float64) time.Duration {
 	base := schedule[made]
 	if x.StatusCode == http.StatusTooManyRequests || x.StatusCode == http.StatusServiceUnavailable {

@@ -15,10 +15,9 @@ const (
 // ErrTooLarge reports a value beyond a bound of a Store. Nothing was stored.
 var ErrTooLarge = errors.New("larger than a store takes")
 
-// The bounds of a Store, beside EndpointLimit, which is how many deliveries one event has.
-// So many at all of their bounds are below the 4 MB and 100 items of a transaction of
-// DynamoDB, and each is below the 400 KB of an item (Amazon DynamoDB Developer Guide,
-// "Quotas in Amazon DynamoDB").
+// The bounds of a Store, beside EndpointLimit, which is how many deliveries one event has. So many at all of their
+// bounds are below the 4 MB and 100 items of a transaction of DynamoDB, and each is below the 400 KB of an item
+// (Amazon DynamoDB Developer Guide, "Quotas in Amazon DynamoDB").
 const (
 	MaxBody       = 200 << 10     // bytes of an event: as many as store.MaxEvent
 	MaxAttempts   = len(schedule) // of a delivery

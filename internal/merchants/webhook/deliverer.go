@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// recordTimeout bounds the write of an attempt, which has this time even when
-// the job's own is over; recordTries bounds how often a success is recorded
-// after the attempts that other jobs have just recorded.
+// recordTimeout bounds the write of an attempt, which has this time even when the job's own is over; recordTries
+// bounds how often a success is recorded after the attempts that other jobs have just recorded.
 const (
 	recordTimeout = 5 * time.Second
 	recordTries   = 4
@@ -26,18 +25,15 @@ type Deliverer struct {
 	jitter func() float64
 }
 
-// NewDeliverer returns a deliverer. jitter returns numbers in [0, 1), as
-// rand.Float64 of math/rand/v2 does.
+// NewDeliverer returns a deliverer. jitter returns numbers in [0, 1), as rand.Float64 of math/rand/v2 does.
 func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func() time.Time, jitter func() float64) *Deliverer {
 	return &Deliverer{store, queue, sender, meter, now, jitter}
 }
 
-// Deliver does one job: it posts the delivery if an attempt is due, and stores
-// the attempt and the time of the next one. A nil error means that the job is
-// done and may be deleted from the queue, whether or not the endpoint took the
-// message. After any error the job must be done again: the message may have
-// been posted, and is then posted a second time. With ErrJob and
-// ErrDeliveryNotFound a second try is of no use.
+// Deliver does one job: it posts the delivery if an attempt is due, and stores the attempt and the time of the next
+// one. A nil error means that the job is done and may be deleted from the queue, whether or not the endpoint took the
+// message. After any error the job must be done again: the message may have been posted, and is then posted a second
+// time. With ErrJob and ErrDeliveryNotFound a second try is of no use.
 //
 // A job begins only if ctx leaves it the time for a whole attempt.
 func (d *Deliverer) Deliver(ctx context.Context, job string) error {
@@ -93,11 +89,10 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 	return d.conclude(ctx, e, del, x)
 }
 
-// conclude stores the consequences of an attempt: first the endpoint's health,
-// then the attempt, then the job for the next attempt. A crash between two of
-// these writes leaves the job in the queue, and it is done again. So the
-// endpoint's health knows every attempt that the log shows, and every pending
-// delivery has a job or a place in the due index.
+// conclude stores the consequences of an attempt: first the endpoint's health, then the attempt, then the job for the
+// next attempt. A crash between two of these writes leaves the job in the queue, and it is done again. So the
+// endpoint's health knows every attempt that the log shows, and every pending delivery has a job or a place in the
+// due index.
 func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
 	next := d.after(del, x)
 	if err := d.assess(ctx, e, next, x.Attempt); err != nil {
@@ -135,10 +130,9 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	return next
 }
 
-// record stores next over a delivery that had the given number of attempts. If
-// a copy of the job has recorded an attempt meanwhile, that attempt stays, the
-// copy takes care of the next one, and record reports false. But a success is
-// recorded after the copy's attempt: the endpoint has the message.
+// record stores next over a delivery that had the given number of attempts. If a copy of the job has recorded an
+// attempt meanwhile, that attempt stays, the copy takes care of the next one, and record reports false. But a success
+// is recorded after the copy's attempt: the endpoint has the message.
 func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bool, error) {
 	ours, _ := next.LastAttempt()
 	for range recordTries {

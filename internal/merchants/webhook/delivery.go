@@ -64,8 +64,7 @@ func (d Delivery) job() string {
 		base64.RawURLEncoding.EncodeToString(d.Event.Body))
 }
 
-// An Event is a fact for a merchant. Its body is posted byte for byte
-// as it is here.
+// An Event is a fact for a merchant. Its body is posted byte for byte as it is here.
 type Event struct {
 	Merchant string    // "mer_…"
 	Mode     string    // "test" or "live"
@@ -79,8 +78,7 @@ type Event struct {
 // after they were deleted. A store may forget them then, at any time.
 const KeptFor = 90 * 24 * time.Hour
 
-// A DeliveryStatus shows whether a delivery still waits for an attempt, and how
-// it ended if not.
+// A DeliveryStatus shows whether a delivery still waits for an attempt, and how it ended if not.
 type DeliveryStatus string
 
 // The statuses of a delivery. All but Pending are final.

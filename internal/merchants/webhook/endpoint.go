@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// EndpointLimit is how many endpoints a merchant may have per mode; deleted
-// ones do not count.
+// EndpointLimit is how many endpoints a merchant may have per mode; deleted ones do not count.
 const EndpointLimit = 10
 
 // The types of event.
@@ -35,8 +34,7 @@ const (
 	Deleted  Status = "deleted"  // for ever; only its log remains
 )
 
-// An Owner is the merchant and mode that an endpoint belongs to. Events and
-// endpoints of the two modes never mix.
+// An Owner is the merchant and mode that an endpoint belongs to. Events and endpoints of the two modes never mix.
 type Owner struct {
 	Merchant string // "mer_…"
 	Mode     string // "test" or "live"
@@ -55,9 +53,8 @@ type Endpoint struct {
 	PreviousSecret    Secret    // signs as well until PreviousExpiresAt; empty when there is none
 	PreviousExpiresAt time.Time // zero when there is no previous secret
 
-	// QuietSince is zero while attempts succeed. From the first failure on it is
-	// the time of the last success since EnabledAt, or EnabledAt if there was
-	// none.
+	// QuietSince is zero while attempts succeed. From the first failure on it is the time of the last success since
+	// EnabledAt, or EnabledAt if there was none.
 	QuietSince time.Time
 	// Exhausted is the id of the newest event whose attempts were used up since
 	// the endpoint's last success, empty if there is none.

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// quietLimit is the time without a success after which the second exhausted
-	// event disables an endpoint.
+	// quietLimit is the time without a success after which the second exhausted event disables an endpoint.
 	quietLimit = 120 * time.Hour
 
 	// successScan is the number of an endpoint's newest deliveries that are
@@ -18,9 +17,8 @@ const (
 	successScan = 200
 )
 
-// assess stores the health in which a, the newest attempt of del, leaves its
-// endpoint. A healthy endpoint costs no write. If another delivery's attempt or
-// the merchant has changed e meanwhile, the changed endpoint is assessed.
+// assess stores the health in which a, the newest attempt of del, leaves its endpoint. A healthy endpoint costs no
+// write. If another delivery's attempt or the merchant has changed e meanwhile, the changed endpoint is assessed.
 func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery, a Attempt) error {
 	for range saveTries {
 		assessed, err := d.assessment(ctx, e, del, a)
@@ -46,10 +44,9 @@ func (e Endpoint) same(f Endpoint) bool {
 		e.Slow == f.Slow && e.RetryAt.Equal(f.RetryAt)
 }
 
-// assessment returns e after a, the newest attempt of del: healthy after a success;
-// disabled by a 410, or by an exhausted event that is not the first since the
-// endpoint's last success, if that success is quietLimit ago; parked while attempts are
-// slow.
+// assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by an
+// exhausted event that is not the first since the endpoint's last success, if that success is quietLimit ago; parked
+// while attempts are slow.
 func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
 	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
 	if del.Status == Delivered {
@@ -76,9 +73,8 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a 
 	return e, nil
 }
 
-// lastSuccess returns the time of the last success of an endpoint that begins to
-// fail, or the time it was enabled if there was none since. If none of the
-// successScan newest deliveries succeeded, it returns the present: an endpoint
+// lastSuccess returns the time of the last success of an endpoint that begins to fail, or the time it was enabled if
+// there was none since. If none of the successScan newest deliveries succeeded, it returns the present: an endpoint
 // may be disabled late, but never early.
 func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, error) {
 	recent, err := d.store.Deliveries(ctx, e.Owner, e.ID, time.Time{}, time.Time{}, successScan)

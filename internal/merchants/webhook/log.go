@@ -26,9 +26,8 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 	return &Log{store, queue, now, random}
 }
 
-// Deliveries returns the endpoint's deliveries, newest first, at most LogLimit,
-// without their bodies. A deleted endpoint still has its log. ErrNotFound if the
-// owner never had an endpoint of that id.
+// Deliveries returns the endpoint's deliveries, newest first, at most LogLimit, without their bodies. A deleted
+// endpoint still has its log. ErrNotFound if the owner never had an endpoint of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
 	return l.Between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
 }
@@ -87,10 +86,9 @@ func (l *Log) Between(ctx context.Context, o Owner, endpoint string, from, to ti
 	return ds, nil
 }
 
-// Resend makes a new delivery of the same event, with the same event id and
-// bytes, and returns it. Once Resend returned nil the delivery will be attempted,
-// even if the queue is down. The errors are ErrNotFound (also for a deleted
-// endpoint), ErrDeliveryNotFound and ErrDisabled.
+// Resend makes a new delivery of the same event, with the same event id and bytes, and returns it. Once Resend
+// returned nil the delivery will be attempted, even if the queue is down. The errors are ErrNotFound (also for a
+// deleted endpoint), ErrDeliveryNotFound and ErrDisabled.
 func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (Delivery, error) {
 	switch {
 	case !endpointID.MatchString(endpoint):

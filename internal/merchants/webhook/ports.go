@@ -8,17 +8,14 @@ import (
 	"time"
 )
 
-// Every write of a store is all or nothing, is durable when it returned nil,
-// and may have been applied although it returned an error. Every read sees all
-// writes that were answered before it began, except where its comment states
-// otherwise. A write beyond the bounds of bounds.go is ErrTooLarge and changes
-// nothing.
+// Every write of a store is all or nothing, is durable when it returned nil, and may have been applied although it
+// returned an error. Every read sees all writes that were answered before it began, except where its comment states
+// otherwise. A write beyond the bounds of bounds.go is ErrTooLarge and changes nothing.
 
 // An EndpointStore keeps endpoints.
 type EndpointStore interface {
-	// AddEndpoint stores a new endpoint. It returns ErrLimit, storing nothing,
-	// if its owner has limit endpoints already, however many callers add at the
-	// same time. Adding the very same endpoint again is nil.
+	// AddEndpoint stores a new endpoint. It returns ErrLimit, storing nothing, if its owner has limit endpoints
+	// already, however many callers add at the same time. Adding the very same endpoint again is nil.
 	AddEndpoint(ctx context.Context, e Endpoint, limit int) error
 
 	// Endpoints returns the owner's endpoints but the deleted ones, newest
@@ -28,9 +25,8 @@ type EndpointStore interface {
 	// Endpoint returns one endpoint, deleted or not, or ErrNotFound.
 	Endpoint(ctx context.Context, o Owner, id string) (Endpoint, error)
 
-	// SaveEndpoint stores e and returns it with its new Version, if the stored
-	// one is of e.Version and not deleted: ErrConflict or ErrNotFound
-	// otherwise. A Status of Deleted frees e's place under the limit.
+	// SaveEndpoint stores e and returns it with its new Version, if the stored one is of e.Version and not deleted:
+	// ErrConflict or ErrNotFound otherwise. A Status of Deleted frees e's place under the limit.
 	SaveEndpoint(ctx context.Context, e Endpoint) (Endpoint, error)
 }
 
@@ -39,18 +35,15 @@ type DeliveryStore interface {
 	// AddDelivery stores d, unless it is stored already, in any status.
 	AddDelivery(ctx context.Context, d Delivery) error
 
-	// Load returns a delivery and its endpoint as it is now, in one round trip;
-	// an endpoint that does not exist comes back as Deleted. A missing delivery
-	// is ErrDeliveryNotFound, which comes with the endpoint.
+	// Load returns a delivery and its endpoint as it is now, in one round trip; an endpoint that does not exist comes
+	// back as Deleted. A missing delivery is ErrDeliveryNotFound, which comes with the endpoint.
 	Load(ctx context.Context, r Ref) (Endpoint, Delivery, error)
 
-	// Record stores the Status, Attempts, NextAttemptAt and Parked of d, and
-	// returns d, if the stored delivery has the given number of attempts and is
-	// Pending; a d that is Delivered may follow any status but Delivered.
-	// Otherwise it stores nothing and returns the stored delivery with
-	// ErrConflict, or with nil if the stored one is d itself, from a write
-	// whose answer was lost. If none is stored, d is stored whole where attempts
-	// is 0; else the error is ErrDeliveryNotFound.
+	// Record stores the Status, Attempts, NextAttemptAt and Parked of d, and returns d, if the stored delivery has
+	// the given number of attempts and is Pending; a d that is Delivered may follow any status but Delivered.
+	// Otherwise it stores nothing and returns the stored delivery with ErrConflict, or with nil if the stored one is
+	// d itself, from a write whose answer was lost. If none is stored, d is stored whole where attempts is 0; else
+	// the error is ErrDeliveryNotFound.
 	Record(ctx context.Context, d Delivery, attempts int) (Delivery, error)
 
 	// Deliveries returns an endpoint's deliveries created in [from, to), newest
@@ -60,15 +53,13 @@ type DeliveryStore interface {
 
 // A DueStore finds parked deliveries.
 type DueStore interface {
-	// Due returns at most limit parked deliveries that are due at now, ordered by their waiting
-	// time. Of more than limit it returns half from the longest waits and half from the shortest,
-	// as far as an index can order them, so that a delivery that has just come due is found behind
-	// any backlog. It may lag behind writes, and so miss or repeat some. Deliveries found before an
-	// error are returned with it.
+	// Due returns at most limit parked deliveries that are due at now, ordered by their waiting time. Of more than
+	// limit it returns half from the longest waits and half from the shortest, as far as an index can order them, so
+	// that a delivery that has just come due is found behind any backlog. It may lag behind writes, and so miss or
+	// repeat some. Deliveries found before an error are returned with it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
-	// Unpark clears Parked if the delivery still waits for exactly d.At, and
-	// returns nil also if it does not.
+	// Unpark clears Parked if the delivery still waits for exactly d.At, and returns nil also if it does not.
 	Unpark(ctx context.Context, d Due) error
 }
 
@@ -78,8 +69,7 @@ type Due struct {
 	At time.Time
 }
 
-// Ends returns due if it has at most limit elements, else its first and its last,
-// half of each.
+// Ends returns due if it has at most limit elements, else its first and its last, half of each.
 func Ends(due []Due, limit int) []Due {
 	if len(due) <= limit {
 		return due
@@ -99,9 +89,8 @@ type Store interface {
 	DueStore
 }
 
-// A Queue carries jobs to a Deliverer, each at least once, in any order, and
-// not before its delay is over. Jobs of one endpoint must not hold up those of
-// another.
+// A Queue carries jobs to a Deliverer, each at least once, in any order, and not before its delay is over. Jobs of
+// one endpoint must not hold up those of another.
 type Queue interface {
 	// Enqueue accepts job, which ParseJob reads. delay is whole seconds, from 0 to
 	// QueueLimit. After an error the job may have been accepted.
@@ -113,10 +102,9 @@ const QueueLimit = 15 * time.Minute
 
 // A Sender posts messages; guard.Client posts them to the network.
 type Sender interface {
-	// Post sends body to url once and returns the answer, of any status. It
-	// returns within SendTimeout. The error is a *SendError, unless ctx ended
-	// first, and means that no answer was understood: the endpoint may have
-	// taken the message all the same.
+	// Post sends body to url once and returns the answer, of any status. It returns within SendTimeout. The error is
+	// a *SendError, unless ctx ended first, and means that no answer was understood: the endpoint may have taken the
+	// message all the same.
 	Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error)
 }
 
@@ -145,9 +133,8 @@ type Checker interface {
 	Check(ctx context.Context, url string) error
 }
 
-// A Meter counts attempts and deliveries for operators. Its methods are called
-// from several goroutines and must not block. Their arguments hold no merchant's
-// data and few values, as the dimensions of a metric must.
+// A Meter counts attempts and deliveries for operators. Its methods are called from several goroutines and must not
+// block. Their arguments hold no merchant's data and few values, as the dimensions of a metric must.
 type Meter interface {
 	// Attempted counts a post. result is "2xx", "3xx", "4xx", "5xx" or
 	// "none", which stands for every failure without a usable answer.

@@ -24,11 +24,10 @@ func NewPublisher(store Store, queue Queue) *Publisher {
 	return &Publisher{store, queue}
 }
 
-// Publish enqueues a job for each endpoint of ev's merchant and mode that subscribed
-// to its type. The job carries the event; the delivery is stored with the result of
-// its first attempt. Once Publish returned nil every delivery will be attempted.
-// After an error or a crash any of the jobs may exist; publishing the same event
-// again makes the missing ones, and a second job of a delivery does no harm.
+// Publish enqueues a job for each endpoint of ev's merchant and mode that subscribed to its type. The job carries the
+// event; the delivery is stored with the result of its first attempt. Once Publish returned nil every delivery will
+// be attempted. After an error or a crash any of the jobs may exist; publishing the same event again makes the
+// missing ones, and a second job of a delivery does no harm.
 //
 // All fields of ev must be the same every time. At counts in whole milliseconds.
 // Of a disabled endpoint a delivery is stored that is Cancelled, to be resent later.
@@ -65,10 +64,9 @@ func (p *Publisher) Named(ctx context.Context, o Owner, kind string) (bool, erro
 	return slices.ContainsFunc(endpoints, func(e Endpoint) bool { return slices.Contains(e.EventTypes, kind) }), nil
 }
 
-// Announce publishes an event of the given type whose data is written as JSON. Once
-// it returned nil every delivery will be attempted. After an error or a crash some
-// may be: the caller must not do what it announces, or announce that again, with
-// the same data, which makes the same event.
+// Announce publishes an event of the given type whose data is written as JSON. Once it returned nil every delivery
+// will be attempted. After an error or a crash some may be: the caller must not do what it announces, or announce
+// that again, with the same data, which makes the same event.
 func (p *Publisher) Announce(ctx context.Context, o Owner, kind string, at time.Time, data any) error {
 	unnamed, _ := enveloped(o, "", kind, at, data) // data that is not JSON fails below too
 	sum := sha256.Sum256(fmt.Appendf(nil, "event\x00%s\x00%s\x00%s", o.Merchant, o.Mode, unnamed.Body))
@@ -79,10 +77,9 @@ func (p *Publisher) Announce(ctx context.Context, o Owner, kind string, at time.
 	return p.Publish(ctx, ev)
 }
 
-// pushWidth is the number of jobs that a Pusher makes at the same time, dueWindow
-// how many due deliveries it looks at for each that it enqueues at most. Half of them have
-// just come due: with fewer in a minute, each merchant's are seen when they do. Keys of 16,000
-// deliveries are four megabytes, which DynamoDB reads for 500 units.
+// pushWidth is the number of jobs that a Pusher makes at the same time, dueWindow how many due deliveries it looks at
+// for each that it enqueues at most. Half of them have just come due: with fewer in a minute, each merchant's are
+// seen when they do. Keys of 16,000 deliveries are four megabytes, which DynamoDB reads for 500 units.
 const pushWidth, dueWindow = 16, 16
 
 // A Pusher makes jobs of parked deliveries whose time has come.
@@ -97,11 +94,10 @@ func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 	return &Pusher{store, queue, meter}
 }
 
-// PushDue enqueues at most limit parked deliveries that are due at now and
-// returns their number. Of more than limit it takes one of each merchant in turn,
-// so that no merchant's backlog holds up another. It is to be called every minute.
-// Two calls at a time may make two jobs of a delivery, which does no harm. After an
-// error the other deliveries wait for the next call.
+// PushDue enqueues at most limit parked deliveries that are due at now and returns their number. Of more than limit
+// it takes one of each merchant in turn, so that no merchant's backlog holds up another. It is to be called every
+// minute. Two calls at a time may make two jobs of a delivery, which does no harm. After an error the other
+// deliveries wait for the next call.
 func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
 	due, dueErr := p.store.Due(ctx, now, dueWindow*limit)
 	var age time.Duration
@@ -132,8 +128,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	return int(pushed.Load()), err
 }
 
-// inTurns returns at most limit of due: the first of each owner, then the second of
-// each, and so on.
+// inTurns returns at most limit of due: the first of each owner, then the second of each, and so on.
 func inTurns(due []Due, limit int) []Due {
 	waiting, turn := map[Owner]int{}, map[Ref]int{}
 	for _, d := range due {

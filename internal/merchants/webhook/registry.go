@@ -21,8 +21,7 @@ const (
 	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
 )
 
-// saveTries bounds how often a write is tried on an endpoint that other writers
-// keep changing.
+// saveTries bounds how often a write is tried on an endpoint that other writers keep changing.
 const saveTries = 8
 
 // A Registry registers endpoints and changes them.
@@ -46,9 +45,8 @@ type Registration struct {
 	Description string
 }
 
-// Register stores a new endpoint, enabled and with a new secret, and returns
-// it. The error is ErrLimit, or wraps a *URLError and a *FieldError for each
-// value that cannot be accepted.
+// Register stores a new endpoint, enabled and with a new secret, and returns it. The error is ErrLimit, or wraps a
+// *URLError and a *FieldError for each value that cannot be accepted.
 func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endpoint, error) {
 	types, typesErr := checkTypes(in.EventTypes)
 	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr, checkDescription(in.Description)); err != nil {
@@ -90,9 +88,8 @@ type Change struct {
 	Status      *Status // Enabled or Disabled
 }
 
-// Update changes an endpoint and returns it as it then is. Enabling it, or a
-// new URL, forgets its failures. The error is ErrNotFound, or wraps a *URLError
-// and a *FieldError for each value that cannot be accepted.
+// Update changes an endpoint and returns it as it then is. Enabling it, or a new URL, forgets its failures. The error
+// is ErrNotFound, or wraps a *URLError and a *FieldError for each value that cannot be accepted.
 func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
 	var errs []error
 	if c.EventTypes != nil {
@@ -151,9 +148,8 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 	return err
 }
 
-// RotateSecret gives an endpoint a new secret and returns the endpoint. The old
-// secret signs as well for the overlap, from 0 to OverlapLimit; a third one,
-// still overlapping from an earlier rotation, ends now. The errors are
+// RotateSecret gives an endpoint a new secret and returns the endpoint. The old secret signs as well for the overlap,
+// from 0 to OverlapLimit; a third one, still overlapping from an earlier rotation, ends now. The errors are
 // ErrNotFound and a *FieldError.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
 	e, err := live(ctx, r.store, o, id)
@@ -177,8 +173,7 @@ func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap
 	})
 }
 
-// save stores change(e). If another writer has changed e meanwhile, it reads e
-// again and applies the change to that.
+// save stores change(e). If another writer has changed e meanwhile, it reads e again and applies the change to that.
 func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
 	for range saveTries {
 		saved, err := r.store.SaveEndpoint(ctx, change(e))
@@ -252,6 +247,5 @@ func newID(prefix string, random io.Reader) (string, error) {
 	return prefix + hex.EncodeToString(b[:]), nil
 }
 
-// instant returns the present in UTC and whole milliseconds, as it is stored
-// and shown.
+// instant returns the present in UTC and whole milliseconds, as it is stored and shown.
 func instant(now func() time.Time) time.Time { return now().UTC().Truncate(time.Millisecond) }

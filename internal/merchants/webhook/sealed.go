@@ -11,9 +11,8 @@ import (
 // of the table forges no message. A secret that the other store holds in clear, from
 // before there was a key, is read as it is, and stays so until its merchant rotates it.
 //
-// A secret is sealed with the id of its endpoint, so that it opens for that one alone.
-// Whoever changes an endpoint without its secrets needs neither function, and so no
-// right to the key: the stored text stays as it is.
+// A secret is sealed with the id of its endpoint, so that it opens for that one alone. Whoever changes an endpoint
+// without its secrets needs neither function, and so no right to the key: the stored text stays as it is.
 type Sealed struct {
 	Store
 

@@ -14,16 +14,14 @@ import (
 	"time"
 )
 
-// secretPrefix is the Standard Webhooks specification's, which asks for 24 to 64
-// random bytes behind it.
+// secretPrefix is the Standard Webhooks specification's, which asks for 24 to 64 random bytes behind it.
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
 )
 
-// A Secret signs the messages to one endpoint. It prints and logs as its prefix;
-// only Reveal and Stored return its text. The zero Secret is none. One that a store
-// holds sealed signs nothing before Sealed has opened it.
+// A Secret signs the messages to one endpoint. It prints and logs as its prefix; only Reveal and Stored return its
+// text. The zero Secret is none. One that a store holds sealed signs nothing before Sealed has opened it.
 type Secret struct {
 	text   string // empty while it is sealed only
 	sealed string // sealedPrefix and base64, empty if it is stored in clear
@@ -81,8 +79,7 @@ func (s Secret) String() string { return secretPrefix + "…" }
 // GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText returns a placeholder, so that a log line or an endpoint encoded by
-// mistake does not show the secret.
+// MarshalText returns a placeholder, so that a log line or an endpoint encoded by mistake does not show the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // key returns the decoded bytes, with which HMAC is keyed.

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// A post that takes long keeps a place of deliver-webhook, and those of the messages
-// beside it. After slowLimit attempts in a row that took slowAfter or longer, whatever the
-// answer, an endpoint is parked: one delivery at a time is posted to it, as a probe, and
-// the others are put off.
+// A post that takes long keeps a place of deliver-webhook, and those of the messages beside it. After slowLimit
+// attempts in a row that took slowAfter or longer, whatever the answer, an endpoint is parked: one delivery at a time
+// is posted to it, as a probe, and the others are put off.
 const (
 	slowAfter = 5 * time.Second
 	slowLimit = 3

@@ -22,9 +22,8 @@ func NewTester(store Sealed, sender Sender, now func() time.Time, random io.Read
 	return &Tester{store, sender, now, random}
 }
 
-// Test posts a webhook.test to an endpoint once and returns the attempt, which
-// may have failed. Nothing is stored, and the endpoint's health stays as it is.
-// The errors are ErrNotFound and ErrDisabled.
+// Test posts a webhook.test to an endpoint once and returns the attempt, which may have failed. Nothing is stored,
+// and the endpoint's health stays as it is. The errors are ErrNotFound and ErrDisabled.
 func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, error) {
 	e, err := live(ctx, t.store, o, endpoint)
 	if err != nil {

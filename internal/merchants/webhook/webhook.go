@@ -1,16 +1,13 @@
-// Package webhook notifies merchants of the ends of their payments: it keeps the
-// endpoints they register, stores one delivery per event and endpoint, signs
-// and posts it, and tries again on a schedule until the endpoint takes it.
+// Package webhook notifies merchants of the ends of their payments: it keeps the endpoints they register, stores one
+// delivery per event and endpoint, signs and posts it, and tries again on a schedule until the endpoint takes it.
 //
-// An event's body arrives here as bytes and leaves as the same bytes. The
-// package knows neither payments nor AWS and serves no HTTP. Of an endpoint's
-// answer it reads the status and Retry-After; the body is only shown in the log.
+// An event's body arrives here as bytes and leaves as the same bytes. The package knows neither payments nor AWS and
+// serves no HTTP. Of an endpoint's answer it reads the status and Retry-After; the body is only shown in the log.
 package webhook
 
 import "errors"
 
-// ErrNotFound reports an endpoint that does not exist, was deleted, or belongs
-// to another merchant or mode.
+// ErrNotFound reports an endpoint that does not exist, was deleted, or belongs to another merchant or mode.
 var ErrNotFound = errors.New("no such webhook")
 
 // ErrDeliveryNotFound reports a delivery that the endpoint does not have.
@@ -22,8 +19,7 @@ var ErrLimit = errors.New("a merchant may have at most 10 webhooks")
 // ErrDisabled reports a message to a disabled endpoint, which is not sent.
 var ErrDisabled = errors.New("the webhook is disabled")
 
-// ErrConflict reports that the item has changed since its writer read it.
-// Nothing was written.
+// ErrConflict reports that the item has changed since its writer read it. Nothing was written.
 var ErrConflict = errors.New("changed since it was read")
 
 // ErrJob reports a job whose text names no delivery, so that it cannot be done.

@@ -54,8 +54,7 @@ func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need w
 	return slices.Concat(first, last), refusals
 }
 
-// survey reads the records of wallets, unless it has within surveyAge. One that cannot be read stays
-// as it was.
+// survey reads the records of wallets, unless it has within surveyAge. One that cannot be read stays as it was.
 func (d sending) survey(ctx context.Context, ids []wallet.ID) {
 	began := d.Now()
 	d.mu.Lock()

@@ -18,13 +18,12 @@ import (
 // gives up. In each round one of them made progress.
 const rounds = 8
 
-// submit reserves a nonce for a stored payment, commits it, releases the reservation and broadcasts
-// the bytes. It works on its own context: a client that hangs up must not leave a reservation
-// behind. A crash before the reservation leaves a payment for which no money can move; a crash
-// after it leaves a payment that check-receipts finishes from the tables. submit refunds the
-// request's charge to daily limits unless the payment has a reservation or may have one. held reports
-// that takeUp found p with a nonce: submit makes it at that nonce or returns ErrDuplicate, since this
-// request has neither judged nor charged it.
+// submit reserves a nonce for a stored payment, commits it, releases the reservation and broadcasts the bytes. It
+// works on its own context: a client that hangs up must not leave a reservation behind. A crash before the
+// reservation leaves a payment for which no money can move; a crash after it leaves a payment that check-receipts
+// finishes from the tables. submit refunds the request's charge to daily limits unless the payment has a reservation
+// or may have one. held reports that takeUp found p with a nonce: submit makes it at that nonce or returns
+// ErrDuplicate, since this request has neither judged nor charged it.
 func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge, held bool) (payment.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
@@ -110,11 +109,10 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	return payment.Payment{}, errors.Join(ErrInProgress, failed)
 }
 
-// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the
-// errors of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the key is out of
-// reach and p holds a nonce, or may: check-receipts then makes the payment. Once the request has
-// expired it reserves nothing: it returns the wallet if p still holds the nonce that takeUp found,
-// ErrDuplicate if it does not, and ErrExpired for any other payment.
+// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the errors of
+// Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the key is out of reach and p holds a nonce, or
+// may: check-receipts then makes the payment. Once the request has expired it reserves nothing: it returns the wallet
+// if p still holds the nonce that takeUp found, ErrDuplicate if it does not, and ErrExpired for any other payment.
 func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need, held bool) (wallet.Signer, wallet.Wallet, error) {
 	signer, err := d.ready(ctx, p.Wallet)
 	switch {
@@ -170,11 +168,10 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 	return stored, err
 }
 
-// commit signs p at nonce and stores the bytes. It returns the payment as stored afterwards:
-// committed by this request or a faster process, or still prepared and assigned to another wallet;
-// the caller then reserves again. A crash before the write leaves the reservation, and
-// check-receipts commits the payment. A failure that is no other process's progress is logged, and
-// kept in failed.
+// commit signs p at nonce and stores the bytes. It returns the payment as stored afterwards: committed by this
+// request or a faster process, or still prepared and assigned to another wallet; the caller then reserves again. A
+// crash before the write leaves the reservation, and check-receipts commits the payment. A failure that is no other
+// process's progress is logged, and kept in failed.
 func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment,
 	error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
@@ -201,10 +198,9 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 	return d.reread(ctx, p)
 }
 
-// forgo ends need's reservation of nonce for p, which a faster process has committed at another
-// nonce. It returns the wallet's last nonce, and uses up any other: payments with later nonces wait
-// for it. A crash in between leaves a reservation or a pending transaction, which check-receipts
-// finishes.
+// forgo ends need's reservation of nonce for p, which a faster process has committed at another nonce. It returns the
+// wallet's last nonce, and uses up any other: payments with later nonces wait for it. A crash in between leaves a
+// reservation or a pending transaction, which check-receipts finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
 	if n := store.NeedOf(p, need.At); n.Wallet == need.Wallet && n.Amount == need.Amount && n.Gas == need.Gas {

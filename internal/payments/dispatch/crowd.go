@@ -12,8 +12,7 @@ const crowdTime = time.Second
 // crowdSize is the most merchants in a crowd. One more empties it.
 const crowdSize = 1000
 
-// A crowd has the merchants with too many pending payments, and when that was found. The zero value
-// is empty.
+// A crowd has the merchants with too many pending payments, and when that was found. The zero value is empty.
 type crowd struct {
 	mu   sync.Mutex
 	seen map[string]time.Time

@@ -1,7 +1,6 @@
-// Package dispatch takes a payment from request to broadcast: it reserves a nonce, commits the
-// signed bytes, releases the reservation and broadcasts. It is the engine of send-payment. Every
-// step that can be refused comes before the reservation. If a handler crashes after it, package
-// settlement finishes the payment from the tables.
+// Package dispatch takes a payment from request to broadcast: it reserves a nonce, commits the signed bytes, releases
+// the reservation and broadcasts. It is the engine of send-payment. Every step that can be refused comes before the
+// reservation. If a handler crashes after it, package settlement finishes the payment from the tables.
 package dispatch
 
 import (
@@ -42,8 +41,7 @@ var (
 	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay, or not yet.
 	ErrNotInBook = errors.New("recipient is no active entry of the address book")
-	// ErrTooMany reports that too many of the merchant's payments are not mined yet. Retry when
-	// some are.
+	// ErrTooMany reports that too many of the merchant's payments are not mined yet. Retry when some are.
 	ErrTooMany = errors.New("too many payments of the merchant are pending")
 	// ErrUnavailable reports that payments cannot be made now. It is safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
@@ -60,8 +58,7 @@ var (
 	// ErrWaiting is the ErrInProgress of a payment that waits for nodes, keys, settings, an
 	// operator, or another request.
 	ErrWaiting = fmt.Errorf("%w: waiting", ErrInProgress)
-	// ErrDuplicate is the ErrWaiting of a repeated request, while the first one may still be making
-	// the payment.
+	// ErrDuplicate is the ErrWaiting of a repeated request, while the first one may still be making the payment.
 	ErrDuplicate = fmt.Errorf("%w: another request may be making it", ErrWaiting)
 	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a permission is
 	// missing, or the table is unreachable.
@@ -88,8 +85,7 @@ const (
 	duplicateWait = 300 * time.Millisecond
 )
 
-// A Hinter starts a check-receipts run soon. A lost hint costs at most the
-// minute until the next one.
+// A Hinter starts a check-receipts run soon. A lost hint costs at most the minute until the next one.
 type Hinter interface {
 	Hint(ctx context.Context) error
 }
@@ -150,10 +146,9 @@ type Result struct {
 	Replayed bool // the payment was made by an earlier request
 }
 
-// Send makes the payment of r, at most once per (merchant, mode, key), and returns it once its
-// signed bytes are stored. A repeated request returns the payment as it is now, or finishes the one
-// that an earlier request began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors
-// of the store from before anything could move.
+// Send makes the payment of r, at most once per (merchant, mode, key), and returns it once its signed bytes are
+// stored. A repeated request returns the payment as it is now, or finishes the one that an earlier request began.
+// Errors are the refusals, ErrKeyReused, ErrInProgress, and errors of the store from before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
 	if r.NotAfter.Unix()-d.Now().Unix() > int64(MaxNotAfter/time.Second) {
 		return Result{}, ErrNotAfter

@@ -29,8 +29,7 @@ func pause(a token.Address) func(*process) error {
 	return func(p *process) error { return p.Tables.Pause(context.Background(), walletOf(a), "by hand") }
 }
 
-// replace is another request under the same key, after the payment of the first
-// was discarded.
+// replace is another request under the same key, after the payment of the first was discarded.
 func replace(p *process) error {
 	other := asked
 	other.Amount = token.Units(101)
@@ -73,8 +72,7 @@ func full(p *process) error {
 	return nil
 }
 
-// useUp is a run that took the reservation for an orphan: it stores a no-op at
-// the first nonce of the first wallet.
+// useUp is a run that took the reservation for an orphan: it stores a no-op at the first nonce of the first wallet.
 func useUp(p *process) error {
 	tx := chain.Noop(1, first, chain.Fees{})
 	p.Must(p.Tables.PutNoop(context.Background(),
@@ -93,9 +91,8 @@ func exhaust(p *process) {
 	p.Must(p.Tables.Charge(context.Background(), day(4900, p.Now())))
 }
 
-// TestEveryFailureIsAnswered: whichever call of a request fails, its answer is
-// true. "Nothing was started" leaves no payment and no reservation. "In
-// progress" is ended by the same request, sent again.
+// TestEveryFailureIsAnswered: whichever call of a request fails, its answer is true. "Nothing was started" leaves no
+// payment and no reservation. "In progress" is ended by the same request, sent again.
 func TestEveryFailureIsAnswered(t *testing.T) {
 	unavailable, inProgress := []error{dispatch.ErrUnavailable, porttest.ErrBroken}, []error{dispatch.ErrInProgress, porttest.ErrBroken}
 	for _, test := range []struct {
@@ -220,9 +217,8 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 	}
 }
 
-// TestRounds: eight times the outcome of a reservation may be unknown, and a
-// payment that is committed in the last round is answered as committed. Four
-// wallets may refuse it, however many there are.
+// TestRounds: eight times the outcome of a reservation may be unknown, and a payment that is committed in the last
+// round is answered as committed. Four wallets may refuse it, however many there are.
 func TestRounds(t *testing.T) {
 	unknown := func(*process) error { return porttest.ErrBroken }
 	refused := func(p *process) error { return pause(p.stored().Wallet)(p) }
@@ -292,9 +288,8 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 	}
 }
 
-// TestWithoutAKey: a request without a key has no payment that could be asked for
-// again, so an unknown write means that nothing was started. Without randomness
-// nothing is stored.
+// TestWithoutAKey: a request without a key has no payment that could be asked for again, so an unknown write means
+// that nothing was started. Without randomness nothing is stored.
 func TestWithoutAKey(t *testing.T) {
 	for _, call := range []string{"Create#1", "Fees#1"} {
 		p := newProcess(t, breaks(call))
@@ -425,8 +420,7 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that
-// fails.
+// TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that fails.
 func TestANonceThatIsForgone(t *testing.T) {
 	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Sign#2": "PutNoop#1",
 		"PutNoop#1": "Send#2"} {
@@ -449,8 +443,7 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 	return to == b.active, b.err
 }
 
-// TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored, and never a
-// payment that is made.
+// TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored, and never a payment that is made.
 func TestLimitsOfAKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits payment.KeyLimits
@@ -648,8 +641,7 @@ func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
 	}
 }
 
-// TestQuotesAreKept for a block: the price is asked for again when a block's time
-// has gone by, not before.
+// TestQuotesAreKept for a block: the price is asked for again when a block's time has gone by, not before.
 func TestQuotesAreKept(t *testing.T) {
 	p := newProcess(t, script{})
 	for n, step := range []struct {
@@ -667,9 +659,8 @@ func TestQuotesAreKept(t *testing.T) {
 	}
 }
 
-// TestFoundOnTheChain: a payment that only the chain had is its merchant's once a
-// request shows the key: it must have the same recipient and amount. Then the payment
-// is in the merchant's list, with the reference of that request.
+// TestFoundOnTheChain: a payment that only the chain had is its merchant's once a request shows the key: it must have
+// the same recipient and amount. Then the payment is in the merchant's list, with the reference of that request.
 func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)

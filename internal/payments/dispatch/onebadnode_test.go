@@ -67,8 +67,7 @@ func TestOneNodeCountsMore(t *testing.T) {
 	}
 }
 
-// TestOneNodeCallsAWalletRich: the payment is refused for lack of coins, and no wallet is called
-// blocked.
+// TestOneNodeCallsAWalletRich: the payment is refused for lack of coins, and no wallet is called blocked.
 func TestOneNodeCallsAWalletRich(t *testing.T) {
 	p := newProcess(t, script{})
 	p.holds, p.bad = token.Units(99), badNode{Node: p, rich: true}

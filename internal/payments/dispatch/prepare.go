@@ -73,8 +73,7 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 // bookReads is how many recipients of a batch are looked up in an address book at once.
 const bookReads = 20
 
-// listed returns ErrNotInBook unless every recipient of r is an active entry of its merchant's
-// address book.
+// listed returns ErrNotInBook unless every recipient of r is an active entry of its merchant's address book.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
 	active := make([]bool, len(r.Outputs()))
 	var asked errgroup.Group
@@ -211,8 +210,7 @@ func place(err error) int {
 	return -1
 }
 
-// trial returns a function that reports whether w could make a payment. It sets unknown if no node
-// answers.
+// trial returns a function that reports whether w could make a payment. It sets unknown if no node answers.
 func (d sending) trial(ctx context.Context, w token.Address, unknown *error) func(payment.Payment) bool {
 	return func(p payment.Payment) bool {
 		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
@@ -223,8 +221,7 @@ func (d sending) trial(ctx context.Context, w token.Address, unknown *error) fun
 	}
 }
 
-// A TooManyError reports a batch with more entries than fit into a transaction. Nothing was
-// started.
+// A TooManyError reports a batch with more entries than fit into a transaction. Nothing was started.
 type TooManyError struct{ Fit int }
 
 func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }

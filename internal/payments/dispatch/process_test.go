@@ -29,8 +29,7 @@ type script = porttest.Script[*process]
 // breaks is a script in which some calls fail and have no effect.
 func breaks(calls ...string) script { return porttest.Breaks[*process](calls...) }
 
-// A process is a dispatcher every call of which to its ports goes by a script.
-// It is also its own hints and node.
+// A process is a dispatcher every call of which to its ports goes by a script. It is also its own hints and node.
 type process struct {
 	chain.Node
 	*porttest.Recorder[*process]

@@ -33,8 +33,7 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
-// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be
-// available.
+// keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be available.
 func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	d.pool.CoolDown(id, "no key", d.Now())
 	d.Log.WarnContext(ctx, "wallet in cooldown: its key is out of reach", "wallet", id.Address, "err", err)
@@ -44,11 +43,10 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 // errNoWallet reports that no wallet that may be able to pay is left to try, or that enough were tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to an untried wallet from which the token accepts it, and returns the
-// stored payment, which another process may have changed first. It returns errNoWallet if no wallet
-// is left, and adds to refusals why each tried wallet cannot pay. A crash after the write leaves a
-// payment that the next request under its key finishes. A reservation on the earlier wallet is then
-// an orphan: check-receipts uses its nonce up with a no-op.
+// reassign moves the payment to an untried wallet from which the token accepts it, and returns the stored payment,
+// which another process may have changed first. It returns errNoWallet if no wallet is left, and adds to refusals why
+// each tried wallet cannot pay. A crash after the write leaves a payment that the next request under its key
+// finishes. A reservation on the earlier wallet is then an orphan: check-receipts uses its nonce up with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused

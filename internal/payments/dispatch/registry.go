@@ -19,9 +19,8 @@ const (
 	justRead = 2 * time.Second
 )
 
-// registry returns the chain's wallets, read at most within ago. A process may pay from a draining
-// wallet for RegistryAge more. A retired wallet reserves no nonce, even for a process that still
-// believes it active.
+// registry returns the chain's wallets, read at most within ago. A process may pay from a draining wallet for
+// RegistryAge more. A retired wallet reserves no nonce, even for a process that still believes it active.
 func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()

@@ -24,12 +24,11 @@ const (
 	skew = 5 * time.Second
 )
 
-// startupCheck passes once in a process's life, before its first reservation. It compares every
-// wallet with the chain and binds the tables to this process's coin. It refuses all payments while
-// the chain is ahead of any wallet: another program uses a key, or the tables were restored and a
-// payment could be made again. The next call skips wallets that were compared. Two concurrent
-// requests may both do it; neither waits for the other. A crash leaves tables bound to their coin,
-// and no payment.
+// startupCheck passes once in a process's life, before its first reservation. It compares every wallet with the chain
+// and binds the tables to this process's coin. It refuses all payments while the chain is ahead of any wallet:
+// another program uses a key, or the tables were restored and a payment could be made again. The next call skips
+// wallets that were compared. Two concurrent requests may both do it; neither waits for the other. A crash leaves
+// tables bound to their coin, and no payment.
 func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
@@ -121,8 +120,7 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	return nil
 }
 
-// record returns a wallet's record. A wallet whose registration is damaged may have none: then it
-// has paid nothing.
+// record returns a wallet's record. A wallet whose registration is damaged may have none: then it has paid nothing.
 func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
 	w, err := d.Store.Wallet(ctx, r.ID)
 	if r.State == wallet.Damaged && errors.Is(err, wallet.ErrUnknown) {
@@ -233,9 +231,8 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return wallet.Wallet{}, cmp.Or(err, unread)
 }
 
-// settled returns the nodes' views of a wallet, and how many of its transactions are final. Most
-// nodes must give a view, and must have the newest known final block before and after: a node on
-// another chain would miss transactions.
+// settled returns the nodes' views of a wallet, and how many of its transactions are final. Most nodes must give a
+// view, and must have the newest known final block before and after: a node on another chain would miss transactions.
 func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
 	known, err := d.Store.Compared(ctx, d.ChainID)
 	if err != nil {

@@ -11,13 +11,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as
-// stored, with the charge. It reports whether the payment holds a nonce: such a payment is neither
-// judged nor charged, and may be made at that nonce only. Another one is made only if this request
-// could begin it now: its recipient is on no list, every list answers, and it is within
-// today's limits. It is stored as offer if the settings have changed. While another handler may be
-// making it, takeUp waits, and neither refuses, changes nor charges it. A crash leaves the payment
-// as it was or as offer, and maybe charged.
+// takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as stored, with the
+// charge. It reports whether the payment holds a nonce: such a payment is neither judged nor charged, and may be made
+// at that nonce only. Another one is made only if this request could begin it now: its recipient is on no list, every
+// list answers, and it is within today's limits. It is stored as offer if the settings have changed. While another
+// handler may be making it, takeUp waits, and neither refuses, changes nor charges it. A crash leaves the payment as
+// it was or as offer, and maybe charged.
 func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment,
 	refusal error) (payment.Payment, store.Charge, bool, error) {
 	failed := func(err error) (payment.Payment, store.Charge, bool, error) {

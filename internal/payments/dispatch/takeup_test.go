@@ -111,8 +111,7 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 	}
 }
 
-// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes
-// nothing from its day.
+// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes nothing from its day.
 func TestATransferThatFindsTheCeiling(t *testing.T) {
 	s := script{}
 	for n := range 20 { // others are faster, each time that the ceiling is raised
@@ -198,9 +197,8 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
-// TestANonceIsNoLicence: a request that takes a payment up because it holds a nonce makes it at that
-// nonce only. In simulation seed 9302938 a key paid more than its maximum: the payment had been
-// refused and begun anew.
+// TestANonceIsNoLicence: a request that takes a payment up because it holds a nonce makes it at that nonce only. In
+// simulation seed 9302938 a key paid more than its maximum: the payment had been refused and begun anew.
 func TestANonceIsNoLicence(t *testing.T) {
 	anew := func(p *process) error {
 		stored := p.stored()
@@ -244,8 +242,7 @@ func TestANonceIsNoLicence(t *testing.T) {
 	}
 }
 
-// TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another
-// one pays.
+// TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another one pays.
 func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 	p := newProcess(t, breaks(unreserved...))
 	p.foreign = first
@@ -278,8 +275,7 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 	}
 }
 
-// TestADuplicateWaits a moment for the request that is making the payment, and answers as
-// the payment is then.
+// TestADuplicateWaits a moment for the request that is making the payment, and answers as the payment is then.
 func TestADuplicateWaits(t *testing.T) {
 	if dispatch.New(stack.Config{}, dispatch.Parts{}).After == nil {
 		t.Error("it has nothing to wait by")

@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Transfer is an operator's order to move coins out of a wallet, to any address, or to call a
-// contract.
+// A Transfer is an operator's order to move coins out of a wallet, to any address, or to call a contract.
 type Transfer struct {
 	Key      string // not empty; coins move at most once under it
 	Mode     string // "test" or "live"
@@ -27,17 +26,15 @@ type Transfer struct {
 }
 
 const (
-	// feeRoom is how many times its highest fee a transfer of all ether, or of all of a token that
-	// pays gas, leaves in the wallet: once for its own fee, once for a bump or a no-op at an
-	// earlier nonce.
+	// feeRoom is how many times its highest fee a transfer of all ether, or of all of a token that pays gas, leaves
+	// in the wallet: once for its own fee, once for a bump or a no-op at an earlier nonce.
 	feeRoom = 2
 	// abandoned is the age given to a transfer's reservation: no handler commits it, so
 	// check-receipts need not wait for one.
 	abandoned = time.Hour
 )
 
-// request returns t as a request of the merchant Operator. A transfer of everything gets its amount
-// with its payment.
+// request returns t as a request of the merchant Operator. A transfer of everything gets its amount with its payment.
 func (t Transfer) request(coin token.Token) payment.Request {
 	meaning := map[string]string{"from": t.From.String(), "asset": coin.Symbol}
 	switch {
@@ -51,8 +48,7 @@ func (t Transfer) request(coin token.Token) payment.Request {
 	}
 }
 
-// Offer returns the payment stored under t's Key, or the payment that Move would make now. It has
-// no effect on money.
+// Offer returns the payment stored under t's Key, or the payment that Move would make now. It has no effect on money.
 func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, error) {
 	return d.transfer(ctx, t, func(d sending, ctx context.Context, t Transfer) (payment.Payment, error) {
 		p, _, err := d.offered(ctx, t)
@@ -98,8 +94,7 @@ func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, st
 	return p, stored, err
 }
 
-// same returns the stored payment p if it answers r, adopted if it was found on the
-// chain.
+// same returns the stored payment p if it answers r, adopted if it was found on the chain.
 func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request) (payment.Payment, error) {
 	if r.Amount.IsZero() {
 		r.Amount = p.Amount

@@ -86,8 +86,7 @@ func TestNoAnswerIsNoReason(t *testing.T) {
 	}
 }
 
-// TestAPaymentIsSimulatedForTheWalletItMovesTo: it is not given to a wallet from
-// which it would revert.
+// TestAPaymentIsSimulatedForTheWalletItMovesTo: it is not given to a wallet from which it would revert.
 func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 	third := token.Address{3}
 	for name, test := range map[string]struct {
@@ -152,9 +151,8 @@ func TestATokenThatRefusesTheMemo(t *testing.T) {
 	}
 }
 
-// TestAForeignWalletStopsNoOther: a key that another program uses is left out, and
-// is opened once that has ended. Where no wallet has a record, all wait for it: the
-// tables may be lost, and the other program may be this stack.
+// TestAForeignWalletStopsNoOther: a key that another program uses is left out, and is opened once that has ended.
+// Where no wallet has a record, all wait for it: the tables may be lost, and the other program may be this stack.
 func TestAForeignWalletStopsNoOther(t *testing.T) {
 	p := newProcess(t, script{})
 	p.foreign = first
@@ -200,9 +198,8 @@ func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 	return tables, keys
 }
 
-// TestColdProcess: where a run of check-receipts has compared 500 wallets lately, the
-// first payment of a process takes four round trips to the store in sequence and
-// two to the nodes, and asks no node for a wallet.
+// TestColdProcess: where a run of check-receipts has compared 500 wallets lately, the first payment of a process
+// takes four round trips to the store in sequence and two to the nodes, and asks no node for a wallet.
 func TestColdProcess(t *testing.T) {
 	const read = time.Second + 2*time.Millisecond - 1 // after the start of the request the comparison is
 	for _, test := range []struct {

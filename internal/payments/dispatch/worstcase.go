@@ -9,9 +9,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// worstAge is the age at which a worst case is estimated again. Forks change the gas of transfers,
-// and no node announces them. If the estimate fails, the old value serves for as long again; then
-// each payment is estimated.
+// worstAge is the age at which a worst case is estimated again. Forks change the gas of transfers, and no node
+// announces them. If the estimate fails, the old value serves for as long again; then each payment is estimated.
 const worstAge = 15 * time.Second
 
 // A worstCase is the most gas that a transfer of the token needs, to a recipient who has never held
@@ -24,9 +23,8 @@ type worstCase struct {
 	used  time.Time // when it was last asked for
 }
 
-// take returns the gas within which to execute a transfer, or zero to estimate it. due tells one
-// caller to estimate the worst case beside its payment; nobody does in a process that pays less
-// often than a value lasts.
+// take returns the gas within which to execute a transfer, or zero to estimate it. due tells one caller to estimate
+// the worst case beside its payment; nobody does in a process that pays less often than a value lasts.
 func (w *worstCase) take(now time.Time) (within uint64, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

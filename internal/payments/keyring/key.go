@@ -1,6 +1,5 @@
-// Package keyring holds the private keys that pay, and signs with them. It is
-// the only package that handles key material. Nothing that it prints or fails
-// with contains any, and of all that it returns only Encode's secret does.
+// Package keyring holds the private keys that pay, and signs with them. It is the only package that handles key
+// material. Nothing that it prints or fails with contains any, and of all that it returns only Encode's secret does.
 package keyring
 
 import (
@@ -28,9 +27,8 @@ var (
 	ErrUnsignable = errors.New("transaction cannot be signed")
 )
 
-// A redacted shows a constant when it, or the value that embeds it, is formatted
-// by any verb, logged, or encoded as text or JSON. Encode is the way to store
-// keys.
+// A redacted shows a constant when it, or the value that embeds it, is formatted by any verb, logged, or encoded as
+// text or JSON. Encode is the way to store keys.
 type redacted struct{}
 
 const constant = "[redacted]"
@@ -45,9 +43,8 @@ func (redacted) MarshalText() ([]byte, error) { return []byte(constant), nil }
 type Key struct {
 	redacted
 	address token.Address
-	// A function and not the key itself: a printer that meets a Key in an
-	// unexported field of another value calls no method of Key, and printers that
-	// follow pointers (go-cmp, go-spew) find nothing to print behind a function.
+	// A function and not the key itself: a printer that meets a Key in an unexported field of another value calls no
+	// method of Key, and printers that follow pointers (go-cmp, go-spew) find nothing to print behind a function.
 	private func() *secp256k1.PrivateKey
 }
 
@@ -83,10 +80,9 @@ func addressOf(key *secp256k1.PublicKey) token.Address {
 // Address returns the account that the key controls.
 func (k Key) Address() token.Address { return k.address }
 
-// Sign implements wallet.Signer: an EIP-1559 transaction of type 2 with no
-// access list, signed by RFC 6979, so the same arguments give the
-// same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a
-// gas limit below chain.NoopGas and a tip above the cap are ErrUnsignable.
+// Sign implements wallet.Signer: an EIP-1559 transaction of type 2 with no access list, signed by RFC 6979, so the
+// same arguments give the same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a gas limit
+// below chain.NoopGas and a tip above the cap are ErrUnsignable.
 func (k Key) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	if k.private == nil {
 		return chain.Signed{}, fmt.Errorf("%w: no key", ErrUnsignable)

@@ -18,9 +18,8 @@ import (
 // ErrSignature reports bytes that are no signature by a wallet's key.
 var ErrSignature = errors.New("not of the wallet's key")
 
-// A Remote signs with a key that never leaves the service which keeps it, such as AWS
-// KMS. Two signatures of the same transaction differ: no process can make the bytes
-// again that another has made.
+// A Remote signs with a key that never leaves the service which keeps it, such as AWS KMS. Two signatures of the same
+// transaction differ: no process can make the bytes again that another has made.
 type Remote struct {
 	address token.Address
 	digest  func(ctx context.Context, digest []byte) ([]byte, error)

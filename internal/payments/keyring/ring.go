@@ -39,8 +39,7 @@ func New(open func(token.Address) Read) *Ring {
 	})}
 }
 
-// Signing adds a service that signs for the wallets whose keys are in no secret. It
-// returns r.
+// Signing adds a service that signs for the wallets whose keys are in no secret. It returns r.
 func (r *Ring) Signing(now func() time.Time, digest func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error)) *Ring {
 	r.service = func(w wallet.Registration) *Remote {
 		return NewRemote(w.Address, now, func(ctx context.Context, d []byte) ([]byte, error) { return digest(ctx, w.Key, d) })

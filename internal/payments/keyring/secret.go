@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrSecret reports a wallet's secret that cannot be used. Errors that match it quote
-// none of it.
+// ErrSecret reports a wallet's secret that cannot be used. Errors that match it quote none of it.
 var ErrSecret = errors.New("unusable wallet secret")
 
 // Decode reads a wallet's secret:

@@ -13,9 +13,8 @@ import (
 // An ID names a payment: "pay_" and 32 base32 characters.
 type ID string
 
-// NewID returns the ID of the one payment that a merchant can make in a mode
-// under an Idempotency-Key. The payment item found under it is the idempotency
-// record. Without a key the ID is drawn from random, which must not fail.
+// NewID returns the ID of the one payment that a merchant can make in a mode under an Idempotency-Key. The payment
+// item found under it is the idempotency record. Without a key the ID is drawn from random, which must not fail.
 func NewID(merchant, mode, key string, random io.Reader) (ID, error) {
 	if key == "" {
 		var b [memoSize]byte
@@ -49,14 +48,12 @@ func MemoID(memo []byte) ID { return ID("pay_" + encode(memo)) }
 // memoSize is how many bytes of an ID follow a transfer.
 const memoSize = 20
 
-// EventID returns the stable ID of the event that announces a payment's end:
-// "evt_" and 32 base32 characters.
+// EventID returns the stable ID of the event that announces a payment's end: "evt_" and 32 base32 characters.
 func EventID(id ID, eventType string) string {
 	return "evt_" + digest("event", string(id), eventType)
 }
 
-// digest returns 160 bits of SHA-256 over length-prefixed parts, so that no
-// two lists of parts run together.
+// digest returns 160 bits of SHA-256 over length-prefixed parts, so that no two lists of parts run together.
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
@@ -70,12 +67,10 @@ func digest(parts ...string) string {
 
 func encode(b []byte) string { return strings.ToLower(base32.StdEncoding.EncodeToString(b)) }
 
-// revisionOf identifies everything a signature of p depends on but the nonce,
-// and the request it answers. A commit holds only for the revision it was
-// signed for, so a handler that slept while the payment was reassigned, or
-// discarded and made again, cannot commit a payment that is no longer asked
-// for. The revision before is part of it: a payment that was moved to another
-// wallet and back may have had its nonce there used up by a no-op meanwhile.
+// revisionOf identifies everything a signature of p depends on but the nonce, and the request it answers. A commit
+// holds only for the revision it was signed for, so a handler that slept while the payment was reassigned, or
+// discarded and made again, cannot commit a payment that is no longer asked for. The revision before is part of it: a
+// payment that was moved to another wallet and back may have had its nonce there used up by a no-op meanwhile.
 func revisionOf(p Payment) string {
 	tip, limit, gas, value := p.Tx.Fees.Tip.Bytes32(), p.Tx.Fees.Cap.Bytes32(), token.Units(p.Tx.Gas).Bytes32(), p.Tx.Value.Bytes32()
 	return digest("revision", p.Fingerprint, string(p.Wallet[:]), string(p.Tx.To[:]), string(p.Tx.Data),

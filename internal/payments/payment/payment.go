@@ -33,11 +33,9 @@ type Entry struct {
 	Reference string       // empty when absent
 }
 
-// A Payment is one transfer of a stablecoin to a merchant's payee, a batch of such
-// transfers in one transaction, all or none, or an operator's
-// transfer of the stablecoin or of ether between wallets and out of them. Payments
-// are values: a move returns a changed copy, which means nothing until a Store
-// has taken it.
+// A Payment is one transfer of a stablecoin to a merchant's payee, a batch of such transfers in one transaction, all
+// or none, or an operator's transfer of the stablecoin or of ether between wallets and out of them. Payments are
+// values: a move returns a changed copy, which means nothing until a Store has taken it.
 type Payment struct {
 	ID             ID
 	Merchant       string        // empty while the payment is known from the chain alone: see package onchain
@@ -46,8 +44,7 @@ type Payment struct {
 	Fingerprint    string        // Request.Fingerprint
 	To             token.Address // zero in a batch of several entries
 	Amount         token.Amount  // of all entries together
-	// Of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any
-	// other on the chain.
+	// Of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any other on the chain.
 	Entries   []Entry
 	Reference string
 	Metadata  map[string]string

@@ -47,9 +47,8 @@ type PublicEntry struct {
 	Reference     *string       `json:"reference"`
 }
 
-// Public returns p as merchants see it. wallet_address is the recipient's wallet, which the
-// merchant named, not the paying wallet. It shows the progress that p itself has;
-// wallet.Wallet.ProgressOf knows more.
+// Public returns p as merchants see it. wallet_address is the recipient's wallet, which the merchant named, not the
+// paying wallet. It shows the progress that p itself has; wallet.Wallet.ProgressOf knows more.
 func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,

@@ -23,9 +23,8 @@ type Request struct {
 	NotAfter       time.Time         // in whole seconds: it begins nothing later; zero: any time; not in the Fingerprint
 }
 
-// KeyLimits are the limits that an API key and its merchant set to the payments that
-// it asks for.
-// The zero KeyLimits sets none.
+// KeyLimits are the limits that an API key and its merchant set to the payments that it asks for. The zero KeyLimits
+// sets none.
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   DailyLimit   // of the key; zero: none
@@ -35,8 +34,7 @@ type KeyLimits struct {
 	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
 }
 
-// A DailyLimit is the most that is paid in a UTC day on the account of one key, or
-// of a whole merchant.
+// A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.
 type DailyLimit struct {
 	Key    string       // "key_…"; empty: the merchant
 	Amount token.Amount // in all; zero: any
@@ -46,8 +44,7 @@ type DailyLimit struct {
 // Outputs returns the entries of a batch, or the one payment as the only one.
 func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }
 
-// Batch returns r as the request of a batch of entries. It reports false if their sum
-// is more than 2^256-1.
+// Batch returns r as the request of a batch of entries. It reports false if their sum is more than 2^256-1.
 func (r Request) Batch(entries []Entry) (Request, bool) {
 	r.Entries, r.To, r.Amount = entries, token.Address{}, token.Amount{}
 	for _, e := range entries {
@@ -62,10 +59,9 @@ func (r Request) Batch(entries []Entry) (Request, bool) {
 	return r, true
 }
 
-// Fingerprint identifies the meaning of the request: recipient, amount,
-// reference and metadata, or entries in their order, in any order of fields and
-// spelling of numbers. Two requests under one key must have the same one. A batch of one
-// is another request than one payment.
+// Fingerprint identifies the meaning of the request: recipient, amount, reference and metadata, or entries in their
+// order, in any order of fields and spelling of numbers. Two requests under one key must have the same one. A batch
+// of one is another request than one payment.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}

@@ -73,9 +73,8 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends a node the stored bytes that it counts neither as mined nor in its pool, in nonce
-// order, until the wallet is out of gas. It skips those that a handler has just committed and is
-// sending.
+// resend sends a node the stored bytes that it counts neither as mined nor in its pool, in nonce order, until the
+// wallet is out of gas. It skips those that a handler has just committed and is sending.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
@@ -184,8 +183,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true,
 	chain.GasTooLow: true, chain.Wrong: true}
 
-// rebroadcast sends an attempt to every node, also to nodes whose pools hold the
-// nonce, and returns the best reply.
+// rebroadcast sends an attempt to every node, also to nodes whose pools hold the nonce, and returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
 	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap",
@@ -323,10 +321,9 @@ func (b *bump) better(tx chain.Tx) bool {
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
-// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which
-// moves coins of the token. It is FeeLimit, or less if the wallet cannot pay that beside all
-// reserved and pending amounts. The lowest nonce may spend what later ones tie up: none of them can
-// be mined first.
+// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which moves coins of
+// the token. It is FeeLimit, or less if the wallet cannot pay that beside all reserved and pending amounts. The
+// lowest nonce may spend what later ones tie up: none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, lowest bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)

@@ -28,9 +28,8 @@ func (p *pass) recall(m memory) {
 	}
 }
 
-// from returns the nonce from which the pass reads pending transactions. It is 0, which discards
-// the memory, if another run has claimed the wallet since, or a reservation is below the remembered
-// nonces.
+// from returns the nonce from which the pass reads pending transactions. It is 0, which discards the memory, if
+// another run has claimed the wallet since, or a reservation is below the remembered nonces.
 func (p *pass) from(w wallet.Wallet) uint64 {
 	if !w.ClaimedUntil.Equal(p.claimed) {
 		return 0

@@ -14,10 +14,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pass handles one wallet in one round. It reads the wallet first, then the pending transactions
-// that its run does not remember, then the nodes. So every nonce given out has a reservation or a
-// pending transaction, and the pass knows the pending transaction of every nonce that a node
-// counts. Heads older than the tables only lower a count.
+// A pass handles one wallet in one round. It reads the wallet first, then the pending transactions that its run does
+// not remember, then the nodes. So every nonce given out has a reservation or a pending transaction, and the pass
+// knows the pending transaction of every nonce that a node counts. Heads older than the tables only lower a count.
 type pass struct {
 	*round
 	registered wallet.Registration
@@ -111,14 +110,12 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	return unreadable, nil
 }
 
-// busy reports whether a nonce of the wallet is reserved or has a pending
-// transaction.
+// busy reports whether a nonce of the wallet is reserved or has a pending transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet
-// again: a handler that reserved before the claim ended relies on this run, and a handler that
-// reserves later sends a hint. A crash leaves a claim that expires, and at most a busy wallet for
-// the next minute's run.
+// unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet again: a handler that
+// reserved before the claim ended relies on this run, and a handler that reserves later sends a hint. A crash leaves
+// a claim that expires, and at most a busy wallet for the next minute's run.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
@@ -131,8 +128,7 @@ func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Reservations) > 0, nil
 }
 
-// steps finishes reservations, and settles and keeps alive the other transactions as far as the
-// nodes' answers allow.
+// steps finishes reservations, and settles and keeps alive the other transactions as far as the nodes' answers allow.
 func (p *pass) steps(ctx context.Context) error {
 	reservationErr := p.finishReservations(ctx)
 	views, err := p.heads().Views(ctx, p.wallet.Address, p.Token.Contract)
@@ -161,11 +157,10 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead pauses every wallet, until a person resumes it, if transactions of this one are mined
-// at nonces that were never reserved: another program uses its key, or the tables were restored
-// from the past. Either may pay twice from any wallet. No-ops of a lost recovery pause none. It
-// reports true if the wallet must wait for the next round. A crash before the last write leaves
-// next_nonce as it was, and the next run does everything again.
+// chainAhead pauses every wallet, until a person resumes it, if transactions of this one are mined at nonces that
+// were never reserved: another program uses its key, or the tables were restored from the past. Either may pay twice
+// from any wallet. No-ops of a lost recovery pause none. It reports true if the wallet must wait for the next round.
+// A crash before the last write leaves next_nonce as it was, and the next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	if count == 0 {
@@ -247,9 +242,8 @@ func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 	}
 }
 
-// onlyNoops reports whether all transactions of w from its next nonce up to count are no-ops that a
-// lost recovery may have signed. It asks every configured node; an error, from one that is silent
-// or behind, proves nothing.
+// onlyNoops reports whether all transactions of w from its next nonce up to count are no-ops that a lost recovery may
+// have signed. It asks every configured node; an error, from one that is silent or behind, proves nothing.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
 	if count > w.NoopsBelow {
 		return false, nil

@@ -14,11 +14,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that
-// the last round did not count. Later writes of the round store the count: after a crash in
-// between, the next run publishes the same events again. If publishing fails, the count stops at
-// that nonce. While too few nodes answer, the last count stays. It never rises over a payment that
-// the pass does not know.
+// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did
+// not count. Later writes of the round store the count: after a crash in between, the next run publishes the same
+// events again. If publishing fails, the count stops at that nonce. While too few nodes answer, the last count stays.
+// It never rises over a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined
@@ -47,9 +46,8 @@ func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	})
 }
 
-// knownBelow returns the nonce below which the pass knows every payment that has not ended. A
-// handler may have committed one at another nonce since the pass read the wallet; an unreadable
-// item may have any nonce.
+// knownBelow returns the nonce below which the pass knows every payment that has not ended. A handler may have
+// committed one at another nonce since the pass read the wallet; an unreadable item may have any nonce.
 func (p *pass) knownBelow() uint64 {
 	if p.report.Unreadable > 0 {
 		return 0
@@ -66,8 +64,7 @@ func (p *pass) knownBelow() uint64 {
 	return below
 }
 
-// count reports whether a payment at a mined nonce counts, and publishes that unless the last round
-// did.
+// count reports whether a payment at a mined nonce counts, and publishes that unless the last round did.
 func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progress, receipts chain.Mined) (bool, error) {
 	if tx.HasNoop {
 		if paid, err := p.paid(ctx, tx, receipts); err != nil || !paid {
@@ -83,8 +80,7 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports for a payment with a no-op whether enough nodes to confirm it have a receipt of a
-// paying attempt.
+// paid reports for a payment with a no-op whether enough nodes to confirm it have a receipt of a paying attempt.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {

@@ -57,10 +57,9 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill requests each asset whose spendable amount is below the stack's mark on enough nodes; a
-// conclusion ignores unknown amounts, so that the wallet seems low less often. A paused wallet gets
-// nothing unless it is out of gas, since somebody else may have its key; nor does a wallet with more
-// transactions on the chain than in the tables.
+// refill requests each asset whose spendable amount is below the stack's mark on enough nodes; a conclusion ignores
+// unknown amounts, so that the wallet seems low less often. A paused wallet gets nothing unless it is out of gas,
+// since somebody else may have its key; nor does a wallet with more transactions on the chain than in the tables.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	mined := p.Nodes.Mined(p.views)
@@ -93,8 +92,7 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 	}
 }
 
-// refillsLeft returns how many refills of each asset the funding wallet can pay beside the tied-up
-// coin and gas.
+// refillsLeft returns how many refills of each asset the funding wallet can pay beside the tied-up coin and gas.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	has := p.Nodes.Account(p.views)
 	refills := times(has.Balance.Sub(coin), p.Refills.Token.Amount)

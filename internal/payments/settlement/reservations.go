@@ -13,10 +13,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// finishReservations commits the payments for which handlers reserved nonces and
-// then crashed, so that no nonce stays a hole. Finishing a fresh reservation would
-// be as safe: whichever process signs the stored transaction, one commit wins, and
-// no other bytes are sent.
+// finishReservations commits the payments for which handlers reserved nonces and then crashed, so that no nonce stays
+// a hole. Finishing a fresh reservation would be as safe: whichever process signs the stored transaction, one commit
+// wins, and no other bytes are sent.
 func (p *pass) finishReservations(ctx context.Context) error {
 	held := p.wallet.Reservations
 	var errs []error
@@ -37,9 +36,8 @@ func (p *pass) reserved() []payment.ID {
 	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 }
 
-// finishReservation stores the pending transaction of a reservation, and releases
-// the reservation. A crash in between leaves a reservation that the next run only
-// releases.
+// finishReservation stores the pending transaction of a reservation, and releases the reservation. A crash in between
+// leaves a reservation that the next run only releases.
 func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint64) error {
 	pendingTx, err := p.useNonce(ctx, id, nonce)
 	if err != nil || pendingTx == nil {
@@ -52,9 +50,8 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 	return nil
 }
 
-// useNonce returns the pending transaction of a reserved nonce, and stores it unless
-// one is stored. It returns nil if another process was faster: the next round finds
-// that process's transaction.
+// useNonce returns the pending transaction of a reserved nonce, and stores it unless one is stored. It returns nil if
+// another process was faster: the next round finds that process's transaction.
 func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
 		return &p.pendingTxs[i], nil
@@ -86,9 +83,8 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 	}
 }
 
-// orphan uses up the nonce of a reservation that its payment will not use. It marks the
-// reservation first: otherwise a handler might give the nonce back after the no-op is stored,
-// and another payment would reserve it.
+// orphan uses up the nonce of a reservation that its payment will not use. It marks the reservation first: otherwise
+// a handler might give the nonce back after the no-op is stored, and another payment would reserve it.
 func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	err := p.Store.Orphan(ctx, p.wallet.ID, id, nonce)
 	if errors.Is(err, store.ErrChanged) {
@@ -100,9 +96,8 @@ func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet
 	return p.storeNoop(ctx, nonce)
 }
 
-// commit signs the payment's transaction and stores the bytes. A crash before the write
-// leaves the reservation as it was; a crash after it leaves a reservation that the next
-// run releases.
+// commit signs the payment's transaction and stores the bytes. A crash before the write leaves the reservation as it
+// was; a crash after it leaves a reservation that the next run releases.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
 	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {

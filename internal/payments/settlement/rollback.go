@@ -46,9 +46,8 @@ func (s *Settler) compareFinal(ctx context.Context, heads chain.Heads, known *st
 	return f
 }
 
-// judgeFinal compares the nodes with the known final block, and replaces it by a newer one. If none is
-// known, it takes the first block that most nodes call final. overdue reports that nodes have
-// lacked the block for absentFor.
+// judgeFinal compares the nodes with the known final block, and replaces it by a newer one. If none is known, it
+// takes the first block that most nodes call final. overdue reports that nodes have lacked the block for absentFor.
 func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (is standing, overdue bool) {
 	found := heads.Standing(ctx, known.Final)
 	most := known.Final.Hash.IsZero() || heads.Most(found.Have)

@@ -134,8 +134,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return receipts.Seen[h] > 0 }) {
 		return false, nil // mined, not final
 	}
-	// The nonce is used, and no node has a receipt of ours. That alone proves
-	// nothing: indexes lag, forks differ.
+	// The nonce is used, and no node has a receipt of ours. That alone proves nothing: indexes lag, forks differ.
 	p.undecided(ctx, s, "no node has a receipt")
 	if p.final().standing != kept {
 		return false, nil
@@ -154,9 +153,8 @@ func (p *pass) reservable(nonce uint64) bool {
 	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
 }
 
-// nonceUsed ends a payment if a foreign transaction used its nonce in a final block on every
-// configured node: somebody else has the key. A crash leaves the pending transaction, and the next
-// run repeats this.
+// nonceUsed ends a payment if a foreign transaction used its nonce in a final block on every configured node:
+// somebody else has the key. A crash leaves the pending transaction, and the next run repeats this.
 func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
 	fresh, err := p.Store.PendingTx(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -222,9 +220,8 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 	return false
 }
 
-// decided reports whether enough nodes support an agreement for a verdict. If all answer and one
-// does not call the block final yet, it logs nothing: nodes are always some blocks apart.
-// A contradiction must have lasted for a round.
+// decided reports whether enough nodes support an agreement for a verdict. If all answer and one does not call the
+// block final yet, it logs nothing: nodes are always some blocks apart. A contradiction must have lasted for a round.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
 	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
 	if is && len(a.Against) > 0 {
@@ -244,10 +241,9 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 	return is
 }
 
-// end makes the pending transaction's payment final, publishes its event, and then deletes
-// the pending transaction. A crash after the first step leaves a final payment with its
-// pending transaction, and the next run publishes the same event and deletes it. The
-// agreement is zero if a transaction that is not ours used the nonce. end reports false
+// end makes the pending transaction's payment final, publishes its event, and then deletes the pending transaction. A
+// crash after the first step leaves a final payment with its pending transaction, and the next run publishes the same
+// event and deletes it. The agreement is zero if a transaction that is not ours used the nonce. end reports false
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
@@ -274,8 +270,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
-// errForeignTx reports a pending transaction that does not belong to the
-// payment it names.
+// errForeignTx reports a pending transaction that does not belong to the payment it names.
 var errForeignTx = errors.New("pending transaction does not match its payment")
 
 // finish makes the pending transaction's payment final, unless another run has, and returns
@@ -322,9 +317,8 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	return final, nil
 }
 
-// judge returns a committed payment in the final state that follows from an agreement. It publishes
-// payment.mined first, unless that was published. If too few nodes support the agreement, it
-// returns the payment as it is.
+// judge returns a committed payment in the final state that follows from an agreement. It publishes payment.mined
+// first, unless that was published. If too few nodes support the agreement, it returns the payment as it is.
 func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Payment, a chain.Agreement) (payment.Payment, error) {
 	verdict := stored.Judge(a.Receipt)
 	if !a.Tx.IsZero() && !p.decided(ctx, s, a, verdict) {

@@ -1,8 +1,7 @@
-// Package settlement takes payments from broadcast to final. It finishes the
-// reservations of crashed handlers, learns from the nodes which transactions are
-// mined, publishes the events, and keeps the other transactions in the nodes'
-// pools. It is the engine of check-receipts. Runs may overlap or be killed
-// anywhere: every write is conditional, and every step may be repeated.
+// Package settlement takes payments from broadcast to final. It finishes the reservations of crashed handlers, learns
+// from the nodes which transactions are mined, publishes the events, and keeps the other transactions in the nodes'
+// pools. It is the engine of check-receipts. Runs may overlap or be killed anywhere: every write is conditional, and
+// every step may be repeated.
 package settlement
 
 import (
@@ -35,8 +34,7 @@ const ReservationAge = 45 * time.Second
 const BumpAfter = 3 * time.Minute
 
 const (
-	// claimTime is how long a run's claim on a wallet lasts. Every round
-	// renews it.
+	// claimTime is how long a run's claim on a wallet lasts. Every round renews it.
 	claimTime = 15 * time.Second
 	// closing is the time that a run keeps for ending cleanly.
 	closing = 5 * time.Second
@@ -52,8 +50,7 @@ type Events interface {
 	// Named reports whether an endpoint of a merchant names a type of event.
 	Named(ctx context.Context, o webhook.Owner, kind string) (bool, error)
 
-	// Publish stores and queues an event's deliveries. After an error the caller
-	// publishes the same event again.
+	// Publish stores and queues an event's deliveries. After an error the caller publishes the same event again.
 	Publish(ctx context.Context, e webhook.Event) error
 }
 
@@ -97,8 +94,7 @@ func New(config stack.Config, parts Parts) *Settler {
 	return &Settler{Config: config, Parts: parts}
 }
 
-// rules returns the stored rules, read less than settings.MaxAge ago, or why there
-// are none.
+// rules returns the stored rules, read less than settings.MaxAge ago, or why there are none.
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
@@ -220,8 +216,7 @@ func (s *Settler) age(at time.Time) time.Duration {
 	return age
 }
 
-// abreast calls do for every item, at most width at once, and returns all their
-// errors when all calls have returned.
+// abreast calls do for every item, at most width at once, and returns all their errors when all calls have returned.
 func abreast[T any](items []T, do func(T) error) error {
 	errs := make([]error, len(items))
 	var group errgroup.Group

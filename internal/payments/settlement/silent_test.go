@@ -32,8 +32,7 @@ func (s speaker) Head(context.Context, chain.ConfirmationRule) (chain.Head, erro
 	return chain.Head{}, s.err
 }
 
-// TestNoteSilent: a round notes since when nodes are silent, unless none answers or too many are
-// silent.
+// TestNoteSilent: a round notes since when nodes are silent, unless none answers or too many are silent.
 func TestNoteSilent(t *testing.T) {
 	now := time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	a, b := speaker{name: "a"}, speaker{name: "b", err: errors.New("429")}

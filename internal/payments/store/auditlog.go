@@ -19,8 +19,7 @@ type Act struct {
 // An Outcome is a command's progress.
 type Outcome string
 
-// The outcomes. A command with no entry but Begun was cut off: it may have done all, some or none
-// of its work.
+// The outcomes. A command with no entry but Begun was cut off: it may have done all, some or none of its work.
 const (
 	Begun   Outcome = "begun" // stored before anything changes
 	Done    Outcome = "done"

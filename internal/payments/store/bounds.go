@@ -35,8 +35,7 @@ const (
 	MaxDenied = 1000
 	// MaxReason is the most bytes of a denial's reason.
 	MaxReason = 500
-	// MaxNodes is the most nodes in a list of silent nodes. While more are silent, all count as
-	// answering.
+	// MaxNodes is the most nodes in a list of silent nodes. While more are silent, all count as answering.
 	MaxNodes = 100
 )
 

@@ -16,18 +16,15 @@ type Settings interface {
 	// error is of the deny list, the coin or the request.
 	Rules(ctx context.Context) (Rules, error)
 
-	// SetSettings stores s with the next version if s.Version is the current one, which
-	// is 0 while none is stored; otherwise ErrChanged. If it is repeated after a lost
-	// answer it may be ErrChanged too. A current version that does not decode is
-	// replaced under its number.
+	// SetSettings stores s with the next version if s.Version is the current one, which is 0 while none is stored;
+	// otherwise ErrChanged. If it is repeated after a lost answer it may be ErrChanged too. A current version that
+	// does not decode is replaced under its number.
 	SetSettings(ctx context.Context, s settings.Settings) error
 
-	// Bind stores that this table's payments are of c. It returns ErrOtherCoin if the table is
-	// bound to another coin.
+	// Bind stores that this table's payments are of c. It returns ErrOtherCoin if the table is bound to another coin.
 	Bind(ctx context.Context, c Coin, at time.Time) error
 
-	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that
-	// do not decode.
+	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that do not decode.
 	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
 }
 
@@ -63,8 +60,7 @@ func (r Rules) Are(c Coin) error {
 // Denials keeps the recipients that the operator of the stack pays under no
 // circumstances. Rules has them, sorted by recipient.
 type Denials interface {
-	// Deny stores d over any other denial of its recipient. It takes MaxDenied of
-	// MaxReason each.
+	// Deny stores d over any other denial of its recipient. It takes MaxDenied of MaxReason each.
 	Deny(ctx context.Context, d Denial) error
 
 	// Allow removes the denial of a recipient, if there is one.

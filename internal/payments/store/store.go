@@ -1,13 +1,11 @@
-// Package store is the port of the payment protocol: the reads and writes of
-// dispatch and settlement, and the contract that every adapter keeps. It
-// knows no database. Package dynamo and package memory implement it, and
+// Package store is the port of the payment protocol: the reads and writes of dispatch and settlement, and the
+// contract that every adapter keeps. It knows no database. Package dynamo and package memory implement it, and
 // package storetest checks each promise here on both.
 //
-// Every read but List is strongly consistent. An error that is neither one of the errors below nor
-// a refusal of package wallet leaves the outcome unknown: the write may have been applied, or may
-// be applied later. Every write but Refund may be repeated. A write beyond the bounds of bounds.go
-// is ErrTooLarge and changes nothing; other arguments and results have one size, and returned lists
-// are read in pages.
+// Every read but List is strongly consistent. An error that is neither one of the errors below nor a refusal of
+// package wallet leaves the outcome unknown: the write may have been applied, or may be applied later. Every write
+// but Refund may be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes nothing; other
+// arguments and results have one size, and returned lists are read in pages.
 package store
 
 import (
@@ -26,18 +24,14 @@ import (
 var (
 	// ErrNotFound reports that no payment is stored under an ID or a hash.
 	ErrNotFound = errors.New("payment not found")
-	// ErrChanged reports a payment, a wallet or a pending transaction that is
-	// not as the caller read it: another process has changed or removed it
-	// since. Read it again.
+	// ErrChanged reports a payment, a wallet or a pending transaction that is not as the caller read it: another
+	// process has changed or removed it since. Read it again.
 	ErrChanged = errors.New("changed since it was read")
-	// ErrUnreadable reports a stored item that does not decode. It concerns
-	// that one item only.
+	// ErrUnreadable reports a stored item that does not decode. It concerns that one item only.
 	ErrUnreadable = errors.New("stored item cannot be read")
-	// ErrNonceTaken reports a nonce that has a pending transaction already,
-	// with other bytes.
+	// ErrNonceTaken reports a nonce that has a pending transaction already, with other bytes.
 	ErrNonceTaken = errors.New("nonce has a pending transaction already")
-	// ErrDailyLimit reports that a payment would exceed the limit of its
-	// merchant, or of its key, for the day.
+	// ErrDailyLimit reports that a payment would exceed the limit of its merchant, or of its key, for the day.
 	ErrDailyLimit = errors.New("daily limit exceeded")
 )
 
@@ -63,18 +57,15 @@ type Payments interface {
 	// Payment returns the payment stored under id, or ErrNotFound.
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 
-	// PaymentByHash returns the payment that has an attempt of that hash, or
-	// ErrNotFound (so too for a no-op's hash).
+	// PaymentByHash returns the payment that has an attempt of that hash, or ErrNotFound (so too for a no-op's hash).
 	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
 
-	// Reassign stores p's assignment (Wallet, Tx and Revision) if the stored
-	// payment is Prepared with the revision old, or has p's already. Otherwise
-	// ErrChanged.
+	// Reassign stores p's assignment (Wallet, Tx and Revision) if the stored payment is Prepared with the revision
+	// old, or has p's already. Otherwise ErrChanged.
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 
-	// Discard removes a payment that was refused, if it is still Prepared with
-	// p's revision, so that the merchant can use its key again. Otherwise, and
-	// if the payment is gone already, ErrChanged.
+	// Discard removes a payment that was refused, if it is still Prepared with p's revision, so that the merchant can
+	// use its key again. Otherwise, and if the payment is gone already, ErrChanged.
 	Discard(ctx context.Context, p payment.Payment) error
 
 	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference,
@@ -98,13 +89,11 @@ type Payments interface {
 
 // Nonces hands out the nonces of wallets.
 type Nonces interface {
-	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount
-	// and n.Gas, in one conditional write of one item. If the payment holds a
-	// reservation for n.For there already it changes nothing: the payment keeps that
-	// nonce, whether the wallet is paused or not. It returns the wallet after
-	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling, ErrToken, ErrGas, the first
-	// in this order) comes with the unchanged wallet. With n.MerchantCap the same write
+	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount and n.Gas, in one conditional write of
+	// one item. If the payment holds a reservation for n.For there already it changes nothing: the payment keeps that
+	// nonce, whether the wallet is paused or not. It returns the wallet after the write, with the reservation in
+	// w.Reservations[n.Payment]. A refusal (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling,
+	// ErrToken, ErrGas, the first in this order) comes with the unchanged wallet. With n.MerchantCap the same write
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
@@ -123,8 +112,7 @@ type Nonces interface {
 	// a run finishes it at once. If the payment does not hold that nonce, it returns ErrChanged.
 	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
 
-	// RaiseCeiling sets the ceiling if that raises it. It returns
-	// wallet.ErrUnknown if the wallet is not stored.
+	// RaiseCeiling sets the ceiling if that raises it. It returns wallet.ErrUnknown if the wallet is not stored.
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
 	// LowerCeiling sets the ceiling to the higher of ceiling and next_nonce if that lowers
@@ -134,44 +122,38 @@ type Nonces interface {
 
 // PendingTxs keeps the signed transactions.
 type PendingTxs interface {
-	// Commit stores, all or nothing: p (just committed) over the stored
-	// payment, if that is Prepared with the same Revision, else ErrChanged;
-	// its pending transaction, if the nonce has none, else ErrNonceTaken; and
-	// its hash. When both conditions fail, it returns ErrChanged.
+	// Commit stores, all or nothing: p (just committed) over the stored payment, if that is Prepared with the same
+	// Revision, else ErrChanged; its pending transaction, if the nonce has none, else ErrNonceTaken; and its hash.
+	// When both conditions fail, it returns ErrChanged.
 	Commit(ctx context.Context, p payment.Payment) error
 
-	// AddAttempt stores, all or nothing: the newest attempt of p in payment
-	// and pending transaction, and its hash, if both hold exactly the attempts
-	// before it and p is Committed. Otherwise ErrChanged.
+	// AddAttempt stores, all or nothing: the newest attempt of p in payment and pending transaction, and its hash, if
+	// both hold exactly the attempts before it and p is Committed. Otherwise ErrChanged.
 	AddAttempt(ctx context.Context, p payment.Payment) error
 
 	// PutNoop stores a no-op's pending transaction and hash if the nonce has
 	// no pending transaction, else ErrNonceTaken.
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 
-	// BumpNoop stores the newest attempt of a no-op and its hash if the
-	// pending transaction holds exactly the attempts before it, else
-	// ErrChanged.
+	// BumpNoop stores the newest attempt of a no-op and its hash if the pending transaction holds exactly the
+	// attempts before it, else ErrChanged.
 	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
 
 	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce
 	// order. Items that do not decode are left out and counted.
 	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
-	// PendingTx returns the pending transaction of one nonce, or
-	// wallet.ErrUnknown, or ErrUnreadable.
+	// PendingTx returns the pending transaction of one nonce, or wallet.ErrUnknown, or ErrUnreadable.
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 
 	// DeletePendingTx removes a pending transaction. Removing a missing one is no error.
 	DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error
 }
 
-// Wallets keeps the wallets. A spendable amount above wallet.Spendable's largest
-// is stored as that. A change of a wallet that is not stored returns
-// wallet.ErrUnknown and stores no wallet.
+// Wallets keeps the wallets. A spendable amount above wallet.Spendable's largest is stored as that. A change of a
+// wallet that is not stored returns wallet.ErrUnknown and stores no wallet.
 type Wallets interface {
-	// Register stores r, without a record, if its wallet is not registered yet.
-	// Otherwise it changes nothing.
+	// Register stores r, without a record, if its wallet is not registered yet. Otherwise it changes nothing.
 	Register(ctx context.Context, r wallet.Registration) error
 
 	// SetState moves the wallet's registration from one state to another, at a time.
@@ -191,9 +173,8 @@ type Wallets interface {
 	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
-	// Wallets returns every wallet that was ever registered on a chain. A registration
-	// that does not decode has the state wallet.Damaged and counts as opened: it hides
-	// no other.
+	// Wallets returns every wallet that was ever registered on a chain. A registration that does not decode has the
+	// state wallet.Damaged and counts as opened: it hides no other.
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
 	// SetCompared stores a run's comparison of a chain, with the next Revision, if the stored one
@@ -204,10 +185,9 @@ type Wallets interface {
 	// restored table does not cover the payments since, and is not returned.
 	Compared(ctx context.Context, chainID uint64) (Comparison, error)
 
-	// Claim claims the wallet until a time for the run named by, if no other
-	// run's claim lasts beyond now. It reports whether the run holds the claim.
-	// Claims save work; no promise relies on them. A claim that is held stores what the run's
-	// last round saw, unless that is nil; it takes wallet.MaxInFlight in seen.Paid.
+	// Claim claims the wallet until a time for the run named by, if no other run's claim lasts beyond now. It reports
+	// whether the run holds the claim. Claims save work; no promise relies on them. A claim that is held stores what
+	// the run's last round saw, unless that is nil; it takes wallet.MaxInFlight in seen.Paid.
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit
@@ -223,10 +203,9 @@ type Wallets interface {
 	// other. An empty reason is replaced by another.
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 
-	// Repause changes the reason of the wallet's pause from one to another;
-	// empty means not paused. If the stored reason is neither from nor to, it
-	// returns ErrChanged: a caller can end, or replace, only the pause that it
-	// has read.
+	// Repause changes the reason of the wallet's pause from one to another; empty means not paused. If the stored
+	// reason is neither from nor to, it returns ErrChanged: a caller can end, or replace, only the pause that it has
+	// read.
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
@@ -242,17 +221,15 @@ type Comparison struct {
 
 // DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
 type DailyLimits interface {
-	// Charge adds c to the day's tally under every limit of it, or to none: if
-	// one limit would be exceeded it returns ErrDailyLimit and charges nothing, as
-	// ErrDayKeys does if the day counts MaxDayKeys keys and c's is new.
-	// A limit that changes during the day counts at once; an amount above
+	// Charge adds c to the day's tally under every limit of it, or to none: if one limit would be exceeded it returns
+	// ErrDailyLimit and charges nothing, as ErrDayKeys does if the day counts MaxDayKeys keys and c's is new. A limit
+	// that changes during the day counts at once; an amount above
 	// 10^38-1 counts as 10^38-1. An error that is not ErrDailyLimit leaves the
 	// outcome unknown: a day may be charged too much, never too little.
 	Charge(ctx context.Context, c Charge) error
 
-	// Refund takes the charge of a refused payment back. If one of the tallies
-	// is less, it changes nothing. It may be repeated only when it was
-	// certainly not applied.
+	// Refund takes the charge of a refused payment back. If one of the tallies is less, it changes nothing. It may be
+	// repeated only when it was certainly not applied.
 	Refund(ctx context.Context, c Charge) error
 }
 
@@ -265,8 +242,7 @@ type Charge struct {
 	Limits         []payment.DailyLimit
 }
 
-// History lists payments for merchants. It may lag behind Payments, so no
-// decision about money reads it.
+// History lists payments for merchants. It may lag behind Payments, so no decision about money reads it.
 type History interface {
 	// List returns the payments of f.Merchant and f.Mode that match f, newest first, at most
 	// f.Limit, and the position from which the list goes on, zero at its end. One call reads a few
@@ -275,8 +251,7 @@ type History interface {
 	List(ctx context.Context, f Filter) (page []payment.Payment, next Position, err error)
 }
 
-// Books reads the tables whole, for audits and exports. No decision about a payment
-// reads it.
+// Books reads the tables whole, for audits and exports. No decision about a payment reads it.
 type Books interface {
 	// Entries yields every payment, and every attempt of a no-op, in no order. An item that does
 	// not decode is an ErrUnreadable of its own; the others follow. It ends after any other error.

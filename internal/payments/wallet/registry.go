@@ -10,8 +10,7 @@ import (
 // A State is a stage of a wallet's life.
 type State string
 
-// The states of a wallet, in their order. A drained wallet may become active again; a retired
-// wallet stays retired.
+// The states of a wallet, in their order. A drained wallet may become active again; a retired wallet stays retired.
 const (
 	Active   State = "active"   // new payments may use it
 	Funding  State = "funding"  // it refills the active ones, and no payment may use it

@@ -1,7 +1,6 @@
-// Package wallet holds the values of wallets: which payment holds which nonce, which bytes belong
-// to each, and how many a wallet may have in flight. It owns the rule that exactly one reservation
-// or one pending transaction holds each nonce from the chain's count up to next_nonce. It knows no
-// node, no key material and no database.
+// Package wallet holds the values of wallets: which payment holds which nonce, which bytes belong to each, and how
+// many a wallet may have in flight. It owns the rule that exactly one reservation or one pending transaction holds
+// each nonce from the chain's count up to next_nonce. It knows no node, no key material and no database.
 package wallet
 
 import (
@@ -64,9 +63,8 @@ func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) 
 	return r.Nonce, held && r.For == revision
 }
 
-// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an earlier
-// attempt at the nonce, are mined and final. It is also the outbox of the payment's event, and is
-// deleted only once that is published.
+// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an earlier attempt at the nonce,
+// are mined and final. It is also the outbox of the payment's event, and is deleted only once that is published.
 type PendingTx struct {
 	ID
 	Nonce   uint64
@@ -156,9 +154,8 @@ func (w Wallet) Reasons() (suspicion, other string) {
 	return suspicion, other
 }
 
-// PausedFor returns the reason of a pause with one more reason. A suspicion and another reason are
-// both kept. Of two suspicions, or two others, the newer replaces the older. A retired wallet has
-// no other reason.
+// PausedFor returns the reason of a pause with one more reason. A suspicion and another reason are both kept. Of two
+// suspicions, or two others, the newer replaces the older. A retired wallet has no other reason.
 func (w Wallet) PausedFor(reason string) string {
 	suspicion, other := w.Reasons()
 	switch {
@@ -179,9 +176,8 @@ func (w Wallet) PausedFor(reason string) string {
 // same bytes, and reservations go on.
 const OutOfGas = "out of gas funds"
 
-// RolledBack begins the reason of every pause for a chain that is behind the tables: the nodes lack
-// a block that was final. It ends when they have the block again and every nonce that is not final
-// has an owner.
+// RolledBack begins the reason of every pause for a chain that is behind the tables: the nodes lack a block that was
+// final. It ends when they have the block again and every nonce that is not final has an owner.
 const RolledBack = "chain behind"
 
 // RolledBack reports whether the wallet is paused for RolledBack.
@@ -200,10 +196,9 @@ const Retiring = "to be retired"
 // Unexplained replaces an empty reason, which would mean not paused.
 const Unexplained = "unexplained"
 
-// FirstUse returns the record of a new wallet: it starts at the chain's count, with its spendable
-// balances by unit. If pools hold more than is mined, or more is mined than settled, the final
-// count, another program uses its key: ErrForeign. A nonce that a re-organisation gave back would
-// have no owner.
+// FirstUse returns the record of a new wallet: it starts at the chain's count, with its spendable balances by unit.
+// If pools hold more than is mined, or more is mined than settled, the final count, another program uses its key:
+// ErrForeign. A nonce that a re-organisation gave back would have no owner.
 func FirstUse(id ID, on chain.Account, settled, window uint64, unit chain.GasUnit) (Wallet, error) {
 	if on.Mined > settled {
 		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, on.Mined, id.Address, settled)
@@ -243,10 +238,9 @@ type Need struct {
 	MerchantCap uint64 // the merchant's maximum in PerMerchant; 0: none, and not counted
 }
 
-// Spendable returns a, at most 10^38-1, the largest integer that a DynamoDB number holds exactly
-// (Amazon DynamoDB Developer Guide, "Numbers can have up to 38 digits of precision"): a store keeps
-// no more as spendable, so that it can subtract in one conditional write. A wallet with more pays
-// from the kept amount until it is reconciled.
+// Spendable returns a, at most 10^38-1, the largest integer that a DynamoDB number holds exactly (Amazon DynamoDB
+// Developer Guide, "Numbers can have up to 38 digits of precision"): a store keeps no more as spendable, so that it
+// can subtract in one conditional write. A wallet with more pays from the kept amount until it is reconciled.
 func Spendable(a token.Amount) token.Amount {
 	most, err := token.Units(1e19).Times(1e19)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package simulation tests dispatch and settlement: a whole deployment in one
-// process and one bubble of fake time, in which every effect can fail in every
-// way, and an oracle that checks the outcome against the invariants. README.md
+// Package simulation tests dispatch and settlement: a whole deployment in one process and one bubble of fake time, in
+// which every effect can fail in every way, and an oracle that checks the outcome against the invariants. README.md
 // describes how a simulation runs.
 package simulation
 
@@ -82,10 +81,9 @@ type Setup struct {
 	Goal    oracle.Goal     // that the oracle holds beside the invariants
 }
 
-// A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
-// nodes, instances that serve requests, runs of check-receipts, and clients. All
-// that any of them does outside its own memory is an effect, and a policy lets
-// effects happen one at a time.
+// A Cluster is a whole deployment in a synctest bubble: tables, a chain with its nodes, instances that serve
+// requests, runs of check-receipts, and clients. All that any of them does outside its own memory is an effect, and a
+// policy lets effects happen one at a time.
 type Cluster struct {
 	Setup
 	Store *memory.Payments
@@ -540,8 +538,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
 	}
 }
 
-// StartRecovery starts `remit recover`, with changes. When it has ended without an error,
-// the wallets are resumed.
+// StartRecovery starts `remit recover`, with changes. When it has ended without an error, the wallets are resumed.
 func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 	c.recovery++
 	losses := c.losses

@@ -75,9 +75,8 @@ func (e *explorer) try(faults ...simulation.Fault) (effects int, next []int) {
 	return effects, next
 }
 
-// TestExhaustive pays one order with one fault in every effect and of every
-// outcome, in every interleaving; then with every pair of faults in writes, or,
-// with -pairs, in all effects.
+// TestExhaustive pays one order with one fault in every effect and of every outcome, in every interleaving; then with
+// every pair of faults in writes, or, with -pairs, in all effects.
 func TestExhaustive(t *testing.T) {
 	if schedule.Clients > 0 {
 		if violations, _ := runSchedule(t, schedule); len(violations) > 0 {

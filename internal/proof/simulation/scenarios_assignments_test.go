@@ -10,9 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// moved leaves a payment that was reassigned to a second wallet while the handler
-// "sleeper" is about to reserve from the first: that one was paused for a moment,
-// and another handler moved the payment away.
+// moved leaves a payment that was reassigned to a second wallet while the handler "sleeper" is about to reserve from
+// the first: that one was paused for a moment, and another handler moved the payment away.
 func moved(s *simulation.Scenario) (first, second int) {
 	s.Begin("sleeper", 0, order(0), "Reserve", scheduler.Freeze)
 	first = int(s.Payment(order(0)).Wallet[19])
@@ -112,10 +111,9 @@ func TestReturnWhileARunUsesUp(t *testing.T) {
 	})
 }
 
-// A request is given up while its reservation is still under way, and the wallet is full:
-// its payment is discarded. The next request under the key stores the payment again and
-// has no time left for it. Both are told that nothing was started, and so it stays when
-// the reservation arrives.
+// A request is given up while its reservation is still under way, and the wallet is full: its payment is discarded.
+// The next request under the key stores the payment again and has no time left for it. Both are told that nothing was
+// started, and so it stays when the reservation arrives.
 func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Window: 1}, func(s *simulation.Scenario) {
 		s.Pay("other", order(1))

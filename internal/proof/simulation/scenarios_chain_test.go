@@ -10,9 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// quiet and spike are base fees in wei per gas. A spike by eight takes eighteen
-// full blocks; on 1 May 2022 a popular sale raised Ethereum's base fee far beyond
-// that in minutes.
+// quiet and spike are base fees in wei per gas. A spike by eight takes eighteen full blocks; on 1 May 2022 a popular
+// sale raised Ethereum's base fee far beyond that in minutes.
 var quiet, spike = unit(100), unit(800)
 
 // The price rises and stays: the lowest nonce is bumped until it is mined, and the
@@ -35,8 +34,7 @@ func TestPriceRisesAndStays(t *testing.T) {
 	})
 }
 
-// bumped pays an order and has its fees raised while no block is made and no node
-// is given the bumps.
+// bumped pays an order and has its fees raised while no block is made and no node is given the bumps.
 func bumped(s *simulation.Scenario) payment.Payment {
 	s.T.Helper()
 	s.Pay("client", order(0))
@@ -52,8 +50,7 @@ func bumped(s *simulation.Scenario) payment.Payment {
 	return p
 }
 
-// The bump is stored and on its way, and the original is mined: receipts are
-// asked for all attempts.
+// The bump is stored and on its way, and the original is mined: receipts are asked for all attempts.
 func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		p := bumped(s)
@@ -84,9 +81,8 @@ func TestBumpInterrupted(t *testing.T) {
 	})
 }
 
-// A thief's transaction is mined, next_nonce is raised over it, and then a
-// re-organisation removes it for good. Every payment after its nonce would wait
-// for ever: a no-op uses the nonce up.
+// A thief's transaction is mined, next_nonce is raised over it, and then a re-organisation removes it for good. Every
+// payment after its nonce would wait for ever: a no-op uses the nonce up.
 func TestStrangerReorganisedAway(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("client", order(0))

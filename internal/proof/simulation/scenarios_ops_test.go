@@ -100,9 +100,8 @@ func TestRecipientOnAList(t *testing.T) {
 	}
 }
 
-// On 31 January 2017 GitLab lost its database and went back to a copy some
-// hours old. Tables like that would pay every payment since then again: the chain
-// is ahead of them, so no payment is made until an operator has looked.
+// On 31 January 2017 GitLab lost its database and went back to a copy some hours old. Tables like that would pay
+// every payment since then again: the chain is ahead of them, so no payment is made until an operator has looked.
 func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		perform(t, fmt.Sprintf("draining %t", draining), simulation.Setup{}, func(s *simulation.Scenario) {
@@ -128,9 +127,8 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	}
 }
 
-// Tables restored to a moment ago contain a run's note that it has just compared every wallet. No
-// process believes that note in another table, nor, once it is minutes old, in a table that
-// replaced the first.
+// Tables restored to a moment ago contain a run's note that it has just compared every wallet. No process believes
+// that note in another table, nor, once it is minutes old, in a table that replaced the first.
 func TestTablesRestoredToAMomentAgo(t *testing.T) {
 	for _, test := range []struct {
 		since time.Duration
@@ -304,9 +302,8 @@ func TestKeyServiceDown(t *testing.T) {
 	}
 }
 
-// An operator retires a wallet, and its key is stolen afterwards: the thief sends a
-// thousand transactions from it. No payment of another wallet waits, no wallet is
-// paused, and no run counts the thief's transactions.
+// An operator retires a wallet, and its key is stolen afterwards: the thief sends a thousand transactions from it. No
+// payment of another wallet waits, no wallet is paused, and no run counts the thief's transactions.
 func TestThiefOfARetiredKey(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2, Coins: 1e9}, func(s *simulation.Scenario) {
 		for n := range 4 { // from both wallets

@@ -86,9 +86,8 @@ func (d *disturbance) tolerated() bool {
 	}
 }
 
-// perform loses tables that show one payment as reserved, and one with another amount than was
-// paid since. It recovers them under the disturbance, again if that failed, and returns the final
-// payments and wallet.
+// perform loses tables that show one payment as reserved, and one with another amount than was paid since. It
+// recovers them under the disturbance, again if that failed, and returns the final payments and wallet.
 func (d *disturbance) perform(t *testing.T) (tables string) {
 	name := fmt.Sprintf("effect %d %s", d.n, d.how)
 	perform(t, name, simulation.Setup{Remote: 1, Window: 4, Spare: 2, Pause: time.Minute}, func(s *simulation.Scenario) {
@@ -227,9 +226,8 @@ func TestRecoveryWithoutAKey(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, signs nothing and counts the acts of the later run: here a lost
-// payment, a thief's transfer, and a transfer that reverted. Tables with a committed and mined
-// payment know it before it is settled.
+// A dry run changes nothing, signs nothing and counts the acts of the later run: here a lost payment, a thief's
+// transfer, and a transfer that reverted. Tables with a committed and mined payment know it before it is settled.
 func TestDryRun(t *testing.T) {
 	for name, want := range map[string]recovery.Report{
 		"emptied":     {Noops: 32, Stored: 3, Sum: unit(3000)},
@@ -302,8 +300,7 @@ func TestTransferByAnother(t *testing.T) {
 	})
 }
 
-// The tables know a payment as failed that the chain has made. The recovery reports it, and
-// changes nothing of it.
+// The tables know a payment as failed that the chain has made. The recovery reports it, and changes nothing of it.
 func TestTablesThatDiffer(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		made := s.Pay("lost", order(0))
@@ -337,8 +334,7 @@ func walletOf(p payment.Payment) wallet.ID {
 	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 }
 
-// The image shows a payment as prepared in another way than it was made since. It is stored as
-// it was made.
+// The image shows a payment as prepared in another way than it was made since. It is stored as it was made.
 func TestPreparedOtherwise(t *testing.T) {
 	for name, change := range map[string]func(*payment.Payment){
 		"another recipient": func(p *payment.Payment) { p.Entries[0].To = fakechain.Payee(9) },

@@ -17,15 +17,13 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// sweep is the transfer of all tokens, or all ether, of the first wallet to an
-// operator's funding wallet.
+// sweep is the transfer of all tokens, or all ether, of the first wallet to an operator's funding wallet.
 func sweep(key string, ether bool) oracle.Order {
 	return oracle.Order{Key: key, From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: ether}
 }
 
-// An operator sweeps a drained wallet while each effect of the command goes wrong in
-// every way, and gives the command again. Both transfers are made once; payments of the
-// other wallet go on.
+// An operator sweeps a drained wallet while each effect of the command goes wrong in every way, and gives the command
+// again. Both transfers are made once; payments of the other wallet go on.
 func TestSweep(t *testing.T) {
 	effects := []string{"Payment", "Estimate", "Create", "Reserve", "Wallet"}
 	outcomes := scheduler.Faults()
@@ -120,9 +118,8 @@ func TestTransferOfEther(t *testing.T) {
 	})
 }
 
-// Tables that were restored show a transfer as prepared which was made since, at a nonce
-// behind another payment's. An operator gives it again before anyone has noticed, and
-// once more when the tables are recovered.
+// Tables that were restored show a transfer as prepared which was made since, at a nonce behind another payment's. An
+// operator gives it again before anyone has noticed, and once more when the tables are recovered.
 func TestTransferTakenUpWhileTheChainIsAhead(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
 		moved := sweep("move", false)

@@ -57,8 +57,7 @@ var Refilling = settings.Refills{
 	Ether: settings.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
 }
 
-// further draws the parts of a Setup that have a stream each, so that other draws stay as they
-// were.
+// further draws the parts of a Setup that have a stream each, so that other draws stay as they were.
 func further(setup *Setup, seed uint64) {
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
 	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
@@ -229,17 +228,15 @@ func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 	}
 }
 
-// A Reduction takes faults out of a seed, to find the few that violate an
-// invariant. The zero Reduction takes none.
+// A Reduction takes faults out of a seed, to find the few that violate an invariant. The zero Reduction takes none.
 type Reduction struct {
 	Without map[string]bool // no faults of these names
 	Clients int             // at most so many; 0: no limit
 	Steps   int             // no faults after so many steps; 0: no limit
 }
 
-// Shrink returns a Reduction with which a seed still violates an invariant: with
-// fewer kinds of faults, fewer clients, and an earlier end of faults. fails says
-// whether the seed does so with a Reduction.
+// Shrink returns a Reduction with which a seed still violates an invariant: with fewer kinds of faults, fewer
+// clients, and an earlier end of faults. fails says whether the seed does so with a Reduction.
 func Shrink(fails func(Reduction) bool) Reduction {
 	best := Reduction{Without: map[string]bool{}}
 	try := func(change func(*Reduction)) {

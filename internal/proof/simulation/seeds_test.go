@@ -29,8 +29,7 @@ var (
 	metered = flag.Bool("metered", false, "in these, bound the numbers of requests, reads and writes too")
 )
 
-// inRace returns race when the race detector is on, which makes simulations some
-// ten times slower.
+// inRace returns race when the race detector is on, which makes simulations some ten times slower.
 func inRace[T any](race, otherwise T) T {
 	if raceDetector {
 		return race
@@ -57,8 +56,7 @@ func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace [
 	return violations, trace
 }
 
-// explain shrinks a seed that violates an invariant and shows the faults that are
-// left of it.
+// explain shrinks a seed that violates an invariant and shows the faults that are left of it.
 func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	shrunk, trace := traced(t, s, least)
@@ -108,10 +106,9 @@ func TestSeeds(t *testing.T) {
 		ran.Load(), *seeds, *from, took.Round(time.Second), float64(ran.Load())/took.Seconds())
 }
 
-// TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
-// TestSeeds: silence taken for a blocked wallet, bumps that cost more ether than the
-// wallet has, a balance of a fork promised again, and an oracle that judged a transfer by
-// the gas of an attempt that the tables had lost.
+// TestSeedsThatFailed replays the seeds that have found a fault beyond the range of TestSeeds: silence taken for a
+// blocked wallet, bumps that cost more ether than the wallet has, a balance of a fork promised again, and an oracle
+// that judged a transfer by the gas of an attempt that the tables had lost.
 func TestSeedsThatFailed(t *testing.T) {
 	for _, s := range []uint64{465176, 597881, 100045933, 200071164} {
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {

@@ -20,14 +20,12 @@ const (
 	finalizedDepth = 4
 )
 
-// maxReorg is the depth, in blocks, of the deepest reorg after which the
-// transaction pool takes the lost transactions back (go-ethereum's legacypool gives
-// up beyond it).
+// maxReorg is the depth, in blocks, of the deepest reorg after which the transaction pool takes the lost transactions
+// back (go-ethereum's legacypool gives up beyond it).
 const maxReorg = 64
 
-// Mine makes one block of all pending transactions that can pay its fee. If the
-// block before was the first to mine a payment to ReorgRecipient, Mine instead
-// replaces that block by two empty ones: its transactions are pending again.
+// Mine makes one block of all pending transactions that can pay its fee. If the block before was the first to mine a
+// payment to ReorgRecipient, Mine instead replaces that block by two empty ones: its transactions are pending again.
 func (c *Chain) Mine() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,9 +39,8 @@ func (c *Chain) mine() error {
 	return c.extend(nil)
 }
 
-// Reorg replaces the latest depth blocks by depth+1 empty ones. Their transactions
-// are pending again; DropPending after it makes the chain forget them. depth is 1
-// to 64 and cannot reach the block that deployed the token.
+// Reorg replaces the latest depth blocks by depth+1 empty ones. Their transactions are pending again; DropPending
+// after it makes the chain forget them. depth is 1 to 64 and cannot reach the block that deployed the token.
 func (c *Chain) Reorg(depth int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,9 +66,8 @@ func (c *Chain) Freeze(frozen bool) {
 	c.frozen = frozen
 }
 
-// MineExactly makes one block of exactly these signed transactions, in this
-// order: other pending transactions stay pending. Without arguments it makes an
-// empty block. Each transaction must be valid after those before it.
+// MineExactly makes one block of exactly these signed transactions, in this order: other pending transactions stay
+// pending. Without arguments it makes an empty block. Each transaction must be valid after those before it.
 func (c *Chain) MineExactly(raw ...[]byte) error {
 	txs := make([]*types.Transaction, len(raw))
 	for i, b := range raw {
@@ -105,8 +101,7 @@ func (c *Chain) produce(ctx context.Context) {
 	}
 }
 
-// extend makes a block of txs, or of the pool's when txs is nil, and puts it
-// on top of the chain.
+// extend makes a block of txs, or of the pool's when txs is nil, and puts it on top of the chain.
 func (c *Chain) extend(txs []*types.Transaction) error {
 	if err := c.settlePool(); err != nil { // the block is to hold every accepted transaction
 		return err
@@ -168,9 +163,8 @@ func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Trans
 	return block, nil
 }
 
-// adopt makes block the head and waits until the pool has seen it, so that
-// lost transactions are pending again and mined ones are not. Requests wait
-// meanwhile, so that no client sees half a reorg.
+// adopt makes block the head and waits until the pool has seen it, so that lost transactions are pending again and
+// mined ones are not. Requests wait meanwhile, so that no client sees half a reorg.
 func (c *Chain) adopt(block *types.Block) error {
 	if err := c.receipts.learn(block); err != nil {
 		return err

@@ -1,13 +1,11 @@
-// Package devnet is an EVM chain inside this process: go-ethereum's own block
-// builder, transaction pool, EVM and JSON-RPC service on a database in memory,
-// a USDC-like test token, and funded wallets whose keys are public. Its parts are
-// those of go-ethereum's ethclient/simulated, which hides four: the transaction pool
-// (to fork while payments are pending), the HTTP service, the chain id, and the exact
-// content of blocks. It is for tests, the sandbox and `remit chain`, never for money.
+// Package devnet is an EVM chain inside this process: go-ethereum's own block builder, transaction pool, EVM and
+// JSON-RPC service on a database in memory, a USDC-like test token, and funded wallets whose keys are public. Its
+// parts are those of go-ethereum's ethclient/simulated, which hides four: the transaction pool (to fork while
+// payments are pending), the HTTP service, the chain id, and the exact content of blocks. It is for tests, the
+// sandbox and `remit chain`, never for money.
 //
-// Payments to a magic recipient behave in a special way; see Recipients. The only
-// false answers of the JSON-RPC service are the receipts of payments to
-// StuckRecipient.
+// Payments to a magic recipient behave in a special way; see Recipients. The only false answers of the JSON-RPC
+// service are the receipts of payments to StuckRecipient.
 package devnet
 
 import (
@@ -65,9 +63,8 @@ type Chain struct {
 	reorged  map[common.Hash]bool // transactions that had their reorg
 }
 
-// Start builds the chain, deploys the token, funds the wallets and serves
-// JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
-// error of an address in use matches syscall.EADDRINUSE.
+// Start builds the chain, deploys the token, funds the wallets and serves JSON-RPC on cfg.Listen. ctx bounds the
+// start only; Close ends the chain. The error of an address in use matches syscall.EADDRINUSE.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	cfg = cfg.complete()
 	// First of all, since a taken port is the likeliest reason to fail.
@@ -97,9 +94,8 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	return c, nil
 }
 
-// Close stops the service and the chain, and forgets everything on it. No
-// goroutine of the chain is left when it returns, except one of the node's
-// that sleeps for another second. Call it once.
+// Close stops the service and the chain, and forgets everything on it. No goroutine of the chain is left when it
+// returns, except one of the node's that sleeps for another second. Call it once.
 func (c *Chain) Close() error {
 	c.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for requests under way
@@ -146,8 +142,7 @@ func (c *Chain) Head() chain.Block {
 // 52,000 gas, so a block holds more than 5,000 of them.
 const gasLimit = 300_000_000
 
-// Config describes the chain to start. Now is required; the other fields may be
-// zero.
+// Config describes the chain to start. Now is required; the other fields may be zero.
 type Config struct {
 	// Listen is the address of the JSON-RPC service; empty means 127.0.0.1:8545. It asks for no
 	// credentials: keep it on loopback.

@@ -25,8 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 )
 
-// Limits of the JSON-RPC service: far above the requests of Remit, so that no test
-// fails by a limit of the node.
+// Limits of the JSON-RPC service: far above the requests of Remit, so that no test fails by a limit of the node.
 const (
 	maxBatchItems = 10_000
 	maxBatchReply = 256 << 20 // bytes
@@ -165,9 +164,8 @@ func (c *Chain) serve(w http.ResponseWriter, r *http.Request) {
 	c.rpc.ServeHTTP(w, r)
 }
 
-// plainHost reports whether a Host header is an IP address, localhost or the
-// name that containers have for this machine, with or without a port. Other
-// names are refused as nodes do: a web page that resolves its own name to
+// plainHost reports whether a Host header is an IP address, localhost or the name that containers have for this
+// machine, with or without a port. Other names are refused as nodes do: a web page that resolves its own name to
 // loopback could otherwise use the chain.
 func plainHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

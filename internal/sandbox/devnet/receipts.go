@@ -19,11 +19,10 @@ type blockReceipts interface {
 	GetBlockReceipts(ctx context.Context, block rpc.BlockNumberOrHash) ([]map[string]any, error)
 }
 
-// receipts answers eth_getTransactionReceipt instead of the node, with the node's
-// receipts of the whole block. The node finds a transaction by hashing its block's
-// transactions one after the other, which in blocks of hundreds costs more than
-// the rest of a payment. And only receipts can report falsely that a stuck
-// transaction is in the latest block.
+// receipts answers eth_getTransactionReceipt instead of the node, with the node's receipts of the whole block. The
+// node finds a transaction by hashing its block's transactions one after the other, which in blocks of hundreds costs
+// more than the rest of a payment. And only receipts can report falsely that a stuck transaction is in the latest
+// block.
 type receipts struct {
 	node   blockReceipts
 	blocks *core.BlockChain
@@ -33,8 +32,7 @@ type receipts struct {
 	stuck map[common.Hash]bool
 }
 
-// A mined is the receipt of a transaction as it was last mined. A reorg may have
-// removed its block since.
+// A mined is the receipt of a transaction as it was last mined. A reorg may have removed its block since.
 type mined struct {
 	number  uint64
 	receipt map[string]any
@@ -53,16 +51,14 @@ func (r *receipts) learn(block *types.Block) error {
 	return nil
 }
 
-// pretend makes a mined transaction stuck forever: its receipt moves to the
-// latest block.
+// pretend makes a mined transaction stuck forever: its receipt moves to the latest block.
 func (r *receipts) pretend(tx common.Hash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stuck[tx] = true
 }
 
-// GetTransactionReceipt answers eth_getTransactionReceipt: null for a transaction
-// that is not mined.
+// GetTransactionReceipt answers eth_getTransactionReceipt: null for a transaction that is not mined.
 func (r *receipts) GetTransactionReceipt(_ context.Context, tx common.Hash) map[string]any {
 	r.mu.RLock()
 	at, known := r.mined[tx]
@@ -89,9 +85,8 @@ func (r *receipts) GetTransactionReceipt(_ context.Context, tx common.Hash) map[
 var (
 	// A payment to RevertRecipient passes estimation but reverts when it is mined.
 	RevertRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x01}
-	// A payment to StuckRecipient never becomes final. It is mined, so that it
-	// does not hold up later payments of its wallet, but its receipt always reports
-	// that it is in the latest block.
+	// A payment to StuckRecipient never becomes final. It is mined, so that it does not hold up later payments of its
+	// wallet, but its receipt always reports that it is in the latest block.
 	StuckRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x02}
 	// The block that first mines a payment to ReorgRecipient is replaced one
 	// block later. Its transactions are pending again, and are mined again.
@@ -113,8 +108,7 @@ func Recipients() []Recipient {
 	}
 }
 
-// meetMagic notes the payments to magic recipients in a block that has just become
-// the head.
+// meetMagic notes the payments to magic recipients in a block that has just become the head.
 func (c *Chain) meetMagic(block *types.Block) {
 	if len(block.Transactions()) == 0 {
 		return

@@ -71,9 +71,8 @@ func (c *Chain) deploy() error {
 	return nil
 }
 
-// Own calls a method of the token as its owner, in a block of that one transaction: pending payments
-// stay pending. "blacklist" makes every transfer from or to an account revert, and "setBehaviour" gives
-// a recipient a behaviour.
+// Own calls a method of the token as its owner, in a block of that one transaction: pending payments stay pending.
+// "blacklist" makes every transfer from or to an account revert, and "setBehaviour" gives a recipient a behaviour.
 func (c *Chain) Own(method string, args ...any) error {
 	call, err := c.call(method, args...)
 	if err != nil {

@@ -18,16 +18,14 @@ const (
 	ownerGas     = 1_000_000         // ether
 )
 
-// A Wallet is an account whose key is public: the key of wallet n is
-// keccak256("<seed>/wallet/<n>"), n from 0. Never send anything of value to one,
-// on any chain.
+// A Wallet is an account whose key is public: the key of wallet n is keccak256("<seed>/wallet/<n>"), n from 0. Never
+// send anything of value to one, on any chain.
 type Wallet struct {
 	Address token.Address
 	Key     [32]byte // secp256k1 private key
 }
 
-// PrivateKey returns the key as "0x" and 64 hex digits, the form that other
-// tools import.
+// PrivateKey returns the key as "0x" and 64 hex digits, the form that other tools import.
 func (w Wallet) PrivateKey() string { return "0x" + hex.EncodeToString(w.Key[:]) }
 
 // derive returns the account of the key keccak256("<seed>/<role>").
@@ -50,8 +48,7 @@ func (c *Chain) makeKeys() {
 	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
 }
 
-// Facts are the addresses and settings of a chain. As JSON they are the answer of
-// GET /sandbox.
+// Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox.
 type Facts struct {
 	RPCURL           string        `json:"rpc_url"`
 	ChainID          uint64        `json:"chain_id"`
@@ -65,8 +62,7 @@ type Facts struct {
 
 	Recipients []Recipient `json:"recipients"`
 
-	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox
-	// leaves them out.
+	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox leaves them out.
 	PrivateKeys []string `json:"private_keys,omitempty"`
 }
 

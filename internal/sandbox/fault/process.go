@@ -1,7 +1,6 @@
-// Package fault holds the misbehaviour of everything around Remit, once: nodes with
-// habits, services behind a bad network, and processes that end between two calls
-// of their ports. The acceptance runs of bench and the page of `remit local` use
-// it, and decide when.
+// Package fault holds the misbehaviour of everything around Remit, once: nodes with habits, services behind a bad
+// network, and processes that end between two calls of their ports. The acceptance runs of bench and the page of
+// `remit local` use it, and decide when.
 package fault
 
 import (

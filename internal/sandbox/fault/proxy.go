@@ -61,8 +61,7 @@ func (p *Proxy) Set(m Mode) {
 	p.mode, p.ended = m, make(chan struct{})
 }
 
-// meet returns the mode, slowly if it is slow, and a channel that is closed when
-// the mode ends.
+// meet returns the mode, slowly if it is slow, and a channel that is closed when the mode ends.
 func (p *Proxy) meet() (Mode, <-chan struct{}) {
 	p.mu.Lock()
 	m, ended := p.mode, p.ended

@@ -1,6 +1,5 @@
-// Package interpose stands between an engine and its ports. It passes every call
-// of a store or of a node to a function, which may count it, delay it, let it
-// fail, or lose its answer. It makes no fault of its own.
+// Package interpose stands between an engine and its ports. It passes every call of a store or of a node to a
+// function, which may count it, delay it, let it fail, or lose its answer. It makes no fault of its own.
 package interpose
 
 import (
@@ -37,9 +36,8 @@ type Call struct {
 	Args string // its payment, wallet or nonce: "pay_1 of 0001"
 }
 
-// An Around makes a call by calling apply, at most once, on any goroutine. It may
-// call apply after it has returned, for a call whose answer is lost. If it
-// returns an error, the caller gets that error in place of the port's answer;
+// An Around makes a call by calling apply, at most once, on any goroutine. It may call apply after it has returned,
+// for a call whose answer is lost. If it returns an error, the caller gets that error in place of the port's answer;
 // otherwise it must have called apply. Many goroutines call an Around at once.
 type Around func(ctx context.Context, c Call, apply func(context.Context)) error
 
@@ -51,8 +49,7 @@ type two[A, B any] struct {
 	b B
 }
 
-// ask makes the call do through around. The answer is the zero T if around
-// returns an error.
+// ask makes the call do through around. The answer is the zero T if around returns an error.
 func ask[T any](ctx context.Context, around Around, op string, do func(context.Context) (T, error), args ...any) (T, error) {
 	answer := &struct {
 		value T

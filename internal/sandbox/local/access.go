@@ -25,8 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
 )
 
-// A chainAccess is the chain that payments are made on, and the keys that pay
-// there.
+// A chainAccess is the chain that payments are made on, and the keys that pay there.
 type chainAccess struct {
 	embedded *devnet.Chain    // nil with --rpc
 	page     *sandbox.Sandbox // nil where no page is served
@@ -40,8 +39,7 @@ type chainAccess struct {
 	held     map[token.Address]keyring.Key // which are in memory only
 }
 
-// openChain starts the embedded chain unless --rpc names outside nodes, and asks
-// the nodes for their chain and token.
+// openChain starts the embedded chain unless --rpc names outside nodes, and asks the nodes for their chain and token.
 func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAccess, err error) {
 	a = &chainAccess{held: map[token.Address]keyring.Key{}}
 	a.keys = keyring.New(func(wallet token.Address) keyring.Read {
@@ -147,8 +145,7 @@ func (a *chainAccess) keyed() []token.Address {
 	return slices.SortedFunc(maps.Keys(a.held), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
-// host returns the address of a node without parts that may be a provider's key: /sandbox needs no
-// key of ours.
+// host returns the address of a node without parts that may be a provider's key: /sandbox needs no key of ours.
 func host(node string) string {
 	at, err := url.Parse(node)
 	if err != nil {

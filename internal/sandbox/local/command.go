@@ -1,7 +1,6 @@
-// Package local runs the whole of Remit in one process, for people who try it
-// out and for tests: the API, settlement, webhooks and, unless an outside node is
-// named, a chain. It wires the same parts as the functions on AWS, and of AWS it knows only
-// DynamoDB's interface.
+// Package local runs the whole of Remit in one process, for people who try it out and for tests: the API, settlement,
+// webhooks and, unless an outside node is named, a chain. It wires the same parts as the functions on AWS, and of AWS
+// it knows only DynamoDB's interface.
 package local
 
 import (
@@ -32,9 +31,8 @@ type Command struct {
 // shutdownWait is how long requests under way may take when the server is stopped.
 const shutdownWait = 10 * time.Second
 
-// Run serves the stack until ctx ends, then lets requests under way finish. It
-// writes the welcome and a line for each request to out, from several goroutines
-// at once, and logs to standard error.
+// Run serves the stack until ctx ends, then lets requests under way finish. It writes the welcome and a line for each
+// request to out, from several goroutines at once, and logs to standard error.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
 	listener, err := net.Listen("tcp", c.Listen)
@@ -99,9 +97,8 @@ func isTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// accessLog writes a line for every request that next has answered: columns to a
-// terminal, JSON to anything else. The value of a request's header is never
-// written, and a path is escaped, since it must not control a terminal.
+// accessLog writes a line for every request that next has answered: columns to a terminal, JSON to anything else. The
+// value of a request's header is never written, and a path is escaped, since it must not control a terminal.
 func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Handler {
 	columns, objects := log.New(out, "", 0), slog.New(slog.NewJSONHandler(out, nil))
 	terminal := isTerminal(out)

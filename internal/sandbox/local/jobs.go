@@ -73,10 +73,9 @@ func (q *jobs) close() {
 	q.wg.Wait()
 }
 
-// A parkingStore keeps each pending delivery in the due index until it ends, so
-// that a process finds there the deliveries whose jobs died with the process
-// before it. On AWS jobs outlive processes, and the index holds only deliveries
-// that wait for longer than a job can.
+// A parkingStore keeps each pending delivery in the due index until it ends, so that a process finds there the
+// deliveries whose jobs died with the process before it. On AWS jobs outlive processes, and the index holds only
+// deliveries that wait for longer than a job can.
 type parkingStore struct {
 	webhook.Store
 	jobs webhook.Queue
@@ -87,8 +86,7 @@ func (s parkingStore) AddDelivery(ctx context.Context, d webhook.Delivery) error
 	return s.Store.AddDelivery(ctx, d)
 }
 
-// Enqueue implements webhook.Queue for a publisher. It stores the event first, because the
-// job ends with the process.
+// Enqueue implements webhook.Queue for a publisher. It stores the event first, because the job ends with the process.
 func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Duration) error {
 	d, whole, err := webhook.ParseJob(job)
 	if err == nil && whole {
@@ -100,9 +98,8 @@ func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Durati
 	return s.jobs.Enqueue(ctx, d.Ref.String(), delay)
 }
 
-// Record implements webhook.DeliveryStore. It makes a job for a delivery that the
-// deliverer parks, since only recall reads the index. A job that
-// arrives early is enqueued again by the deliverer.
+// Record implements webhook.DeliveryStore. It makes a job for a delivery that the deliverer parks, since only recall
+// reads the index. A job that arrives early is enqueued again by the deliverer.
 func (s parkingStore) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
 	jobless := d.Parked
 	d.Parked = d.Status == webhook.Pending
@@ -113,8 +110,7 @@ func (s parkingStore) Record(ctx context.Context, d webhook.Delivery, attempts i
 	return stored, err
 }
 
-// Unpark implements webhook.DueStore: only the end of a delivery takes it out of
-// the index.
+// Unpark implements webhook.DueStore: only the end of a delivery takes it out of the index.
 func (parkingStore) Unpark(context.Context, webhook.Due) error { return nil }
 
 // recall makes jobs for all deliveries that an earlier process left pending,
@@ -133,8 +129,7 @@ const (
 	settlerName = "local"
 )
 
-// hints starts a check-receipts run soon. It holds one hint, which stands for any
-// number of them.
+// hints starts a check-receipts run soon. It holds one hint, which stands for any number of them.
 type hints chan struct{}
 
 func (h hints) Hint(context.Context) error {

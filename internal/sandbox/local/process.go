@@ -45,8 +45,7 @@ type process struct {
 	wg   sync.WaitGroup
 }
 
-// newProcess assembles the stack that is served at url. Only the embedded chain
-// runs yet.
+// newProcess assembles the stack that is served at url. Only the embedded chain runs yet.
 func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logger) (*process, error) {
 	config, err := flags.config()
 	if err != nil {
@@ -183,9 +182,8 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 	}), nil
 }
 
-// ownHost returns next for requests that name this machine, if the API listens on
-// loopback: a web page could reach it through its own name that resolves to loopback, and
-// read the answers.
+// ownHost returns next for requests that name this machine, if the API listens on loopback: a web page could reach it
+// through its own name that resolves to loopback, and read the answers.
 func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 	if at, err := url.Parse(s.url); err != nil || !sandbox.Loopback(at.Hostname()) {
 		return next

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// sample is a recipient for the curl lines: an ordinary address to which no key
-// is known.
+// sample is a recipient for the curl lines: an ordinary address to which no key is known.
 const sample = "0x2222222222222222222222222222222222222222"
 
 func welcome(ctx context.Context, w io.Writer, s *process) {
@@ -63,10 +62,9 @@ func (s *process) curls() string {
 `, s.url, sample, key)
 }
 
-// ReadyKey is the key of the merchant "Sandbox", which README and the welcome print. It
-// may do everything that a merchant's first key may, with test money of one process, and
-// everybody knows it. So only a stack with public key creation takes it, on the embedded
-// chain, with tables in memory.
+// ReadyKey is the key of the merchant "Sandbox", which README and the welcome print. It may do everything that a
+// merchant's first key may, with test money of one process, and everybody knows it. So only a stack with public key
+// creation takes it, on the embedded chain, with tables in memory.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
 func (s *process) hasReadyKey() bool {

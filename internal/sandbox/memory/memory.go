@@ -1,6 +1,5 @@
-// Package memory keeps payments, wallets, webhooks and API keys in memory, for
-// a stack on one machine and for every simulation. It keeps the promises of the
-// same ports as package dynamo, and links no test code.
+// Package memory keeps payments, wallets, webhooks and API keys in memory, for a stack on one machine and for every
+// simulation. It keeps the promises of the same ports as package dynamo, and links no test code.
 package memory
 
 import (
@@ -18,10 +17,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Payments is a store.Store in memory. It is safe for concurrent use, and every
-// call takes effect at one instant. The values it returns share call data,
-// signed bytes and metadata with the stored ones: callers must not change these
-// in place. Make one with NewPayments.
+// Payments is a store.Store in memory. It is safe for concurrent use, and every call takes effect at one instant. The
+// values it returns share call data, signed bytes and metadata with the stored ones: callers must not change these in
+// place. Make one with NewPayments.
 type Payments struct {
 	mu       sync.Mutex
 	payments map[payment.ID]*record
@@ -64,8 +62,7 @@ func NewPayments() *Payments {
 	}
 }
 
-// locked runs f with the store locked, or returns ctx's error if it has ended, or why
-// the arguments are unfit.
+// locked runs f with the store locked, or returns ctx's error if it has ended, or why the arguments are unfit.
 func (s *Payments) locked(ctx context.Context, f func() error, unfit ...error) error {
 	if err := cmp.Or(append(unfit, ctx.Err())...); err != nil {
 		return err
@@ -92,16 +89,14 @@ func (r *record) read() (payment.Payment, error) {
 	return r.p, nil
 }
 
-// Spoil makes a stored payment unreadable, as a damaged item would be. The
-// payment must be stored.
+// Spoil makes a stored payment unreadable, as a damaged item would be. The payment must be stored.
 func (s *Payments) Spoil(id payment.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments[id].spoiled = true
 }
 
-// SpoilPendingTx makes the pending transaction of a nonce unreadable. It does
-// nothing if the nonce has none.
+// SpoilPendingTx makes the pending transaction of a nonce unreadable. It does nothing if the nonce has none.
 func (s *Payments) SpoilPendingTx(id wallet.ID, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -193,9 +193,8 @@ func matches(p *payment.Payment, f store.Filter) bool {
 		(f.Status == "" || p.State.Status() == f.Status)
 }
 
-// enlist puts a payment that has just been committed into its merchant's list.
-// Payments are committed nearly in the order of their creation, so an insertion
-// moves little more than the end of the list.
+// enlist puts a payment that has just been committed into its merchant's list. Payments are committed nearly in the
+// order of their creation, so an insertion moves little more than the end of the list.
 func (s *Payments) enlist(r *record) {
 	by := account{r.p.Merchant, r.p.Mode}
 	list := s.lists[by]

@@ -10,8 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pendingTx is a stored pending transaction. Its Hashes are replaced, never
-// changed in place.
+// A pendingTx is a stored pending transaction. Its Hashes are replaced, never changed in place.
 type pendingTx struct {
 	wallet.PendingTx
 	spoiled bool

@@ -12,12 +12,10 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// logLimit is the number of deliveries kept per endpoint. A delivery above it
-// displaces the oldest final one.
+// logLimit is the number of deliveries kept per endpoint. A delivery above it displaces the oldest final one.
 const logLimit = 1000
 
-// Webhooks is a webhook.Store in memory, safe for concurrent use. Make one with
-// NewWebhooks.
+// Webhooks is a webhook.Store in memory, safe for concurrent use. Make one with NewWebhooks.
 type Webhooks struct {
 	mu        sync.Mutex
 	endpoints map[endpointKey]webhook.Endpoint

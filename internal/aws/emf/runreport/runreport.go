@@ -23,9 +23,8 @@ type Of struct {
 	TokenGas             bool    // the token pays gas, so that there are no gwei to measure
 }
 
-// Add adds the report of a run of check-receipts to m. Amounts of the token
-// are written as whole tokens, gas in gwei. Both are for people and alarms only: they are
-// rounded.
+// Add adds the report of a run of check-receipts to m. Amounts of the token are written as whole tokens, gas in gwei.
+// Both are for people and alarms only: they are rounded.
 func Add(m *emf.Meter, r settlement.Report, of Of) {
 	for _, count := range []struct {
 		name string

@@ -13,8 +13,7 @@ import (
 
 const word = 32 // bytes of an argument (ABI specification)
 
-// Approval returns the call of a token by which its caller lets a contract take an amount
-// in all, from now on.
+// Approval returns the call of a token by which its caller lets a contract take an amount in all, from now on.
 func Approval(contract token.Address, amount token.Amount) []byte {
 	data, units := make([]byte, 4+word, 4+word*2), amount.Bytes32()
 	copy(data, digest([]byte("approve(address,uint256)"))[:4])

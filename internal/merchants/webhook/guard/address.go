@@ -2,9 +2,8 @@ package guard
 
 import "net/netip"
 
-// special are the addresses at which no merchant's public host can be. Sources:
-// the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890, RFC 8190)
-// of 2024-10-22, and RFC 5771 for multicast.
+// special are the addresses at which no merchant's public host can be. Sources: the IANA IPv4 and IPv6
+// Special-Purpose Address Registries (RFC 6890, RFC 8190) of 2024-10-22, and RFC 5771 for multicast.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network; Linux connects 0.0.0.0 to itself
 	netip.MustParsePrefix("10.0.0.0/8"),      // private

@@ -1,6 +1,5 @@
-// Package guard is the HTTP client for merchants' URLs. It connects to public
-// addresses only: a URL in a misleading spelling does not change that, nor does
-// a host name that resolves to a private address when the client connects.
+// Package guard is the HTTP client for merchants' URLs. It connects to public addresses only: a URL in a misleading
+// spelling does not change that, nor does a host name that resolves to a private address when the client connects.
 package guard
 
 import (
@@ -50,9 +49,8 @@ func NewClient(loopback, live bool) *Client {
 	return c
 }
 
-// newClient makes a client that connects to the addresses that are allowed.
-// config controls how servers' certificates are checked; nil is the default. TLS 1.2 is the
-// least that crypto/tls speaks as a client.
+// newClient makes a client that connects to the addresses that are allowed. config controls how servers' certificates
+// are checked; nil is the default. TLS 1.2 is the least that crypto/tls speaks as a client.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
 	c.public = plainClient(config, (&net.Dialer{
@@ -64,9 +62,8 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 	return c
 }
 
-// plainClient returns a client that makes one exchange as instructed, without a proxy,
-// cookies, redirects or decompression, by HTTP/1.1: a transport with a dialer of its own
-// offers no HTTP/2.
+// plainClient returns a client that makes one exchange as instructed, without a proxy, cookies, redirects or
+// decompression, by HTTP/1.1: a transport with a dialer of its own offers no HTTP/2.
 func plainClient(config *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -84,9 +81,8 @@ func plainClient(config *tls.Config, dial func(ctx context.Context, network, add
 	}
 }
 
-// only refuses connections to addresses that are not allowed. It runs after the
-// look-up of the name, for the address to which the socket is about to be
-// connected, so that no later look-up can put another in its place.
+// only refuses connections to addresses that are not allowed. It runs after the look-up of the name, for the address
+// to which the socket is about to be connected, so that no later look-up can put another in its place.
 func only(allowed func(netip.Addr) bool) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
@@ -97,8 +93,7 @@ func only(allowed func(netip.Addr) bool) func(network, address string, _ syscall
 	}
 }
 
-// dialLocal connects to this machine. It takes localhost for a loopback address
-// without a look-up.
+// dialLocal connects to this machine. It takes localhost for a loopback address without a look-up.
 func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 	host, port, _ := net.SplitHostPort(address)
 	d := &net.Dialer{Timeout: dialTimeout, Control: only(netip.Addr.IsLoopback)}
@@ -114,9 +109,8 @@ func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// Check implements webhook.Checker. The name is looked up, and each of its
-// addresses must be public. A name that does not resolve is accepted, since Post
-// checks the connection.
+// Check implements webhook.Checker. The name is looked up, and each of its addresses must be public. A name that does
+// not resolve is accepted, since Post checks the connection.
 func (c *Client) Check(ctx context.Context, url string) error {
 	t, err := parse(url, c.loopback, c.live)
 	if err != nil || t.loopback {
@@ -215,8 +209,7 @@ func as[E error](err error) bool {
 	return ok
 }
 
-// alerted reports a TLS alert, from either side: crypto/tls has no other name
-// for one outside QUIC.
+// alerted reports a TLS alert, from either side: crypto/tls has no other name for one outside QUIC.
 func alerted(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")

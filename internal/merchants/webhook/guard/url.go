@@ -27,9 +27,8 @@ type target struct {
 	loopback bool
 }
 
-// parse reads a URL as the client would follow it and refuses a URL that is not written plainly. It
-// repairs nothing: attackers get around checks like these by URLs that two programs repair
-// differently.
+// parse reads a URL as the client would follow it and refuses a URL that is not written plainly. It repairs nothing:
+// attackers get around checks like these by URLs that two programs repair differently.
 func parse(raw string, loopback, live bool) (target, error) {
 	switch {
 	case utf8.RuneCountInString(raw) > urlLimit:
@@ -63,8 +62,7 @@ func parse(raw string, loopback, live bool) (target, error) {
 	return t.withHost()
 }
 
-// odd reports a character that no URL may hold and that some parsers skip or
-// take for another.
+// odd reports a character that no URL may hold and that some parsers skip or take for another.
 func odd(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\\' }
 
 // isLoopback reports whether raw is on this machine in exactly one of the

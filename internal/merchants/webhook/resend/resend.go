@@ -21,11 +21,10 @@ const (
 // ErrTooMany reports a log of an endpoint that is too long to search.
 var ErrTooMany = errors.New("100,000 deliveries or more: begin later")
 
-// Failed returns the deliveries created in [from, to) that were exhausted or
-// cancelled or have lost their job by now, one per event, oldest first, without their
-// bodies. An event that another delivery brought to the endpoint, or still
-// carries, is left out. ErrTooMany if the log since from is too long to search:
-// the failures of a part of it could pass for all.
+// Failed returns the deliveries created in [from, to) that were exhausted or cancelled or have lost their job by now,
+// one per event, oldest first, without their bodies. An event that another delivery brought to the endpoint, or still
+// carries, is left out. ErrTooMany if the log since from is too long to search: the failures of a part of it could
+// pass for all.
 func Failed(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint string, from, to, now time.Time) (
 	failed []webhook.Delivery, err error) {
 	since, err := log.Between(ctx, o, endpoint, from, time.Time{}, scanLimit)

@@ -10,10 +10,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-// Payment returns the payment that a mined transaction makes by its call data, unsigned, not yet
-// stored, and assigned to its sender. The chain does not record the merchant, which stays empty
-// until Adopted. It returns false if tx does not transfer coin, or has no payment's ID after its
-// arguments.
+// Payment returns the payment that a mined transaction makes by its call data, unsigned, not yet stored, and assigned
+// to its sender. The chain does not record the merchant, which stays empty until Adopted. It returns false if tx does
+// not transfer coin, or has no payment's ID after its arguments.
 func Payment(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (payment.Payment, bool) {
 	at := tx.At.UTC().Truncate(time.Millisecond)
 	p := payment.Payment{Token: coin, Network: network, State: payment.Prepared, CreatedAt: at, UpdatedAt: at}

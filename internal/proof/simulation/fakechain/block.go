@@ -78,8 +78,7 @@ type block struct {
 	accounts map[token.Address]Account // after this block
 }
 
-// ancestor returns the block with that number on the branch ending in b, or
-// nil.
+// ancestor returns the block with that number on the branch ending in b, or nil.
 func (b *block) ancestor(number uint64) *block {
 	for b != nil && b.number > number {
 		b = b.parent
@@ -123,8 +122,7 @@ var Guard = token.Address{0: 0xb1, 1: 0x0c}
 // gasUsed is the gas that a transfer of the fake token uses.
 const gasUsed = 50_000
 
-// extend returns the block that follows parent with txs, which must be
-// executable in this order.
+// extend returns the block that follows parent with txs, which must be executable in this order.
 func (c *Chain) extend(parent *block, txs []Tx) *block {
 	c.blocks++
 	b := &block{number: parent.number + 1, parent: parent, txs: txs, accounts: maps.Clone(parent.accounts)}
@@ -193,9 +191,8 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 // Batcher is the contract of package disburser on every fake chain.
 var Batcher = token.Address{0: 0xba}
 
-// transfer makes the transfers of tx, a call of the token or of Batcher, in accounts, and
-// returns their logs. It reports false if one reverts: then nothing has moved, whatever
-// accounts say.
+// transfer makes the transfers of tx, a call of the token or of Batcher, in accounts, and returns their logs. It
+// reports false if one reverts: then nothing has moved, whatever accounts say.
 func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chain.Log, ok bool) {
 	if _, _, ok := chain.ParseTransfer(tx.Data); !ok && tx.To == c.Token {
 		return nil, false
@@ -261,8 +258,7 @@ func topic(a token.Address) (h chain.Hash) {
 // transferTopic is keccak256("Transfer(address,address,uint256)"), EIP-20.
 var transferTopic, _ = chain.ParseHash("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
 
-// executable returns the transactions of a pool that the block after parent
-// can hold, in order.
+// executable returns the transactions of a pool that the block after parent can hold, in order.
 func (c *Chain) executable(parent *block, from pool) []Tx {
 	var txs []Tx
 	for _, sender := range slices.SortedFunc(maps.Keys(from), func(a, b token.Address) int { return slices.Compare(a[:], b[:]) }) {

@@ -1,8 +1,6 @@
-// Package fakechain is an EVM chain as far as payments can see: blocks with
-// accounts and receipts, forks, and nodes that each have a view and a pool of
-// their own and can go wrong in many ways. It knows no EVM and no signatures,
-// and mines nothing by itself. TestConformance of package simulation compares it
-// with a real EVM.
+// Package fakechain is an EVM chain as far as payments can see: blocks with accounts and receipts, forks, and nodes
+// that each have a view and a pool of their own and can go wrong in many ways. It knows no EVM and no signatures, and
+// mines nothing by itself. TestConformance of package simulation compares it with a real EVM.
 package fakechain
 
 import (
@@ -14,9 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Chain is a tree of blocks, one branch of which is canonical, and the nodes
-// that see it. Make one with New. It is not safe for concurrent use: a
-// simulation lets one effect at a time reach it.
+// A Chain is a tree of blocks, one branch of which is canonical, and the nodes that see it. Make one with New. It is
+// not safe for concurrent use: a simulation lets one effect at a time reach it.
 type Chain struct {
 	ID      uint64
 	Token   token.Address
@@ -38,14 +35,12 @@ type Chain struct {
 	BlockGas uint64                 // that a batch may have (chain.Fits); 0: any
 	Approved map[token.Address]bool // the wallets whose coins Batcher may spend; nil: every one's
 
-	// PerSender bounds how many transactions of one sender a block holds; 0:
-	// all.
+	// PerSender bounds how many transactions of one sender a block holds; 0: all.
 	PerSender uint64
 
 	Lied bool // a node has given a receipt that is not true
 
-	// Mined, if set, sees every transaction that a block puts on the canonical
-	// branch.
+	// Mined, if set, sees every transaction that a block puts on the canonical branch.
 	Mined func(Tx)
 
 	tip       *block
@@ -105,12 +100,10 @@ func (c *Chain) TakeGas(a token.Address) {
 	}
 }
 
-// Account returns the state of an address so many blocks below the canonical
-// tip.
+// Account returns the state of an address so many blocks below the canonical tip.
 func (c *Chain) Account(a token.Address, depth uint64) Account { return c.tip.below(depth).accounts[a] }
 
-// MostMined returns the highest nonce count that an address had in any block of
-// any branch.
+// MostMined returns the highest nonce count that an address had in any block of any branch.
 func (c *Chain) MostMined(a token.Address) uint64 { return c.mostMined[a] }
 
 // Receipt returns the receipt of a transaction on the canonical branch.
@@ -126,9 +119,8 @@ func (c *Chain) Mine(node *Node) {
 	c.advance(c.extend(c.tip, c.executable(c.tip, node.pool)))
 }
 
-// Elsewhere has nodes serve another branch as the chain, which leaves the canonical one at
-// a block, be that final, and has so many empty blocks. Their pools are empty, as those
-// of nodes of another network.
+// Elsewhere has nodes serve another branch as the chain, which leaves the canonical one at a block, be that final,
+// and has so many empty blocks. Their pools are empty, as those of nodes of another network.
 func (c *Chain) Elsewhere(base, blocks uint64, nodes ...*Node) {
 	c.other = c.branch(c.tip.ancestor(base), nil, blocks)
 	for _, n := range nodes {
@@ -179,9 +171,8 @@ func (c *Chain) MineExactly(raws ...[]byte) {
 	c.advance(c.extend(c.tip, txs))
 }
 
-// Reorg replaces the newest depth blocks by depth+1 others, which hold the
-// transactions of node's pool. The transactions of the old blocks go back to the
-// pools. A depth beyond c.Depth counts as c.Depth.
+// Reorg replaces the newest depth blocks by depth+1 others, which hold the transactions of node's pool. The
+// transactions of the old blocks go back to the pools. A depth beyond c.Depth counts as c.Depth.
 func (c *Chain) Reorg(depth uint64, node *Node) {
 	depth = min(depth, c.Depth, c.tip.number)
 	base := c.tip.below(depth)
@@ -212,8 +203,7 @@ func (c *Chain) Each(do func(*Node)) {
 	}
 }
 
-// Replay offers every transaction that a node ever took to every node again, as
-// any stranger with a copy could.
+// Replay offers every transaction that a node ever took to every node again, as any stranger with a copy could.
 func (c *Chain) Replay() {
 	for _, tx := range c.copies {
 		c.Each(func(n *Node) { n.take(tx) })
@@ -235,8 +225,7 @@ func (c *Chain) keep(tx Tx) {
 	}
 }
 
-// Canonical calls visit for every transaction of the canonical branch, newest
-// block first.
+// Canonical calls visit for every transaction of the canonical branch, newest block first.
 func (c *Chain) Canonical(visit func(Tx, chain.Receipt)) {
 	for b := c.tip; b != nil; b = b.parent {
 		for i, tx := range b.txs {

@@ -26,9 +26,8 @@ type paid struct {
 	amount token.Amount
 }
 
-// Violations checks a simulation at its end and returns every violation of an
-// invariant since its start. settled reports that enough runs went by since the
-// last fault, so nothing may be pending.
+// Violations checks a simulation at its end and returns every violation of an invariant since its start. settled
+// reports that enough runs went by since the last fault, so nothing may be pending.
 func (o *Oracle) Violations(settled bool) []string {
 	var wallets []token.Address
 	for _, id := range o.wallets() {
@@ -229,8 +228,7 @@ func (o *Oracle) checkEntries(r Order, receipt chain.Receipt) {
 	}
 }
 
-// treated returns how the token treats the first recipient of r that it does not simply
-// pay.
+// treated returns how the token treats the first recipient of r that it does not simply pay.
 func (o *Oracle) treated(r Order) (how fakechain.Recipient) {
 	r.some(func(to token.Address) bool { how = o.Chain.Recipients[to]; return how != fakechain.Pays })
 	return how

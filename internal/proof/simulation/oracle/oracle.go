@@ -148,8 +148,7 @@ func (o *Oracle) Violate(i Invariant, format string, args ...any) {
 	o.violations = append(o.violations, line)
 }
 
-// Requested counts a request in, and reports whether its payment is committed
-// already.
+// Requested counts a request in, and reports whether its payment is committed already.
 func (o *Oracle) Requested(r Order) (committed bool) {
 	p, err := o.Store.Payment(context.Background(), r.ID())
 	o.mu.Lock()
@@ -193,8 +192,7 @@ func (o *Oracle) Published(e webhook.Event) {
 	o.checkOrder(e.Type, body.Data.Hash)
 }
 
-// Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins
-// that the thief takes.
+// Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins that the thief takes.
 func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
 	o.stolen[o.Chain.Steal(from, nonce, amount)] = true
 }

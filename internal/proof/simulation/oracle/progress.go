@@ -54,9 +54,8 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	}
 }
 
-// Storing checks the progress of a wallet that a run is about to store. A nonce is added only if enough
-// nodes have counted it, and payment.mined was published; one with a no-op only if a paying attempt
-// was ever in a block.
+// Storing checks the progress of a wallet that a run is about to store. A nonce is added only if enough nodes have
+// counted it, and payment.mined was published; one with a no-op only if a paying attempt was ever in a block.
 func (o *Oracle) Storing(run string, id wallet.ID, seen *wallet.Progress) {
 	if seen == nil {
 		return

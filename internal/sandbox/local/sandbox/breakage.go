@@ -19,8 +19,7 @@ type breakage struct {
 	Does  string `json:"does"` // Remit's answer
 
 	thing string // of which one breakage holds at a time; "" for others
-	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage
-	// ends at once.
+	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage ends at once.
 	begin func(s *Sandbox, depth int) error
 	end   func(s *Sandbox)
 }

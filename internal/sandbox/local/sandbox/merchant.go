@@ -16,8 +16,7 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// open makes the page's merchant with its webhook, and begins to follow the stack,
-// unless that was done before.
+// open makes the page's merchant with its webhook, and begins to follow the stack, unless that was done before.
 func (s *Sandbox) open(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -101,8 +100,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	return id, nil
 }
 
-// ask makes one request, and reports whether its answer is final. Without an answer the
-// outcome is unknown.
+// ask makes one request, and reports whether its answer is final. Without an answer the outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	p, err := s.api.Attempt(ctx, o.Key, remit.Order{To: o.To, Amount: remit.Amount(o.Amount)})
 	refusal, refused := errors.AsType[*remit.Refused](err)
@@ -170,8 +168,7 @@ func (s *Sandbox) heal() error {
 	return s.Hint(s.ctx)
 }
 
-// serve lets the API answer a request for a payment, in a process that ends at the cut if it
-// reaches it.
+// serve lets the API answer a request for a payment, in a process that ends at the cut if it reaches it.
 func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	cut := s.cut

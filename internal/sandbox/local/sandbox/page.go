@@ -136,8 +136,7 @@ func guard(own string, next http.Handler) http.Handler {
 	})
 }
 
-// Loopback reports whether a host is this machine alone, by its number or by the name
-// localhost.
+// Loopback reports whether a host is this machine alone, by its number or by the name localhost.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

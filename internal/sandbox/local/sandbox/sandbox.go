@@ -1,7 +1,6 @@
-// Package sandbox is the page of `remit local`: it shows the chain, the wallets and each payment as
-// it moves, breaks the stack's surroundings when a person presses a button, and counts on the chain
-// which payments were made. It stands at the ports of the engines and changes none of their
-// decisions; all state of the page is here.
+// Package sandbox is the page of `remit local`: it shows the chain, the wallets and each payment as it moves, breaks
+// the stack's surroundings when a person presses a button, and counts on the chain which payments were made. It
+// stands at the ports of the engines and changes none of their decisions; all state of the page is here.
 package sandbox
 
 import (
@@ -44,8 +43,7 @@ type Parts struct {
 	Join    func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
 }
 
-// A Sandbox is the page and its state. It records nothing until a browser first opens the
-// page.
+// A Sandbox is the page and its state. It records nothing until a browser first opens the page.
 type Sandbox struct {
 	Parts
 	log   *slog.Logger
@@ -131,8 +129,7 @@ func (s *Sandbox) Close() (err error) {
 	return err
 }
 
-// A door is one node: the chain behind a gateway. Without a habit, requests bypass the
-// gateway.
+// A door is one node: the chain behind a gateway. Without a habit, requests bypass the gateway.
 type door struct {
 	gateway fault.Gateway
 	next    http.RoundTripper
@@ -162,8 +159,7 @@ type watched struct {
 	page *Sandbox
 }
 
-// The selectors of ERC-20's transfer and of a batch, with which the call data of every
-// payment begins.
+// The selectors of ERC-20's transfer and of a batch, with which the call data of every payment begins.
 var (
 	transfer = chain.TransferData(token.Address{}, token.Amount{})[:4]
 	batch    = disburser.Calldata(token.Address{}, nil, nil)[:4]

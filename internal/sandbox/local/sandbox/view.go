@@ -87,8 +87,7 @@ func (s *Sandbox) logf(kind, format string, args ...any) {
 	s.lines = s.lines[max(0, len(s.lines)-logged):]
 }
 
-// rowOf returns the row of a payment, a new one if it has none. The caller holds the
-// lock.
+// rowOf returns the row of a payment, a new one if it has none. The caller holds the lock.
 func (s *Sandbox) rowOf(id payment.ID) *Row {
 	r := s.rows[id]
 	if r == nil {
@@ -108,8 +107,7 @@ var stepWords = [Steps]string{
 	"is published: its event is stored for every endpoint",
 }
 
-// reached notes that a payment has reached a step, -1 for none, and has it read from
-// the tables.
+// reached notes that a payment has reached a step, -1 for none, and has it read from the tables.
 func (s *Sandbox) reached(id payment.ID, at Step) {
 	if id == "" {
 		return
@@ -184,8 +182,7 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	return nil
 }
 
-// learn takes over a stored payment, and has a final one read again until it is published. The caller
-// holds the lock.
+// learn takes over a stored payment, and has a final one read again until it is published. The caller holds the lock.
 func (s *Sandbox) learn(p payment.Payment, published bool) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
@@ -284,8 +281,7 @@ func (s *Sandbox) paidIn(b devnet.Block) (ids []payment.ID) {
 	return ids
 }
 
-// count adds a transfer of a payment in a block, or takes it away. The caller holds
-// the lock.
+// count adds a transfer of a payment in a block, or takes it away. The caller holds the lock.
 func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	s.paid[id] += by
 	s.logs += by
