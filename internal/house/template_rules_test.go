@@ -137,7 +137,7 @@ func TestTemplateSpellings(t *testing.T) {
 		text, why string
 		want      bool
 	}{
-		{"Enabled: !FindInMap [Stages, !Ref Environment, !Ref Canary]", "SAM resolves no !If there and would always make CodeDeploy resources", true},
+		{"Enabled: !FindInMap [Stages, !Ref Environment, !Ref Canary]", "SAM resolves no !If there, and always makes CodeDeploy resources", true},
 		{"AuthorizerFunctionAliaslive", "nothing else orders the API after the alias it names", true},
 		{`AWS_ENDPOINT_URL: ""`, "sam local sets only variables that are declared", true},
 		{"OmitName: true", "the default name of a schedule collides with another stack's", true},

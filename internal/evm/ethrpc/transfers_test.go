@@ -270,7 +270,8 @@ func TestShowsSignatures(t *testing.T) {
 		"moving another value": {chainID, nil, func(tx map[string]any) { tx["value"] = "0x1" }, false},
 	} {
 		to := common.Address(contract)
-		tx := types.MustSignNewTx(key, types.LatestSignerForChainID(new(big.Int).SetUint64(row.chain)), &types.DynamicFeeTx{ChainID: new(big.Int).SetUint64(row.chain),
+		id := new(big.Int).SetUint64(row.chain)
+		tx := types.MustSignNewTx(key, types.LatestSignerForChainID(id), &types.DynamicFeeTx{ChainID: id,
 			Nonce: 5, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(9), Gas: 60_000, To: &to, Data: []byte{1, 2}, AccessList: row.access})
 		var fields map[string]any
 		must.OK(t, json.Unmarshal(must.Get(tx.MarshalJSON())(t), &fields))

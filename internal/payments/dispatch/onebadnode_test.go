@@ -74,7 +74,8 @@ func TestOneNodeCallsAWalletRich(t *testing.T) {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInsufficient) {
 		t.Errorf("%v", err)
 	}
-	if w, err := p.Tables.Wallet(t.Context(), walletOf(first)); err == nil && w.Paused != "" || err != nil && !errors.Is(err, wallet.ErrUnknown) {
+	w, err := p.Tables.Wallet(t.Context(), walletOf(first))
+	if err == nil && w.Paused != "" || err != nil && !errors.Is(err, wallet.ErrUnknown) {
 		t.Errorf("%q, %v", w.Paused, err)
 	}
 }

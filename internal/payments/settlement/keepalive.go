@@ -155,7 +155,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		bumped, err := (&bump{pass: p, tx: s, lowest: i == 0, class: class, market: market}).store(ctx)
+		bumped, err := (&bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}).store(ctx)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
@@ -204,7 +204,7 @@ var (
 type bump struct {
 	*pass
 	tx     wallet.PendingTx
-	lowest bool        // no later nonce can be mined first
+	alone  bool        // the lowest nonce, and no later one pays anybody
 	class  chain.Class // the nodes' best reply to the last attempt
 	market chain.Market
 	coins  token.Amount // that the payment moves
@@ -294,7 +294,7 @@ func (b *bump) noop(ctx context.Context) chain.Tx {
 // priced returns tx with the fees of the next attempt.
 func (b *bump) priced(tx chain.Tx) chain.Tx {
 	b.same = errDear
-	limit := b.limit(b.tx, b.coins, tx, b.lowest)
+	limit := b.limit(b.tx, b.coins, tx, b.alone)
 	if b.FeeLimit.IsZero() || limit.Less(b.FeeLimit) {
 		b.same = errPoor
 	}
@@ -317,17 +317,17 @@ func (b *bump) better(tx chain.Tx) bool {
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
 	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
 		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount)) ||
-		b.lowest && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
+		b.alone && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
 // limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which moves coins of
 // the token. It is FeeLimit, or less if the wallet cannot pay that beside all reserved and pending amounts. The
-// lowest nonce may spend what later ones tie up: none of them can be mined first.
-func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, lowest bool) token.Amount {
+// lowest nonce may spend what later no-ops tie up: none of them can be mined first.
+func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
-	if lowest {
+	if alone {
 		coin, gas = token.MaxAmount(), token.MaxAmount() // only the chain's balance counts
 	}
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
@@ -345,6 +345,12 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, lowest
 	default:
 		return p.FeeLimit
 	}
+}
+
+// noPaymentAfter reports whether every later nonce is a no-op's: none is reserved, and none pays.
+func (p *pass) noPaymentAfter(waiting []wallet.PendingTx) bool {
+	return waiting[0].Nonce+uint64(len(waiting)) == p.wallet.NextNonce &&
+		!slices.ContainsFunc(waiting[1:], func(s wallet.PendingTx) bool { return !s.Noop() })
 }
 
 func (p *pass) sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {

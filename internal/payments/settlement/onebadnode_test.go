@@ -143,12 +143,12 @@ func never(time.Duration) <-chan time.Time { return nil }
 
 // TestOneNodeMisreportsTheBalance: one node of three neither refuses payments nor promises coins.
 func TestOneNodeMisreportsTheBalance(t *testing.T) {
-	rich := token.Units(1 << 61)
+	richer := func(a *chain.Account) { a.Balance, a.Gas = token.Units(1<<61), token.Units(1<<61) }
 	for name, b := range map[string]bad{
 		"too low":                    {account: func(a *chain.Account) { a.Balance, a.Gas = token.Units(1), token.Units(1) }},
-		"too high":                   {account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
-		"too high, and it is ahead":  {head: func(h *chain.Head) { h.Number = 26 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
-		"too high, and it is behind": {head: func(h *chain.Head) { h.Number = 0 }, account: func(a *chain.Account) { a.Balance, a.Gas = rich, rich }},
+		"too high":                   {account: richer},
+		"too high, and it is ahead":  {head: func(h *chain.Head) { h.Number = 26 }, account: richer},
+		"too high, and it is behind": {head: func(h *chain.Head) { h.Number = 0 }, account: richer},
 		"nothing is under way":       {account: func(a *chain.Account) { a.Mined = 1 }},
 	} {
 		w := newWorld(t, nil)
@@ -279,7 +279,8 @@ func TestOneNodeStandsStill(t *testing.T) {
 		bad  bad
 		want int
 	}{
-		"it calls the wallet full":           {1_000_001, bad{head: old, account: func(a *chain.Account) { a.Balance = token.Units(9_000_000) }}, 1},
+		"it calls the wallet full": {1_000_001, bad{head: old,
+			account: func(a *chain.Account) { a.Balance = token.Units(9_000_000) }}, 1},
 		"it calls it low too":                {1_000_001, bad{head: old}, 1},
 		"it alone calls it low":              {1_000, bad{account: func(a *chain.Account) { a.Balance = token.Units(1) }}, 0},
 		"it counts more than the tables had": {1_000_001, bad{account: func(a *chain.Account) { a.Mined = 7 }}, 1},

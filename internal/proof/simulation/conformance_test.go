@@ -194,6 +194,7 @@ func realNetwork(t *testing.T) network {
 				}
 				must.OK(t, c.MineExactly(raw...))
 			}
+			time.Sleep(time.Second) // while calls share a fee
 		},
 		feesDown: func() {
 			for now := token.MaxAmount(); before.Less(now); {

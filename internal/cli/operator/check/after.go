@@ -40,7 +40,7 @@ func (e *examination) isClosed(context.Context) (string, error) {
 func (e *examination) hasCanary(context.Context) (string, error) {
 	p := e.Account.Parameters
 	if p["Canary"] == "false" && p["Environment"] == "prod" {
-		return "", errors.New("Canary is false: a bad version gets all payments at once, and nothing takes it back")
+		return "", errors.New("the parameter Canary is false: a bad version gets all payments at once, and nothing takes it back")
 	}
 	return "Canary=" + p["Canary"], nil
 }
