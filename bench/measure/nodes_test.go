@@ -196,7 +196,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	return payments, v.broken
 }
 
-// operate gives an operator's command and returns what it says.
+// operate gives an operator's command and returns its output.
 func (v *victim) operate(ctx context.Context, command ...string) (string, error) {
 	said, err := exec.CommandContext(ctx, v.command[0], append(command, "--yes", "--stack", v.merchant.URL)...).CombinedOutput()
 	if err != nil {

@@ -90,7 +90,7 @@ func slow(d time.Duration) fault.Habit {
 	})
 }
 
-// balances is the change of what balanceOf answers.
+// balances is a change of the answers to balanceOf.
 func balances(c fault.Call, result string) string {
 	if bytes.Contains(c.Params[0], []byte("0x70a08231")) {
 		return `"0x` + strings.Repeat("0", 63) + `1"`
@@ -188,7 +188,7 @@ var oneOfThree = []struct {
 	{name: "down", habit: *fault.Down()},
 }
 
-// An outcome is what a merchant sees of many payments.
+// An outcome is a merchant's view of many payments.
 type outcome struct {
 	refused, open []string
 	times         []time.Duration // from the request to payment.confirmed, in order

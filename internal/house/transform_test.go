@@ -173,7 +173,7 @@ import importlib.machinery, json, sys
 config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
 json.dump([config.release(*case) for case in json.load(sys.stdin)], sys.stdout)`
 
-// python runs a script of the template's tools on a value, and reads what it prints.
+// python runs a script of the template's tools on a value, and reads its output.
 func python(t *testing.T, in, out any, args ...string) {
 	t.Helper()
 	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
@@ -241,7 +241,7 @@ func TestEveryChangeTakesEffect(t *testing.T) {
 			if found[i] != found[i-1] {
 				t.Errorf("%s: a deployed value has another Release than the same one given", c.name)
 			}
-			continue // SAM sees what it saw before
+			continue // SAM's input is as before
 		}
 		if c.given != nil && c.name != "TokenLow" && c.name != "Size" {
 			continue // SAM is as slow with each; it sees the Release alone
