@@ -5,9 +5,16 @@ output() { aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --quer
 
 # use PARAMETER VALUE changes one parameter of the stack, with the time as its Release.
 use() {
-  aws cloudformation update-stack --stack-name "$REMIT_STACK" --use-previous-template --capabilities CAPABILITY_IAM CAPABILITY_AUTO_EXPAND \
-    --parameters "ParameterKey=$1,ParameterValue=$2" "ParameterKey=Release,ParameterValue=$(date +%s)" $(aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --output text \
-    --query "Stacks[0].Parameters[?ParameterKey!='$1' && ParameterKey!='Release'].join('', ['ParameterKey=', ParameterKey, ',UsePreviousValue=true'])") &&
+  local bucket url
+  bucket=$(aws cloudformation describe-stacks --stack-name aws-sam-cli-managed-default --output text \
+    --query "Stacks[0].Outputs[?OutputKey=='SourceBucket'].OutputValue") && url="$bucket/$REMIT_STACK.template" &&
+    # The previous template is the transformed one, in which a new Release names no new version.
+    aws cloudformation get-template --stack-name "$REMIT_STACK" --template-stage Original --query TemplateBody --output text |
+    aws s3 cp - "s3://$url" >&2 &&
+    aws cloudformation update-stack --stack-name "$REMIT_STACK" --template-url "https://s3.amazonaws.com/$url" \
+      --capabilities CAPABILITY_IAM CAPABILITY_AUTO_EXPAND \
+      --parameters "ParameterKey=$1,ParameterValue=$2" "ParameterKey=Release,ParameterValue=$(date +%s)" $(aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --output text \
+        --query "Stacks[0].Parameters[?ParameterKey!='$1' && ParameterKey!='Release'].join('', ['ParameterKey=', ParameterKey, ',UsePreviousValue=true'])") &&
     aws cloudformation wait stack-update-complete --stack-name "$REMIT_STACK"
 }
 

@@ -2,14 +2,15 @@
 request to DynamoDB writes (dynamodb:LeadingKeys), grants of KMS and the conditions of
 making them, encryption contexts, the log stream that a request names, and the actions on
 one alias of a function, which it takes for those on all. CloudFormation's KmsKeyArn of a
-function is here too."""
+function is here too, and SAM gets the Release."""
 import json
 import re
 
 from ministack.app import main
 from ministack.core import iam_actions, iam_evaluator
 from ministack.services import lambda_svc
-from ministack.services.cloudformation import provisioners
+from ministack.services.cloudformation import changesets, engine, handlers, provisioners
+from samtranslator.translator import transform as sam
 
 
 def read(body):
@@ -105,6 +106,18 @@ def lambda_create(logical_id, props, stack_name, before=provisioners._lambda_cre
     return name, attributes
 
 
+def apply_transforms(template, given=None, previous=None, before=engine._apply_transforms):
+    """SAM puts the value of Release into the names of versions. The other parameters would make
+    it add CodeDeploy's resources, which ministack does not know."""
+    release, serverless = engine._transform_parameters(template, given, previous).get("Release", ""), sam.transform
+    sam.transform = lambda fragment, _, policies: serverless(fragment, {"Release": release}, policies)
+    try:
+        return before(template, given, previous)
+    finally:
+        sam.transform = serverless
+
+
+changesets._apply_transforms = handlers._apply_transforms = apply_transforms
 iam_actions.dynamodb_transaction_checks = transaction_checks
 iam_actions.dynamodb_service_context = service_context
 iam_actions.request_tag_context = request_context
