@@ -29,13 +29,14 @@ func TestNotAfter(t *testing.T) {
 		want  error
 		state payment.State // stored afterwards; "": none
 	}{
-		"the last second":                    {newProcess(t, nil), 0, nil, payment.Committed},
-		"a second later":                     {newProcess(t, nil), -time.Second, dispatch.ErrExpired, ""},
-		"300 s ahead":                        {newProcess(t, nil), dispatch.MaxNotAfter, nil, payment.Committed},
-		"301 s ahead":                        {newProcess(t, nil), dispatch.MaxNotAfter + time.Second, dispatch.ErrNotAfter, ""},
-		"it passes before the reservation":   {newProcess(t, script{"Create#1": late}), time.Second, dispatch.ErrExpired, ""},
-		"a dead request left it":             {left(t, handlerLife, unreserved...), -time.Second, dispatch.ErrExpired, ""},
-		"another may be making it":           {left(t, handlerLife-time.Second, unreserved...), -time.Second, dispatch.ErrDuplicate, payment.Prepared},
+		"the last second":                  {newProcess(t, nil), 0, nil, payment.Committed},
+		"a second later":                   {newProcess(t, nil), -time.Second, dispatch.ErrExpired, ""},
+		"300 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter, nil, payment.Committed},
+		"301 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter + time.Second, dispatch.ErrNotAfter, ""},
+		"it passes before the reservation": {newProcess(t, script{"Create#1": late}), time.Second, dispatch.ErrExpired, ""},
+		"a dead request left it":           {left(t, handlerLife, unreserved...), -time.Second, dispatch.ErrExpired, ""},
+		"another may be making it": {left(t, handlerLife-time.Second, unreserved...), -time.Second,
+			dispatch.ErrDuplicate, payment.Prepared},
 		"it has a nonce":                     {left(t, 0, "Sign#1"), -time.Second, nil, payment.Committed},
 		"it has a nonce, and its time comes": {left(t, handlerLife, "Sign#1"), 0, nil, payment.Committed},
 	} {

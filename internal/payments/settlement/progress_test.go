@@ -278,8 +278,8 @@ func TestReceiptsAreReadOnce(t *testing.T) {
 			_, err := w.round()
 			w.Must(err)
 		}
-		if left := len(w.pending()); left > 0 || w.asked != test.asked {
-			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked, test.asked)
+		if left := len(w.pending()); left > 0 || int(w.asked.Load()) != test.asked {
+			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked.Load(), test.asked)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ type world struct {
 	made   []payment.ID
 	events []webhook.Event // published, in order
 	named  bool            // the merchant wants payment.mined
-	asked  int             // receipts requested
+	asked  atomic.Int64    // receipts requested
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -309,7 +310,7 @@ func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) {
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
 	once := map[chain.Hash]bool{}
-	w.asked += len(hashes)
+	w.asked.Add(int64(len(hashes)))
 	for _, h := range hashes {
 		if once[h] {
 			w.T.Errorf("the receipt of %s is asked for twice", h)
