@@ -74,7 +74,7 @@ func (e *EntryError) Unwrap() error { return e.Err }
 type Market struct {
 	BaseFee token.Amount // of the next block
 	Tip     token.Amount // suggested by the node
-	L1Fee   token.Amount // wei that a transfer pays for its data on L1 and to the chain's operator; zero: only gas is paid
+	L1Fee   token.Amount // wei of a transfer for its data on L1 and for the chain's operator; zero: only gas is paid
 }
 
 // A Head describes the end of one node's chain.

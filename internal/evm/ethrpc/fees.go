@@ -226,7 +226,7 @@ func estimationOf(c chain.Call, within searched) *estimation {
 	e.calls = append(e.calls, screening(c.Screening)...)
 	if c.ByCall {
 		poor := c
-		poor.Within = chain.NoopGas / 2 // too little for two cold balances, even where transactions cost less (EIP-2780)
+		poor.Within = chain.NoopGas / 2 // too little for two cold balances, even where gas costs less (EIP-2780)
 		c.Within = 0
 		e.calls = append(e.calls, execution(c, &e.returned, "latest"), execution(poor, new(hexutil.Bytes), "latest"))
 	}

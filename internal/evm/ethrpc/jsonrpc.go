@@ -152,7 +152,7 @@ func (n *Node) roundTrip(ctx context.Context, text []byte) ([]byte, time.Duratio
 		return nil, 0, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	told, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponse)) // to its end: the connection is used again
+	told, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponse)) // all: the connection is used again
 	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16)   // 0 for another form
 	after := time.Duration(seconds) * time.Second
 	if response.StatusCode/100 != 2 {

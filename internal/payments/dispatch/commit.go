@@ -56,24 +56,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		case errors.Is(err, ErrInProgress):
 			return payment.Payment{}, err
 		case err == nil:
-			d.pool.Observe(w)
-			if w.Suspect() { // it reserved the nonce before the tables were restored
-				return payment.Payment{}, ErrWaiting
-			}
-			d.phases.end(phaseReserve)
-			nonce := w.Reservations[p.ID].Nonce
-			if p, err = d.commit(ctx, signer, p, nonce, &failed); err != nil {
-				return payment.Payment{}, unfinished(errors.Join(err, failed))
-			}
-			d.phases.end(phaseCommit)
-			if p.State != payment.Prepared {
-				if walletOf(p) != w.ID || p.Nonce != nonce {
-					d.forgo(ctx, p, need, nonce)
-				}
-				d.deliver(ctx, p, w)
-				d.phases.end(phaseBroadcast)
-				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
-				return p, nil
+			var done bool
+			if p, done, err = d.makeAt(ctx, signer, w, p, need, &failed); done || err != nil {
+				return p, err
 			}
 		case held && isRefusal(err): // the nonce is gone
 			return payment.Payment{}, ErrDuplicate
@@ -107,6 +92,32 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		}
 	}
 	return payment.Payment{}, errors.Join(ErrInProgress, failed)
+}
+
+// makeAt commits p at the nonce that it holds in w, and broadcasts it. It returns false if another process moved p.
+func (d sending) makeAt(ctx context.Context, signer wallet.Signer, w wallet.Wallet, p payment.Payment, need wallet.Need,
+	failed *error) (payment.Payment, bool, error) {
+	d.pool.Observe(w)
+	if w.Suspect() { // it reserved the nonce before the tables were restored
+		return payment.Payment{}, false, ErrWaiting
+	}
+	d.phases.end(phaseReserve)
+	nonce := w.Reservations[p.ID].Nonce
+	p, err := d.commit(ctx, signer, p, nonce, failed)
+	if err != nil {
+		return payment.Payment{}, false, unfinished(errors.Join(err, *failed))
+	}
+	d.phases.end(phaseCommit)
+	if p.State == payment.Prepared {
+		return p, false, nil
+	}
+	if walletOf(p) != w.ID || p.Nonce != nonce {
+		d.forgo(ctx, p, need, nonce)
+	}
+	d.deliver(ctx, p, w)
+	d.phases.end(phaseBroadcast)
+	d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
+	return p, true, nil
 }
 
 // reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the errors of

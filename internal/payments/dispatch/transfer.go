@@ -192,7 +192,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		return p, err
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return payment.Payment{}, errors.Join(ErrInProgress, err) // it may have been made before the tables were restored
+		return payment.Payment{}, errors.Join(ErrInProgress, err) // it may have been made before a restore
 	}
 	var taken store.Charge
 	if stored {

@@ -20,7 +20,7 @@ type Request struct {
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
-	NotAfter       time.Time         // in whole seconds: it begins nothing later; zero: any time; not in the Fingerprint
+	NotAfter       time.Time         // in whole seconds; nothing begins later; zero: any time; not in the Fingerprint
 }
 
 // KeyLimits are the limits that an API key and its merchant set to the payments that it asks for. The zero KeyLimits

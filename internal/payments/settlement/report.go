@@ -18,7 +18,7 @@ type Report struct {
 	Noops            int             // no-ops stored
 	Bumps            int             // fee bumps stored
 	Resent           int             // stored bytes sent again
-	Refused          int             // of Resent, bytes that a node refused because it holds others or will never take them
+	Refused          int             // of Resent, refused by a node that holds other bytes or will never take these
 	Unreadable       int             // stored items that do not decode, skipped
 	Unruled          int             // 1 while there are no usable settings, and new payments are refused
 	Suspect          int             // nonces used by a transaction that is not ours

@@ -69,7 +69,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	if errors.Is(shared.unusable, store.ErrOtherCoin) {
 		return report, false, shared.unusable
 	}
-	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // while passes read the tables
+	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // beside the reads
 	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })
 	if r.compared != nil {
 		var watching sync.WaitGroup

@@ -29,7 +29,7 @@ type Wallet struct {
 	NoopsBelow   uint64 // a recovery may have signed no-ops below it; zero: there was no recovery
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
-	Balance      token.Amount // spendable now: the balance less the amounts tied up by reservations and pending transactions
+	Balance      token.Amount // spendable now: the balance less what reservations and pending transactions tie up
 	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run claims it
@@ -74,7 +74,7 @@ type PendingTx struct {
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
 	Since   time.Time    // when the first attempt was signed
-	Amount  token.Amount // tied up until it is mined; with the gas, at the newest attempt's cap, where the token pays it
+	Amount  token.Amount // tied up until it is mined; with the gas, at the newest attempt's cap, if paid in it
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 
 	Merchant string // the payment's; empty for a no-op, or if unknown
