@@ -35,8 +35,7 @@ func Parse(data []byte) (Value, error) {
 	if !json.Valid(data) {
 		return Value{}, wrong(data)
 	}
-	p := parser{json.NewDecoder(bytes.NewReader(data)), data}
-	p.UseNumber()
+	p := parser{data: data}
 	return p.value(1)
 }
 
@@ -58,65 +57,102 @@ func wrong(data []byte) error {
 
 const tooDeep = "JSON is nested too deeply"
 
-// A parser reads values out of data, whose syntax is known to be right.
+// A parser reads values out of data, whose syntax is known to be right: it only looks for where each token ends.
+// encoding/json's tokens would allocate six times a value, and take three times as long for 64 KiB of zeros.
 type parser struct {
-	*json.Decoder
 	data []byte
+	at   int // what is before it has been read
+}
+
+// next returns the first byte of the next token.
+func (p *parser) next() byte {
+	for bytes.IndexByte([]byte(" \t\r\n,:"), p.data[p.at]) >= 0 {
+		p.at++
+	}
+	return p.data[p.at]
 }
 
 // value reads one value at a level.
-func (p parser) value(depth int) (Value, error) {
-	start := p.InputOffset()
-	token, _ := p.Token()
-	switch token := token.(type) {
-	case bool:
-		return Value{Kind: Bool, Bool: token}, nil
-	case json.Number:
-		return Value{Kind: Number, Text: token.String()}, nil
-	case string:
-		return Value{Kind: String, Text: token}, halves(p.data[:p.InputOffset()], int(start))
-	case json.Delim:
+func (p *parser) value(depth int) (Value, error) {
+	first := p.next()
+	start := p.at
+	switch first {
+	case '"':
+		text, err := p.text()
+		return Value{Kind: String, Text: text}, err
+	case '{', '[':
 		if depth > MaxDepth {
-			return Value{}, &SyntaxError{int(p.InputOffset()) - 1, tooDeep}
+			return Value{}, &SyntaxError{p.at, tooDeep}
 		}
-		return p.inside(token == '{', depth)
+		return p.inside(first == '{', depth)
 	}
-	return Value{}, nil
+	for p.at < len(p.data) && bytes.IndexByte([]byte(" \t\r\n,]}"), p.data[p.at]) < 0 {
+		p.at++
+	}
+	switch first {
+	case 'n':
+		return Value{}, nil
+	case 't', 'f':
+		return Value{Kind: Bool, Bool: first == 't'}, nil
+	}
+	return Value{Kind: Number, Text: string(p.data[start:p.at])}, nil
 }
 
-// inside reads the rest of an object or array.
-func (p parser) inside(object bool, depth int) (Value, error) {
-	v, names := Value{Kind: Array}, map[string]bool{}
-	if object {
-		v.Kind = Object
+// text reads a string.
+func (p *parser) text() (string, error) {
+	start, escaped := p.at, false
+	for p.at++; p.data[p.at] != '"'; p.at++ {
+		if p.data[p.at] == '\\' {
+			escaped = true
+			p.at++
+		}
 	}
-	for p.More() {
-		var name Value
-		var err error
-		if object {
-			start := int(p.InputOffset())
-			if name, err = p.value(depth); err == nil && names[name.Text] {
-				err = &SyntaxError{start + bytes.IndexByte(p.data[start:], '"'), "Name given twice"}
+	p.at++
+	if !escaped {
+		return string(p.data[start+1 : p.at-1]), nil
+	}
+	var s string
+	_ = json.Unmarshal(p.data[start:p.at], &s)
+	if strings.ContainsRune(s, utf8.RuneError) { // which json makes of a half
+		return s, halves(p.data[:p.at], start)
+	}
+	return s, nil
+}
+
+// inside reads an object or array.
+func (p *parser) inside(object bool, depth int) (Value, error) {
+	v, names := Value{Kind: Array}, map[string]bool(nil)
+	if object {
+		v.Kind, names = Object, map[string]bool{}
+	}
+	for p.at++; p.next() != ']' && p.data[p.at] != '}'; {
+		if !object {
+			item, err := p.value(depth + 1)
+			if err != nil {
+				return Value{}, err
 			}
-			names[name.Text] = true
-		}
-		if err != nil {
-			return Value{}, err
-		}
-		item, err := p.value(depth + 1)
-		switch {
-		case err != nil:
-			return Value{}, err
-		case object:
-			v.Members = append(v.Members, Member{name.Text, item})
-		default:
 			if len(v.Items) == cap(v.Items) { // append grows long slices by a quarter, which copies more
 				v.Items = slices.Grow(v.Items, len(v.Items)+1)
 			}
 			v.Items = append(v.Items, item)
+			continue
 		}
+		start := p.at
+		name, err := p.text()
+		if err == nil && names[name] {
+			err = &SyntaxError{start, "Name given twice"}
+		}
+		if err != nil {
+			return Value{}, err
+		}
+		names[name] = true
+		value, err := p.value(depth + 1)
+		if err != nil {
+			return Value{}, err
+		}
+		v.Members = append(v.Members, Member{name, value})
 	}
-	_, _ = p.Token() // the closing one
+	p.at++
 	return v, nil
 }
 
