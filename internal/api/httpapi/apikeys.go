@@ -105,7 +105,7 @@ func (f *form) name(field string, v strictjson.Value) string {
 	}
 	switch err := apikey.CheckName(v.Text); {
 	case errors.Is(err, apikey.ErrNameControl):
-		f.refuse(field, "control_character", "Must not contain control characters")
+		f.refuse(field, "control_character", "Must not contain control characters, or others that are not drawn")
 	case errors.Is(err, apikey.ErrNameTooLong):
 		f.refuse(field, "string_too_long", "Must have at most 100 characters")
 	case v.Text == "":

@@ -13,13 +13,14 @@ const MaxName = 100
 // The errors of CheckName.
 var (
 	ErrNameEncoding = errors.New("the name is not valid UTF-8")
-	ErrNameControl  = errors.New("the name contains a control character")
+	ErrNameControl  = errors.New("the name contains a control character, or one that is not drawn")
 	ErrNameBlank    = errors.New("the name is blank")
 	ErrNameTooLong  = errors.New("the name is longer than 100 characters")
 )
 
 // CheckName returns nil for a name a merchant may have: 1 to MaxName code points of valid UTF-8, at least one of them
-// visible and none a control character (C0, DEL, C1). The name is never trimmed or repaired.
+// visible and none a control character (C0, DEL, C1) or a format character (Cf), which would let a name pass for
+// another one in a list. A joiner may stand behind what it joins, so not behind Latin. The name is never trimmed or repaired.
 func CheckName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -28,10 +29,24 @@ func CheckName(name string) error {
 		return ErrNameControl
 	case !strings.ContainsFunc(name, visible):
 		return ErrNameBlank
+	case hides(name):
+		return ErrNameControl
 	case utf8.RuneCountInString(name) > MaxName:
 		return ErrNameTooLong
 	}
 	return nil
+}
+
+func hides(name string) bool {
+	var before rune
+	for _, r := range name {
+		joins := r == '\u200c' || r == '\u200d'
+		if unicode.Is(unicode.Cf, r) && !(joins && before > unicode.MaxLatin1) {
+			return true
+		}
+		before = r
+	}
+	return false
 }
 
 // fillers are letters and symbols that are drawn as nothing.
