@@ -2,24 +2,26 @@ package payment
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 )
 
 // CSV writes rows as CSV, after a header row of field names if header is true. The fields are T's
 // JSON fields, in their order: a text as it is, null as an empty cell, and a list or an object as
-// JSON without blanks. Lines end in CRLF. An apostrophe precedes a cell that a spreadsheet would take for a formula.
+// JSON without blanks. Lines end in CRLF. An apostrophe precedes a cell that a spreadsheet would take for a formula; one
+// with a semicolon, a tab or another control character is quoted, since some spreadsheets divide lines there.
 func CSV[T any](w io.Writer, header bool, rows ...T) error {
 	var text bytes.Buffer
-	line := func(cells []string) { // Writer.UseCRLF would change the cells too
-		out := csv.NewWriter(&text)
-		_ = out.Write(cells) // a buffer takes every line
-		out.Flush()
-		text.Truncate(text.Len() - len("\n"))
-		text.WriteString("\r\n")
+	line := func(cells []string) {
+		for i, c := range cells {
+			if strings.ContainsFunc(c, func(r rune) bool { return strings.ContainsRune(`,;"`, r) || unicode.IsControl(r) }) {
+				cells[i] = `"` + strings.ReplaceAll(c, `"`, `""`) + `"`
+			}
+		}
+		text.WriteString(strings.Join(cells, ",") + "\r\n")
 	}
 	if header {
 		var none T

@@ -157,12 +157,12 @@ type cells struct {
 func TestCSV(t *testing.T) {
 	var out strings.Builder
 	rows := []cells{{"a, \"b\"\n<c>", token.MaxAmount(), nil, []int{1}, map[string]string{"<": "&"}}}
-	for _, formula := range []string{"=1", "+1", "-1", "@a", "\t=1", "\r=1", "'=1", "1=1", "", "null"} {
+	for _, formula := range []string{"=1", "+1", "-1", "@a", "\t=1", "\r=1", "'=1", "1=1", "", "null", "a;=1", "a\x1b[2J", " a"} {
 		rows = append(rows, cells{Text: formula})
 	}
 	must.OK(t, payment.CSV(&out, true, rows...))
 	want := "text,number,none,list,pairs\r\n\"a, \"\"b\"\"\n<c>\"," + token.MaxAmount().String() + ",,[1],\"{\"\"<\"\":\"\"&\"\"}\"\r\n" +
-		"'=1,0,,,\r\n'+1,0,,,\r\n'-1,0,,,\r\n'@a,0,,,\r\n'\t=1,0,,,\r\n\"'\r=1\",0,,,\r\n'=1,0,,,\r\n1=1,0,,,\r\n,0,,,\r\nnull,0,,,\r\n"
+		"'=1,0,,,\r\n'+1,0,,,\r\n'-1,0,,,\r\n'@a,0,,,\r\n\"'\t=1\",0,,,\r\n\"'\r=1\",0,,,\r\n'=1,0,,,\r\n1=1,0,,,\r\n,0,,,\r\nnull,0,,,\r\n\"a;=1\",0,,,\r\n\"a\x1b[2J\",0,,,\r\n a,0,,,\r\n"
 	if out.String() != want {
 		t.Errorf("%q\nwant\n%q", out.String(), want)
 	}

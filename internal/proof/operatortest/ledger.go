@@ -91,7 +91,7 @@ func (l *Ledger) Transfer(to token.Address, units uint64) chain.Tx {
 func (l *Ledger) Pay(from int, to token.Address, units uint64, settled bool) {
 	l.Helper()
 	key := fmt.Sprint("order-", len(l.Payments))
-	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1\x1b[2J"}
 	at := Nine.Add(time.Duration(len(l.Payments)) * 24 * time.Hour)
 	l.Enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.Chain.Token(), "local",
 		at).AssignedTo(l.Keys[from].Address(), l.Transfer(to, units)), settled)

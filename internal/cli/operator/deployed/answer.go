@@ -1,6 +1,7 @@
 package deployed
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,8 +54,8 @@ type tame struct{ io.Writer }
 
 func (w tame) Write(text []byte) (int, error) {
 	var safe []byte
-	for _, c := range string(text) {
-		if unicode.IsControl(c) && c != '\n' && c != '\t' {
+	for i, c := range string(text) {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' && !bytes.HasPrefix(text[i:], []byte("\r\n")) {
 			safe = fmt.Appendf(safe, `\u%04x`, c)
 		} else {
 			safe = utf8.AppendRune(safe, c)

@@ -32,13 +32,14 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	if !end.IsZero() && c.Until.Before(c.Since) {
 		return fmt.Errorf("--until %s is before --since; use a later day", c.Until.Format(time.DateOnly))
 	}
+	out := deployed.Tame(d.Out)
 	if c.CSV {
-		if err := payment.CSV[Row](d.Out, true); err != nil {
+		if err := payment.CSV[Row](out, true); err != nil {
 			return err
 		}
 	}
 	unreadable, wallets := 0, map[wallet.ID]wallet.Wallet{}
-	lines := json.NewEncoder(deployed.Tame(d.Out))
+	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	for p, err := range c.payments(ctx, d, end) {
 		switch {
@@ -57,7 +58,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		}
 		row.Progress = wallets[id].ProgressOf(p)
 		if c.CSV {
-			err = payment.CSV(d.Out, false, row)
+			err = payment.CSV(out, false, row)
 		} else {
 			err = lines.Encode(row)
 		}
