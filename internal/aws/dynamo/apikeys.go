@@ -28,14 +28,10 @@ func OpenAPIKeys(config aws.Config, name string) *APIKeys {
 	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
 }
 
-// Create implements apikey.Store. When the SDK repeats it after a lost answer it
-// meets its own item, which ownOrTaken tells from another merchant's.
+// Create implements apikey.Store. A call that repeats it after a lost answer meets
+// its own item, which ownOrTaken tells from another merchant's.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
-	err := s.insert(ctx, encodeAPIKey(k))
-	if there, ok := refused(err); ok {
-		return ownOrTaken(there, k)
-	}
-	return outcome(err, nil, "putting "+k.ID)
+	return s.transact(ctx, "putting "+k.ID, s.putNew(k)...)
 }
 
 // issueTries bounds how often others may issue keys of the merchant meanwhile: each
@@ -82,8 +78,8 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 		if valid >= most {
 			return apikey.ErrLimit
 		}
-		err = s.transact(ctx, "issuing "+k.ID, s.putNew(k), s.put(encode(next), "attribute_not_exists(key_hash) OR revision = :seen",
-			attributes{":seen": number(it.Revision)}, is(errOvertaken)))
+		err = s.transact(ctx, "issuing "+k.ID, append(s.putNew(k), s.put(encode(next), "attribute_not_exists(key_hash) OR revision = :seen",
+			attributes{":seen": number(it.Revision)}, is(errOvertaken)))...)
 		if !errors.Is(err, errOvertaken) {
 			return err
 		}
@@ -105,8 +101,18 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 	return decoded(r, it, "the issued keys of a merchant")
 }
 
-func (s *APIKeys) putNew(k apikey.Key) write {
-	return s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) })
+// putNew stores a key, and its hash under its id.
+func (s *APIKeys) putNew(k apikey.Key) []write {
+	return []write{
+		s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) }),
+		s.put(encode(idItem{idPrefix + k.ID, hex.EncodeToString(k.Hash[:])}), "", nil, nil),
+	}
+}
+
+// An idItem finds a key by its id without the merchant index, which lags.
+type idItem struct {
+	KeyHash string `dynamodbav:"key_hash"` // id#key_…
+	Names   string `dynamodbav:"names"`    // the key's hash in hex
 }
 
 // ownOrTaken judges the item that was found under k's hash. It returns nil for k
@@ -162,17 +168,20 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
 }
 
-// Named implements apikey.Store from the merchant index, newest first.
+// Named implements apikey.Store with two strongly consistent reads.
 func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
-	for item, err := range s.ofMerchant(ctx, merchantID) {
-		if err != nil {
-			return apikey.Key{}, err
-		}
-		if k, err := decodeAPIKey(item); err != nil || k.ID == id {
-			return k, err
-		}
+	named, err := get(ctx, s.table, hashKey(idPrefix+id), "the id "+id, apikey.ErrNotFound, func(item attributes) (it idItem, err error) {
+		r := read(item, &it)
+		return decoded(r, it, "the id "+id)
+	})
+	if err != nil {
+		return apikey.Key{}, err
 	}
-	return apikey.Key{}, apikey.ErrNotFound
+	k, err := get(ctx, s.table, hashKey(named.Names), "an API key", apikey.ErrNotFound, decodeAPIKey)
+	if err == nil && k.MerchantID != merchantID {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return k, err
 }
 
 // ofMerchant yields the items of the merchant's keys, newest first.
@@ -192,30 +201,29 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 	return keys, err
 }
 
-// Replace implements apikey.Store with one transaction of two items: the successor, and the old key with its expiry
-// shortened. If the old key expires earlier anyway, a second transaction only checks its merchant. An expiry never
+// Replace implements apikey.Store with one transaction: the successor, and the old key with its expiry shortened. If the old key expires earlier anyway, a second transaction only checks its merchant. An expiry never
 // moves to a later time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
-	put := s.putNew(successor)
+	puts := s.putNew(successor)
 	earlier := false
-	err := s.transact(ctx, doing, s.with(change{key: apiKeyKey(hash), do: "SET expires_at = :at",
+	err := s.transact(ctx, doing, append([]write{s.with(change{key: apiKeyKey(hash), do: "SET expires_at = :at",
 		when:   "merchant_id = :m AND (attribute_not_exists(expires_at) OR expires_at > :at)",
 		values: attributes{":m": text(merchantID), ":at": text(instant(at))},
 	}, func(old attributes) error {
 		owner, _ := old[attrMerchantID].(*types.AttributeValueMemberS)
 		earlier = owner != nil && owner.Value == merchantID
 		return apikey.ErrNotFound
-	}), put)
+	})}, puts...)...)
 	if !earlier {
 		return err
 	}
-	return s.transact(ctx, doing, write{types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+	return s.transact(ctx, doing, append([]write{{types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName:                 &s.name,
 		Key:                       apiKeyKey(hash),
 		ConditionExpression:       aws.String("merchant_id = :m"),
 		ExpressionAttributeValues: attributes{":m": text(merchantID)},
-	}}, is(apikey.ErrNotFound)}, put)
+	}}, is(apikey.ErrNotFound)}}, puts...)...)
 }
 
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {

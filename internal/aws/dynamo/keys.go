@@ -61,6 +61,9 @@ const issuedPrefix = "issued#"
 
 func issuedKey(merchantID string) primaryKey { return hashKey(issuedPrefix + merchantID) }
 
+// idPrefix begins the key of the item that names a key's hash by its id.
+const idPrefix = "id#"
+
 const termsPrefix = "merchant#"
 
 func termsKey(merchantID string) primaryKey { return hashKey(termsPrefix + merchantID) }

@@ -185,6 +185,19 @@ func TestIssuedNamesValidKeysOnly(t *testing.T) {
 	}
 }
 
+// TestNamedReadsNoIndex: the index may lack a key that was stored a moment ago.
+func TestNamedReadsNoIndex(t *testing.T) {
+	w := &wire{}
+	db := w.client(t)
+	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
+	k := apikey.Key{ID: "key_a", MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{1}, CreatedAt: time.Unix(1, 0)}
+	must.OK(t, keys.Create(t.Context(), k))
+	w.sent()
+	if got := must.Get(keys.Named(t.Context(), "mer_1", "key_a"))(t); got.Hash != k.Hash || slices.Contains(w.sent(), "Query") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // damage gives an attribute of a stored item a value that Remit never writes.
 func damage(t *testing.T, db *dynamodb.Client, table, pk, sk, attribute, value string) {
 	t.Helper()
