@@ -63,9 +63,10 @@ func startChain(b *testing.B, wallets int) *devnet.Chain {
 // A rig is send-payment and check-receipts over one store and one node, in this
 // process. Every call of the two is counted, and answered after the distance.
 type rig struct {
-	handler  http.Handler // POST /send-payment
-	batches  http.Handler // POST /send-payments
-	size     int          // of the batches that pay; below 2 each payment is alone
+	handler  http.Handler  // POST /send-payment
+	batches  http.Handler  // POST /send-payments
+	keys     apikey.Finder // nil: there is one key, and it is valid
+	size     int           // of the batches that pay; below 2 each payment is alone
 	settler  *settlement.Settler
 	next     http.RoundTripper
 	distance distance
@@ -104,7 +105,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler, r.batches = httpapi.SendPayment(dispatcher, counted, c.Token()), httpapi.SendPayments(dispatcher, counted, c.Token())
+	r.handler = httpapi.SendPayment(dispatcher, counted, c.Token()).Current(r, time.Now)
+	r.batches = httpapi.SendPayments(dispatcher, counted, c.Token()).Current(r, time.Now)
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})
@@ -127,6 +129,25 @@ func (r *rig) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // Hint implements dispatch.Hinter: a hint to check-receipts reaches nothing.
 func (r *rig) Hint(context.Context) error { r.count("Hint", r.distance.store); return nil }
+
+// Find and the two methods below implement apikey.Finder.
+func (r *rig) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error) {
+	r.count("Find", r.distance.store)
+	if r.keys != nil {
+		return r.keys.Find(ctx, hash)
+	}
+	return apikey.Key{MerchantID: merchant, Grant: apikey.Full()}, nil
+}
+
+func (r *rig) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
+	r.count("Terms", r.distance.store)
+	if r.keys != nil {
+		return r.keys.Terms(ctx, merchantID)
+	}
+	return apikey.Terms{}, nil
+}
+
+func (r *rig) Touch(context.Context, apikey.Hash, time.Time, time.Time) error { return nil }
 
 // take returns the counts, and begins anew.
 func (r *rig) take() map[string]int {

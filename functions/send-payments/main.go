@@ -7,6 +7,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 )
 
@@ -15,5 +16,6 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, rand.IntN)
-	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher), dispatcher.Store, dispatcher.Token)
+	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher), dispatcher.Store, dispatcher.Token).
+		Current(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), env.Now)
 }

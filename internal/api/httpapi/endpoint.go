@@ -27,8 +27,9 @@ import (
 type Endpoint struct {
 	route   Route
 	handle  func(*call) (answer, error)
-	meter   Meter  // of refusals; nil: none
-	version string // of the function that serves it
+	meter   Meter                                                             // of refusals; nil: none
+	version string                                                            // of the function that serves it
+	current func(context.Context, apikey.Principal) (apikey.Principal, error) // nil: the authorizer's word holds
 }
 
 // A Meter collects metrics; *emf.Meter is one.
@@ -43,6 +44,15 @@ type Meter interface {
 // no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
+	return e
+}
+
+// Current returns e that reads its callers' keys and terms again, as now tells the time: a key that was revoked and a
+// merchant that was suspended stop at once, not when the authorizer's answer is forgotten.
+func (e Endpoint) Current(keys apikey.Finder, now func() time.Time) Endpoint {
+	e.current = func(ctx context.Context, p apikey.Principal) (apikey.Principal, error) {
+		return apikey.Current(ctx, keys, p, now())
+	}
 	return e
 }
 
@@ -89,6 +99,9 @@ func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p, ok := apikey.PrincipalFrom(r.Context())
 		if !ok {
 			return p, apikey.ErrInvalid
+		}
+		if e.current != nil {
+			return e.current(r.Context(), p)
 		}
 		return p, nil
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -256,4 +258,30 @@ func TestOverlaps(t *testing.T) {
 		}
 		got.outcome(t, c.Want)
 	})
+}
+
+// TestEndedKeysStopAtOnce: the functions that pay ask again what the authorizer, whose answers are kept, has said.
+func TestEndedKeysStopAtOnce(t *testing.T) {
+	a := newAPI(t)
+	minted := a.otherMerchant()
+	send := httpapi.SendPayment(a.payments, a.payments, asset).Current(a.keyStore, func() time.Time { return a.now })
+	k := minted.Key
+	kept := apikey.Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant}
+	ask := func(want int) {
+		t.Helper()
+		q := httptest.NewRequest(http.MethodPost, "/send-payment", strings.NewReader(`{"to":"0x8ba1f109551bd432803012645ac136ddd64dba72","amount":1000000}`))
+		q.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		send.ServeHTTP(w, q.WithContext(apikey.WithPrincipal(t.Context(), kept)))
+		if w.Code != want {
+			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+	ask(http.StatusCreated)
+	must.OK(t, a.keyStore.SetTerms(t.Context(), k.MerchantID, apikey.Terms{}, apikey.Terms{Suspended: "stolen"}))
+	ask(http.StatusForbidden)
+	must.OK(t, a.keyStore.SetTerms(t.Context(), k.MerchantID, apikey.Terms{Suspended: "stolen"}, apikey.Terms{}))
+	ask(http.StatusCreated)
+	must.Get(a.keyStore.Revoke(t.Context(), k.MerchantID, k.Hash, a.now))(t)
+	ask(http.StatusUnauthorized)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // touchEvery is how far LastUsedAt may lag, so that a busy key costs one write
@@ -56,6 +58,24 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 	}
 	a.touch(ctx, k, now)
 	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant, Terms: terms}, nil
+}
+
+// Current returns p with its grant and terms as they are stored at now, and ErrInvalid if its key has ended: what
+// authenticated p may have remembered it for minutes. Any other error is the store's.
+func Current(ctx context.Context, keys Finder, p Principal, now time.Time) (Principal, error) {
+	var k Key
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.Go(func() (err error) { k, err = keys.Find(ctx, p.Hash); return err })
+	reads.Go(func() (err error) { p.Terms, err = keys.Terms(ctx, p.MerchantID); return err })
+	err := reads.Wait()
+	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(now)):
+		return Principal{}, ErrInvalid
+	case err != nil:
+		return Principal{}, fmt.Errorf("reading %s again: %w", p.KeyID, err)
+	}
+	p.Grant = k.Grant
+	return p, nil
 }
 
 func (a *Authenticator) touch(ctx context.Context, k Key, now time.Time) {
