@@ -5,6 +5,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -49,22 +51,32 @@ type Commands struct {
 	Recover change.Command[payment.Recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }
 
-// socket is the file of the socket at which the stack that serves the API at an
-// address takes commands. Only the user who runs the stack may use it.
-func socket(address string) string {
-	address = strings.Replace(address, "localhost", "127.0.0.1", 1)
-	return filepath.Join(os.TempDir(), fmt.Sprintf("remit-%d-%s.sock", os.Getuid(), address))
+// socket returns the file of the socket at which the stack that serves the API at an address takes commands, and makes
+// its directory. It refuses one that another user made or can write to, who could stand in for a stack.
+func socket(address string) (string, error) {
+	dir := filepath.Join(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()), fmt.Sprint("remit-", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the directory of operators' commands: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() || info.Mode() != os.ModeDir|0o700 {
+		return "", fmt.Errorf("%s is not a directory of yours alone (mode 0700); remove it, or set XDG_RUNTIME_DIR to one that is", dir)
+	}
+	return filepath.Join(dir, strings.Replace(address, "localhost", "127.0.0.1", 1)+".sock"), nil
 }
 
 // Serve takes operators' commands for the stack that serves the API at an address,
 // until the result is closed. Commands run in this process, where the data is.
 func Serve(address string, stack deployed.Local) (io.Closer, error) {
-	path := socket(address)
+	path, err := socket(address)
+	if err != nil {
+		return nil, err
+	}
 	_ = os.Remove(path) // of a process that was killed: no other one serves the API there now
 	listener, err := net.Listen("unix", path)
-	if err == nil {
-		err = os.Chmod(path, 0o600)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("taking operators' commands: %w", err)
 	}
@@ -174,7 +186,10 @@ func send(ctx context.Context, url string, args []string) (ended response, err e
 	if err != nil {
 		return ended, err
 	}
-	path := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	path, err := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	if err != nil {
+		return ended, err
+	}
 	over := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}

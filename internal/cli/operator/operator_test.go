@@ -6,6 +6,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
+	"github.com/remit-payouts/remit/internal/cli/operator"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -177,5 +181,19 @@ func TestAThiefsKeysEnd(t *testing.T) {
 	out, err := operatortest.Local(t.Context(), local, "keys", "revoke-all", "--merchant", made.Key.MerchantID, "--yes")
 	if err != nil || !strings.HasPrefix(out, "2 keys end\n") {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestSocketOfAnother: a stack takes no commands, and a command is not sent, where another user could have put a socket.
+func TestSocketOfAnother(t *testing.T) {
+	run := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	must.OK(t, os.Mkdir(filepath.Join(run, fmt.Sprint("remit-", os.Getuid())), 0o755))
+	if _, err := operator.Serve("127.0.0.1:1", deployed.Local{}); err == nil || !strings.Contains(err.Error(), "not a directory of yours alone") {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := operator.Forward(t.Context(), "http://127.0.0.1:1", []string{"deny", "list"}, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "not a directory of yours alone") {
+		t.Errorf("Forward: %v", err)
 	}
 }
