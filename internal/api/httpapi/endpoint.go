@@ -1,6 +1,6 @@
 // Package httpapi turns HTTP requests into calls on the domain and its answers into JSON. The wire format is
 // openapi.yaml. The package decides nothing about money and does not know where it runs: the same endpoints serve one
-// Lambda function each, or all together behind a Router.
+// Lambda function each, or all together (NewRouter).
 package httpapi
 
 import (
@@ -113,29 +113,17 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, presented string, now time.Time) (apikey.Principal, error)
 }
 
-// A Router serves several endpoints and authenticates their callers by the
+// NewRouter returns a handler that serves several endpoints, and authenticates their callers by the
 // x-api-key header, as API Gateway and the authorizer do on AWS.
-type Router struct {
-	endpoints []Endpoint
-	keys      Authenticator
-	now       func() time.Time
-}
-
-// NewRouter returns a router of the given endpoints.
-func NewRouter(keys Authenticator, now func() time.Time, endpoints ...Endpoint) *Router {
-	return &Router{endpoints, keys, now}
-}
-
-func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	respond(w, r, rt.endpoints, rt.authenticate)
-}
-
-func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
-	presented := r.Header.Values("X-Api-Key")
-	if len(presented) != 1 {
-		return apikey.Principal{}, apikey.ErrInvalid
-	}
-	return rt.keys.Authenticate(r.Context(), presented[0], rt.now())
+func NewRouter(keys Authenticator, now func() time.Time, endpoints ...Endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		respond(w, r, endpoints, func(r *http.Request) (apikey.Principal, error) {
+			if presented := r.Header.Values("X-Api-Key"); len(presented) == 1 {
+				return keys.Authenticate(r.Context(), presented[0], now())
+			}
+			return apikey.Principal{}, apikey.ErrInvalid
+		})
+	})
 }
 
 // A call is a request whose endpoint is found and whose caller is authenticated.

@@ -15,7 +15,7 @@ import (
 // service, so its Env holds every error that it can meet. If the function cannot start, it logs every reason and
 // exits; Lambda tries again with the next event.
 func start[H, L any](wire func(*Env) H, adapt func(H) L) {
-	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler(), lambdacontext.FunctionName)))
+	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
 	env := Open()
 	h := wire(env)
 	if err := env.Err(); err != nil {

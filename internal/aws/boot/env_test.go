@@ -22,7 +22,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -116,20 +115,18 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 		}
 		return a
 	}})
-	log := slog.New(boot.Identified(plain, "send-payment"))
+	log := slog.New(boot.Identified(plain))
 	send(t, func(_ http.ResponseWriter, r *http.Request) {
 		log.InfoContext(context.WithoutCancel(r.Context()), "committed", "payment", "pay_1")
 		log.With("part", "x").InfoContext(r.Context(), "with")
 		log.InfoContext(r.Context(), "own", "request_id", "client-7", "merchant", "mer_2")
 		log.InfoContext(context.Background(), "outside")
-		settings.Note(context.Background(), log, "payments", 7, nil)
 	}, event(nil))
 	want := []map[string]any{
 		{"msg": "committed", "payment": "pay_1", "request_id": "request-1", "merchant": "mer_1"},
 		{"msg": "with", "part": "x", "request_id": "request-1", "merchant": "mer_1"},
 		{"msg": "own", "request_id": "client-7", "merchant": "mer_2"},
 		{"msg": "outside"},
-		{"msg": settings.ReadLine, "settings": "payments", "settings_version": 7.0, "function": "send-payment"},
 	}
 	var got []map[string]any
 	for lines := json.NewDecoder(&out); lines.More(); {

@@ -9,14 +9,10 @@ import (
 
 // Identified returns a handler that adds to every line written under a request's context who made the request and
 // under which id API Gateway knows it, "merchant" and "request_id". A line that names its request itself is left as
-// it is. A line with a version of settings names the function too, for remit doctor. Keys are never written, not even
-// their ids.
-func Identified(h slog.Handler, function string) slog.Handler { return identified{h, function} }
+// it is. Keys are never written, not even their ids.
+func Identified(h slog.Handler) slog.Handler { return identified{h} }
 
-type identified struct {
-	slog.Handler
-	function string
-}
+type identified struct{ slog.Handler }
 
 func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	named := map[string]bool{}
@@ -27,18 +23,13 @@ func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	if who, ok := apikey.PrincipalFrom(ctx); ok && !named["merchant"] {
 		r.AddAttrs(slog.String("merchant", who.MerchantID))
 	}
-	if named["settings_version"] {
-		r.AddAttrs(slog.String("function", h.function))
-	}
 	return h.Handler.Handle(ctx, r)
 }
 
 func (h identified) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return identified{h.Handler.WithAttrs(attrs), h.function}
+	return identified{h.Handler.WithAttrs(attrs)}
 }
 
-func (h identified) WithGroup(name string) slog.Handler {
-	return identified{h.Handler.WithGroup(name), h.function}
-}
+func (h identified) WithGroup(name string) slog.Handler { return identified{h.Handler.WithGroup(name)} }
 
 type requestIDKey struct{}

@@ -223,7 +223,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 		Key:                       apiKeyKey(hash),
 		ConditionExpression:       aws.String("merchant_id = :m"),
 		ExpressionAttributeValues: attributes{":m": text(merchantID)},
-	}}, is(apikey.ErrNotFound)}}, puts...)...)
+	}}, is(apikey.ErrNotFound), nil}}, puts...)...)
 }
 
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {

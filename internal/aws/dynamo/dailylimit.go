@@ -24,9 +24,6 @@ const spendKept = 72 * time.Hour
 // is for people. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a lost
 // answer the day may be charged twice, but never missed. A limit above 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
-	if err := store.Within("limits", len(c.Limits), store.MaxLimits); err != nil {
-		return err
-	}
 	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
 	var conditions []string
 	names := map[string]string{}
@@ -65,8 +62,8 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		values[":keys"], values[":key"], values[":most"] = textSet(key), text(key), number(store.MaxDayKeys)
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
-	_, err := s.update(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do, when: strings.Join(conditions, " AND "),
-		names: names, values: values})
+	_, err := s.update(ctx, change{fits: fit(c), key: spendKey(c.Merchant, c.Mode, c.At), do: do,
+		when: strings.Join(conditions, " AND "), names: names, values: values})
 	if day, ok := refused(err); ok {
 		there, _ := day["keys"].(*types.AttributeValueMemberSS)
 		if key != "" && there != nil && len(there.Value) >= store.MaxDayKeys && !slices.Contains(there.Value, key) {
@@ -79,9 +76,6 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 // Refund implements store.DailyLimits. The SDK never repeats it: a repetition
 // after a lost answer would give back twice.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
-	if err := store.Within("limits", len(c.Limits), store.MaxLimits); err != nil {
-		return err
-	}
 	var set, conditions []string
 	names, values := map[string]string{}, attributes{}
 	take := func(a, name, amount string) {
@@ -105,10 +99,12 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			values[":count"] = number(c.Count)
 		}
 	}
-	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
+	return s.make(ctx, change{fits: fit(c), key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
 		when: strings.Join(conditions, " AND "), names: names, values: values,
 	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }
 
 func spentAttr(key string) string { return strings.TrimSuffix("spent#"+key, "#") }
 func countAttr(key string) string { return strings.TrimSuffix("count#"+key, "#") }
+
+func fit(c store.Charge) error { return store.Within("limits", len(c.Limits), store.MaxLimits) }

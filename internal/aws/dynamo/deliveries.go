@@ -51,11 +51,8 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 // Record implements webhook.DeliveryStore with one conditional update, which
 // appends the new attempts. Of a first attempt it makes the item if there is none.
 func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
-	if err := webhook.FitsDelivery(d); err != nil {
-		return webhook.Delivery{}, err
-	}
 	c := change{
-		key:  deliveryKey(d.Ref),
+		fits: webhook.FitsDelivery(d), key: deliveryKey(d.Ref),
 		do:   "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)",
 		when: "attempt_count = :read AND #status = :pending",
 		values: attributes{

@@ -82,11 +82,8 @@ func decodeHash(item attributes) (payment.ID, error) {
 // Reassign implements store.Payments. A payment that has p's revision already
 // is left so: the SDK may have repeated the write.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
 	return s.make(ctx, change{
-		key: paymentKey(p.ID),
+		fits: store.FitsPayment(p), key: paymentKey(p.ID),
 		do: "SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, tx_gas_unit = :unit, revision = :revision",
 		when: "#state = :prepared AND (revision = :old OR revision = :revision)",
@@ -110,11 +107,8 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 // Adopt implements store.Payments. When the SDK repeats it after a lost answer the
 // payment has a merchant, and the caller gets ErrChanged.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
 	c := change{
-		key: paymentKey(p.ID),
+		fits: store.FitsPayment(p), key: paymentKey(p.ID),
 		do: "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, " +
 			"list_pk = :list, list_sk = :place, version = :version",
 		when: "merchant_id = :nobody AND #state <> :prepared AND version = :before",
@@ -139,12 +133,8 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 
 // Redact implements store.Payments. The list reads the same item.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
-	c := change{key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
-		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(payment.Confirmed),
-			":failed": text(payment.Failed)}}
+	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
+		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(payment.Confirmed), ":failed": text(payment.Failed)}}
 	if p.Entries != nil {
 		c.set("references", encodeValue(references(p.Entries)))
 	}
@@ -166,10 +156,7 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
 // the payment is final, and the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
-	c := change{key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at",
+	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at",
 		when: "#state = :committed AND version = :before",
 		values: attributes{":committed": text(payment.Committed), ":state": text(p.State),
 			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)), ":at": text(moment(p.UpdatedAt))}}

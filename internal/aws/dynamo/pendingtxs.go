@@ -14,12 +14,9 @@ import (
 // payment's revision goes: no condition compares it any more. A caller that repeats Commit after a lost answer gets
 // ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
 	return s.transact(ctx, "committing "+string(p.ID),
 		s.with(change{
-			key: paymentKey(p.ID),
+			fits: store.FitsPayment(p), key: paymentKey(p.ID),
 			do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
 				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
 			when: "#state = :prepared AND revision = :revision",
@@ -38,13 +35,10 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
-	if err := store.FitsPayment(p); err != nil {
-		return err
-	}
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	c := change{
-		key: paymentKey(p.ID), do: "SET attempts = list_append(attempts, :attempt)",
+		fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET attempts = list_append(attempts, :attempt)",
 		when: "#state = :committed AND size(attempts) = :count", // attempts are only ever added
 		values: attributes{":committed": text(payment.Committed), ":attempt": encodeAttempt(p.LastAttempt()),
 			":count": number(uint64(len(earlier)))},
@@ -70,9 +64,6 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	if err := store.FitsTx(tx); err != nil {
-		return err
-	}
 	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
 }
@@ -92,7 +83,7 @@ func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
 func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 	last := len(tx.Hashes) - 1
 	c := change{
-		key: pendingTxKey(tx.ID, tx.Nonce),
+		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce),
 		do: "SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, signed_at = :at, " +
 			"token_held = :token, gas_held = :gas",
 		when: "hashes = :earlier AND attribute_not_exists(payment_id)",

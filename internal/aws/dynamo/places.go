@@ -16,11 +16,8 @@ const placesKept = 24 * time.Hour
 // each with the moment of its end in front. One that has ended is removed when there is no
 // room, so that a place costs one write to take and one to leave.
 func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
-	if err := store.Within("places", most, store.MaxPlaces); err != nil {
-		return err
-	}
 	take := change{
-		key: placesKey(p), do: "ADD held :place SET #ttl = :ttl",
+		fits: store.Within("places", most, store.MaxPlaces), key: placesKey(p), do: "ADD held :place SET #ttl = :ttl",
 		when: "attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)",
 		values: attributes{
 			":place": textSet(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),

@@ -23,10 +23,6 @@ const CoinPartition = "coin"
 
 var coinKey = pair(CoinPartition, "coin")
 
-// SettingsPartitions returns patterns of the partitions, in both tables, that operators alone
-// write: the deny list, settings and their history.
-func SettingsPartitions() []string { return []string{deniedPK, "settings", "settings#*"} }
-
 // settingsKey returns the key of a version of the settings of payments; 0 is the current one.
 func settingsKey(version uint64) primaryKey {
 	if version == 0 {

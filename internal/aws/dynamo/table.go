@@ -132,6 +132,7 @@ type change struct {
 	names    map[string]string
 	values   attributes
 	unset    []string          // placeholders that are removed
+	fits     error             // why the value is beyond a bound of its store, so that nothing is written
 	returns  types.ReturnValue // the zero value: none
 }
 
@@ -186,6 +187,9 @@ func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
 
 // update makes a change, and the item if there is none. It returns the attributes that c asks for.
 func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
+	if c.fits != nil {
+		return nil, c.fits
+	}
 	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
 		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns,
@@ -262,6 +266,7 @@ func outcome(err, refusal error, doing string) error {
 type write struct {
 	types.TransactWriteItem
 	refusal func(stored attributes) error
+	fits    error // as of a change
 }
 
 // is is the refusal of a write that always stands for err.
@@ -273,7 +278,7 @@ func (t table) put(item attributes, when string, values attributes, refusal func
 	return write{types.TransactWriteItem{Put: &types.Put{
 		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal}
+	}}, refusal, c.fits}
 }
 
 func (t table) putAbsent(item attributes, refusal func(attributes) error) write {
@@ -284,7 +289,7 @@ func (t table) with(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Update: &types.Update{
 		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
 		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal}
+	}}, refusal, c.fits}
 }
 
 // without deletes the item of a change that does nothing else.
@@ -292,7 +297,7 @@ func (t table) without(c change, refusal func(attributes) error) write {
 	return write{types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
 		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal}
+	}}, refusal, c.fits}
 }
 
 // transact makes all writes or none. It returns the refusal of the first write
@@ -300,6 +305,9 @@ func (t table) without(c change, refusal func(attributes) error) write {
 func (t table) transact(ctx context.Context, doing string, writes ...write) error {
 	items := make([]types.TransactWriteItem, len(writes))
 	for i, w := range writes {
+		if w.fits != nil {
+			return w.fits
+		}
 		items[i] = w.TransactWriteItem
 	}
 	_, err := t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, conflicts)

@@ -77,14 +77,11 @@ func paused(values attributes, name, reason string) string {
 // does not say that it has a record. This one and Retire's are the only transactions in a wallet's life, so none
 // stands in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
-	if err := store.Within("reservations", len(w.Reservations), wallet.MaxInFlight); err != nil {
-		return err
-	}
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
 		s.with(change{
-			key: walletListKey(w.ID),
-			do:  "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)",
+			fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
+			do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)",
 			values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
 				":secret": text(wallet.InSecret)},
 		}, nil))
@@ -170,10 +167,7 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 }
 
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	if err := store.FitsProgress(seen); err != nil {
-		return false, err
-	}
-	c := change{do: "SET claimed_by = :by, claimed_until = :until",
+	c := change{fits: store.FitsProgress(seen), do: "SET claimed_by = :by, claimed_until = :until",
 		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
 		values: attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))}}
 	c.keep(seen)
@@ -191,10 +185,8 @@ func unlessChanged(err error) error {
 
 func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
-	if err := cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)); err != nil {
-		return err
-	}
-	c := change{do: "SET token_available = :token, gas_available = :gas", when: "next_nonce = :next AND attribute_not_exists(returned)",
+	c := change{fits: cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)),
+		do: "SET token_available = :token, gas_available = :gas", when: "next_nonce = :next AND attribute_not_exists(returned)",
 		values: attributes{
 			":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
 		}}

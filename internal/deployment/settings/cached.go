@@ -53,9 +53,6 @@ func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logge
 	}
 }
 
-// ReadLine is the message of Note's line about settings that were read.
-const ReadLine = "settings read"
-
 // Note logs the version of the settings of payments or keys that was read, or why none
 // can be obeyed. An alarm reads the latter.
 func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
@@ -63,5 +60,5 @@ func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err 
 		log.ErrorContext(ctx, "settings unusable", "settings", of, "err", err)
 		return
 	}
-	log.InfoContext(ctx, ReadLine, "settings", of, "settings_version", version)
+	log.InfoContext(ctx, "settings read", "settings", of, "settings_version", version)
 }

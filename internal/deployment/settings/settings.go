@@ -3,7 +3,7 @@
 // they judge a request; nothing is cached for longer and nothing is configured at start-up.
 //
 // Payments lists the settings that payments obey (Settings), and APIKeys those of create-api-key and create-recipient
-// (Keys). Each is a Table: Names, Set, Text, Diff and Validate serve the commands, Encode and Decode the stores. A
+// (Keys). Each is a Table: Set, Text, Diff and Validate serve the commands, Encode and Decode the stores. A
 // first version starts from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it under
 // the condition that nobody has written another since.
 package settings

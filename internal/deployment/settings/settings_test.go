@@ -79,7 +79,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 			t.Errorf("decoded %+v, %v; want %v", got, err, want)
 		}
 	}
-	for _, name := range settings.Payments.Names() {
+	for name := range whole {
 		damage(func(_ *settings.Stamp, texts map[string]string) { delete(texts, name) }, settings.ErrDamaged)
 		damage(func(_ *settings.Stamp, texts map[string]string) { texts[name] = "?" }, settings.ErrDamaged)
 	}

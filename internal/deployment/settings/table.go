@@ -88,14 +88,6 @@ var APIKeys = Table[Keys]{
 	func(Keys) error { return nil },
 }
 
-// Names returns the names of all settings.
-func (t Table[T]) Names() (names []string) {
-	for _, r := range t.rows {
-		names = append(names, r.name)
-	}
-	return names
-}
-
 // Text returns all settings of v.
 func (t Table[T]) Text(v T) (all []Setting) {
 	for _, r := range t.rows {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto/keccak"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -70,11 +70,7 @@ func reasonOf(data []byte) string {
 	return fmt.Sprintf("error 0x%x", selector)
 }
 
-func selectorOf(signature string) []byte {
-	k := keccak.NewLegacyKeccak256()
-	k.Write([]byte(signature))
-	return k.Sum(nil)[:4]
-}
+func selectorOf(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
 
 // abiBytes reads the bytes, or the string, that is argument i of ABI-encoded arguments: the argument is
 // the offset of their length.

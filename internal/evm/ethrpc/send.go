@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto/keccak"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
@@ -25,16 +25,8 @@ func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	if err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error(), Unasked: errors.Is(err, chain.ErrBusy)}
 	}
-	if want := hashOf(raw); hash != want {
+	if want := chain.Hash(crypto.Keccak256(raw)); hash != want { // of a typed transaction, EIP-2718
 		return chain.Reply{Class: chain.Ambiguous, Detail: fmt.Sprintf("node accepted %v for %v", hash, want)}
 	}
 	return chain.Reply{Class: chain.Accepted, Detail: hash.String()}
-}
-
-// hashOf returns the hash of a signed typed transaction, EIP-2718.
-func hashOf(raw []byte) (hash chain.Hash) {
-	k := keccak.NewLegacyKeccak256()
-	k.Write(raw)
-	k.Sum(hash[:0])
-	return hash
 }

@@ -2,7 +2,6 @@ package ethrpc
 
 import (
 	"encoding/json"
-	"math/big"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
@@ -38,12 +37,8 @@ func (t minedTx) signed(chainID uint64) bool {
 		t.Parity == nil || *t.Parity > 1 || t.R == nil || t.S == nil {
 		return false
 	}
-	number := func(a token.Amount) *big.Int {
-		b := a.Bytes32()
-		return new(big.Int).SetBytes(b[:])
-	}
-	list, err := rlp.EncodeToBytes([]any{chainID, uint64(t.Nonce), number(t.Tip.Amount), number(t.Cap.Amount), uint64(*t.Gas), t.To[:],
-		number(t.Value.Amount), []byte(t.Data), []any{}})
+	list, err := rlp.EncodeToBytes([]any{chainID, uint64(t.Nonce), t.Tip.Big(), t.Cap.Big(), uint64(*t.Gas), t.To[:],
+		t.Value.Big(), []byte(t.Data), []any{}})
 	if err != nil {
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 
@@ -90,8 +89,7 @@ func wei(a token.Amount) *hexutil.Big {
 	if a.IsZero() {
 		return nil
 	}
-	b := a.Bytes32()
-	return (*hexutil.Big)(new(big.Int).SetBytes(b[:]))
+	return (*hexutil.Big)(a.Big())
 }
 
 // header has a block's fields.

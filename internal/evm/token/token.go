@@ -5,6 +5,7 @@ package token
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/holiman/uint256"
@@ -106,6 +107,9 @@ func Text(a *Amount) *string {
 // Bytes32 returns the amount as an ABI word: 32 bytes, big-endian.
 func (a Amount) Bytes32() [32]byte { return a.units.Bytes32() }
 
+// Big returns the amount as RLP and JSON-RPC take it.
+func (a Amount) Big() *big.Int { return a.units.ToBig() }
+
 // Uint64 returns the amount and whether it fits in 64 bits.
 func (a Amount) Uint64() (uint64, bool) {
 	n, overflow := a.units.Uint64WithOverflow()
@@ -183,11 +187,10 @@ func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 // matches ErrAmount: this is the form MarshalJSON writes, not merchants' input.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	read, err := ParseAmount(string(b))
-	if err != nil {
-		return err
+	if err == nil {
+		*a = read
 	}
-	*a = read
-	return nil
+	return err
 }
 
 // A Token is one stablecoin on one chain. It can have other decimals on another

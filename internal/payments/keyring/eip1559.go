@@ -8,7 +8,6 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // typeEIP1559 is the first byte of an EIP-1559 transaction, by EIP-2718.
@@ -36,8 +35,7 @@ func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (ch
 		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
 	}
 	items := []any{
-		tx.ChainID, nonce, number(tx.Fees.Tip), number(tx.Fees.Cap), tx.Gas, tx.To[:],
-		number(tx.Value), tx.Data,
+		tx.ChainID, nonce, tx.Fees.Tip.Big(), tx.Fees.Cap.Big(), tx.Gas, tx.To[:], tx.Value.Big(), tx.Data,
 		[]any{}, // no access list
 	}
 	unsigned, err := encode(items)
@@ -58,9 +56,4 @@ func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (ch
 func encode(items []any) ([]byte, error) {
 	list, err := rlp.EncodeToBytes(items)
 	return append([]byte{typeEIP1559}, list...), err
-}
-
-func number(a token.Amount) *big.Int {
-	b := a.Bytes32()
-	return new(big.Int).SetBytes(b[:])
 }

@@ -3,17 +3,13 @@ package check
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
@@ -150,17 +146,6 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
 }
 
-// logCalls bounds the requests for lines of logs. AWS takes five a second.
-const logCalls = 50
-
-// A reading is a function's line about the settings that it has read.
-type reading struct {
-	At       time.Time `json:"timestamp"`
-	Function string    `json:"function"`
-	Of       string    `json:"settings"` // a setting.Table's kind
-	Version  uint64    `json:"settings_version"`
-}
-
 // settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	if e.Payments == nil {
@@ -185,74 +170,4 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 		err = problem{error: err, warns: harmless}
 	}
 	return strings.Join(result, ", "), err
-}
-
-// settingsInUse finds functions that read settings older than the stored
-// ones. It shows the lowest version that each has read in the last five minutes.
-func (e *examination) settingsInUse(ctx context.Context) (string, error) {
-	tables, err := setting.Read(ctx, e.Deployment)
-	if err != nil {
-		return "", err
-	}
-	readings, minutes, err := e.readings(ctx, time.Now())
-	lowest := map[string]uint64{} // by function and kind
-	for _, t := range tables {
-		stored := t.Stamp
-		for _, r := range readings {
-			if r.Of != t.Kind {
-				continue
-			}
-			name := r.Function + " (" + r.Of + ")"
-			if v, seen := lowest[name]; !seen || r.Version < v {
-				lowest[name] = r.Version
-			}
-			if r.Version < stored.Version && r.At.After(stored.At.Add(settings.MaxAge)) {
-				err = errors.Join(err, fmt.Errorf("%s read version %d at %s, and version %d is stored since %s",
-					name, r.Version, deployed.Stamp(r.At), stored.Version, deployed.Stamp(stored.At)))
-			}
-		}
-	}
-	var result []string
-	for _, function := range slices.Sorted(maps.Keys(lowest)) {
-		result = append(result, fmt.Sprintf("%s %d", function, lowest[function]))
-	}
-	text := cmp.Or(strings.Join(result, ", "), "no function has read any")
-	return fmt.Sprintf("%s in the last %d minutes", text, minutes), err
-}
-
-// readings returns the lines of the last five minutes, or of as many as logCalls requests show, the last ones first.
-func (e *examination) readings(ctx context.Context, now time.Time) (all []reading, minutes int, err error) {
-	resources, err := e.Account.Resources(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	logs, calls, pattern := cloudwatchlogs.NewFromConfig(e.Account.AWS), 0, `"`+settings.ReadLine+`"`
-	for minutes = range 5 {
-		end := now.Add(-time.Duration(minutes) * time.Minute)
-		for _, r := range resources {
-			if r.ID != "RequestsLogGroup" && r.ID != "SettlementLogGroup" { // of functions that read settings
-				continue
-			}
-			pages := cloudwatchlogs.NewFilterLogEventsPaginator(logs, &cloudwatchlogs.FilterLogEventsInput{
-				LogGroupName: &r.Name, FilterPattern: &pattern,
-				StartTime: aws.Int64(end.Add(-time.Minute).UnixMilli()), EndTime: aws.Int64(end.UnixMilli()),
-			})
-			for pages.HasMorePages() {
-				if calls++; calls > logCalls {
-					return all, minutes, nil
-				}
-				page, err := pages.NextPage(ctx)
-				if err != nil {
-					return nil, 0, fmt.Errorf("reading the functions' logs: %w", err)
-				}
-				for _, event := range page.Events {
-					var line reading
-					if json.Unmarshal([]byte(aws.ToString(event.Message)), &line) == nil {
-						all = append(all, line)
-					}
-				}
-			}
-		}
-	}
-	return all, 5, nil
 }

@@ -5,12 +5,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
@@ -26,46 +24,24 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A recorded cloud answers doctor's queries about a stack: its functions, and lines of their logs, one a page.
-type recorded struct {
-	functions map[string]map[string]any // by name, and :live or :aliases after it
-	lines     []string
-	endless   bool // the logs have another page always
-	asked     int  // pages of logs
-}
+// functions answer doctor's queries about a stack's functions: by name, and :live or :aliases after it.
+type functions map[string]map[string]any
 
-func (c *recorded) answer(r *http.Request, action, body string) string {
+func (f functions) answer(r *http.Request, action, _ string) string {
 	path := strings.Split(r.URL.Path, "/")
-	var out any
 	switch {
 	case action == "ListStackResources":
-		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send",
-			"RequestsLogGroup remit-RequestsLogGroup", "ApiLogGroup remit-ApiLogGroup")
-	case action == "FilterLogEvents":
-		var in struct{ LogGroupName, FilterPattern, NextToken string }
-		_ = json.Unmarshal([]byte(body), &in)
-		at := 0
-		_, _ = fmt.Sscan(in.NextToken, &at)
-		page := map[string]any{}
-		if c.asked++; c.endless || at+1 < len(c.lines) {
-			page["nextToken"] = fmt.Sprint(at + 1)
-		}
-		if at < len(c.lines) && in.LogGroupName == "remit-RequestsLogGroup" && in.FilterPattern == `"settings read"` {
-			page["events"] = []map[string]any{{"message": c.lines[at]}}
-		}
-		out = page
-	case len(path) > 4 && path[2] == "functions":
-		name := path[3]
-		if path[4] == "aliases" {
-			name += ":aliases"
-		} else if q := r.URL.Query().Get("Qualifier"); q != "" {
-			name += ":" + q
-		}
-		out = c.functions[name]
-	default:
+		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send", "ApiLogGroup remit-ApiLogGroup")
+	case len(path) <= 4 || path[2] != "functions":
 		return ""
 	}
-	text, _ := json.Marshal(out)
+	name := path[3]
+	if path[4] == "aliases" {
+		name += ":aliases"
+	} else if q := r.URL.Query().Get("Qualifier"); q != "" {
+		name += ":" + q
+	}
+	text, _ := json.Marshal(f[name])
 	return string(text)
 }
 
@@ -129,8 +105,8 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		variables := map[string]string{"MODE": "test", "ARN": "arn:queue"}
 		live, alias := function("1", 512, 29, "INFO", variables), map[string]any{"Name": "live", "FunctionVersion": "4"}
 		c.change(live, alias, variables)
-		cloud := &recorded{functions: map[string]map[string]any{"remit-Send": function("1", 512, 29, "INFO",
-			map[string]string{"MODE": "test", "ARN": "arn:queue"}), "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}}}}
+		cloud := functions{"remit-Send": function("1", 512, 29, "INFO",
+			map[string]string{"MODE": "test", "ARN": "arn:queue"}), "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}}}
 		want := c.want
 		if c.why != "all as deployed" {
 			want = "BAD live runs otherwise than deployed:\n" + strings.ReplaceAll(want, ";", " (AWS::Lambda::Function)\n")
@@ -138,39 +114,6 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(), "Mode=test")["live versions"]); diff != "" {
 			t.Errorf("%s: %s", c.why, diff)
-		}
-	}
-}
-
-// TestDoctorShowsTheSettingsInUse by the lines of functions' logs, of which it reads every page, but not for ever.
-func TestDoctorShowsTheSettingsInUse(t *testing.T) {
-	tables, stored, keys := newTables(), settings.Default(), settings.DefaultKeys(false)
-	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
-	err := errors.Join(tables.Payments.SetSettings(t.Context(), stored), tables.Keys.SetKeySettings(t.Context(), keys))
-	stored.Version, stored.At = 1, time.Now().Add(-time.Minute)
-	must.OK(t, errors.Join(err, tables.Payments.SetSettings(t.Context(), stored)))
-	line := func(function, of string, version int, after time.Duration) string {
-		return fmt.Sprintf(`{"timestamp":%q,"message":"settings read","settings":%q,"settings_version":%d,"function":%q}`,
-			stored.At.Add(after).Format(time.RFC3339Nano), of, version, function)
-	}
-	for _, c := range []struct {
-		why   string
-		cloud recorded
-		want  string
-		asked int // most pages
-	}{
-		{"nobody pays", recorded{}, "no function has read any in the last 5 minutes", 5},
-		{"a change a minute ago", recorded{lines: []string{"START", line("send", "payments", 2, 20*time.Second),
-			line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
-			"batch (payments) 2, make (keys) 1, send (payments) 1 in the last 5 minutes", 25},
-		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second),
-			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send (payments) read version 1 at ", 10},
-		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
-			"send (payments) 2 in the last 0 minutes", 50},
-	} {
-		got := doctor(t, &operatortest.Cloud{Answer: c.cloud.answer}, tables, "")["settings in use"]
-		if !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
-			t.Errorf("%s: %q, want %q; %d pages of logs, want %d at most", c.why, got, c.want, c.cloud.asked, c.asked)
 		}
 	}
 }

@@ -98,8 +98,6 @@ func (e *examination) checks() []check {
 			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)"},
 	}
 	return append(append(append(all, e.ofNodes()...), e.ofWallets()...),
-		check{"settings in use", after, e.settingsInUse,
-			"check live versions and this machine's clock; then deploy, which ends the processes that stay behind"},
 		check{"live versions", after, e.liveIsDeployed,
 			"let a canary end; else find who moved the alias, and deploy"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
