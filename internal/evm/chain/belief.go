@@ -42,7 +42,8 @@ import (
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
 //	tip                                                        low    Fees: the middle, of two middle ones the lower
-//	gas of a transfer at its dearest                           high   WorstCase: the middle, of two middle ones the higher
+//	gas of a call                                              high   Estimate; of three, the higher of two that are alike
+//	gas of a transfer at its dearest                           high   WorstCase: Estimate, but of two nodes as its comment says
 func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	sorted := slices.SortedFunc(slices.Values(answers), safest)
 	return sorted[max(0, len(sorted)-configured/2-1)]
@@ -142,11 +143,10 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
 func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
-	head, err := v.Node.Head(ctx, ConfirmationRule{})
-	if err != nil {
-		return false
+	if v.Number == 0 { // of Latest
+		v.Head, _ = v.Node.Head(ctx, ConfirmationRule{})
 	}
-	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, head.Number)
+	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, v.Number)
 	if err != nil || hash.IsZero() {
 		return false
 	}

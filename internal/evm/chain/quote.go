@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -110,36 +109,4 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 		return sorted[len(sorted)/2]
 	}
 	return sorted[(len(sorted)-1)/2]
-}
-
-// nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
-const nonZero = 12
-
-// WorstCase estimates, on every node, the gas of a transfer to a recipient that must never have held the token. It
-// returns the larger median of the prompt answers, as if no byte of the call data were zero. While the token and the
-// chain stay as they are, a transfer needs at most that much unless its recipient is another kind of contract. A
-// value over twice last, the previous result, needs two nodes if there are two. Without a last value, the next lower
-// answer replaces it.
-func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
-	var said []uint64
-	for i, gas := range gases {
-		if errs[i] == nil {
-			said = append(said, gas)
-		}
-	}
-	slices.Sort(said)
-	i := len(said) / 2
-	if last == 0 && i > 0 {
-		last = said[i-1]
-	}
-	if i == len(said)-1 && len(n) > 1 && last > 0 && said[i]/2 > last {
-		i--
-	}
-	if i < 0 || len(said) == 0 {
-		return 0, unavailable(errs)
-	}
-	return said[i] + nonZero*uint64(bytes.Count(transfer.Data, []byte{0})), nil
 }
