@@ -123,22 +123,24 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
 // than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
-// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older.
-func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) uint64 {
-	count := n.Mined(views)
-	for _, v := range views {
+// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older. It is not sure if only such counts
+// came, from too few nodes.
+func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
+	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
+	if count = n.Mined(views); count <= next {
+		count = 0
+	}
+	sure = count > 0 && n.Suffice(len(more))
+	for _, v := range more {
 		switch {
-		case v.Mined <= next || count > next:
+		case sure:
 		case v.shows(ctx, wallet, next):
-			count = v.Mined
+			count, sure = v.Mined, true
 		default:
 			v.Doubt(ctx, log, "it counts transactions that it does not show", "wallet", wallet, "count", v.Mined, "next_nonce", next)
 		}
 	}
-	if count <= next {
-		return 0
-	}
-	return count
+	return count, sure
 }
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
