@@ -41,8 +41,9 @@ import (
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
-//	tip                                                        low    Fees: the middle, of two middle ones the lower
-//	gas of a transfer at its dearest                           high   WorstCase: the middle, of two middle ones the higher
+//	tip                                                        low    Fees: the middle, the lower of two; of three, two that agree
+//	gas of a call                                              high   Estimate; of three, the higher of two that are alike
+//	gas of a transfer at its dearest                           high   WorstCase: Estimate, but of two nodes as its comment says
 func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	sorted := slices.SortedFunc(slices.Values(answers), safest)
 	return sorted[max(0, len(sorted)-configured/2-1)]
@@ -122,31 +123,32 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
 // than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
-// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older.
-func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) uint64 {
-	count := n.Mined(views)
-	for _, v := range views {
+// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older. It is not sure if only such counts
+// came, from too few nodes.
+func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
+	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
+	if count = n.Mined(views); count <= next {
+		count = 0
+	}
+	sure = count > 0 && n.Suffice(len(more))
+	for _, v := range more {
 		switch {
-		case v.Mined <= next || count > next:
+		case sure:
 		case v.shows(ctx, wallet, next):
-			count = v.Mined
+			count, sure = v.Mined, true
 		default:
 			v.Doubt(ctx, log, "it counts transactions that it does not show", "wallet", wallet, "count", v.Mined, "next_nonce", next)
 		}
 	}
-	if count <= next {
-		return 0
-	}
-	return count
+	return count, sure
 }
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
 func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
-	head, err := v.Node.Head(ctx, ConfirmationRule{})
-	if err != nil {
-		return false
+	if v.Number == 0 { // of Latest
+		v.Head, _ = v.Node.Head(ctx, ConfirmationRule{})
 	}
-	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, head.Number)
+	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, v.Number)
 	if err != nil || hash.IsZero() {
 		return false
 	}

@@ -86,9 +86,23 @@ func TestAhead(t *testing.T) {
 		}
 		all := nodes(stubs...)
 		log := new(bytes.Buffer)
-		got := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views(all), payer, 5)
-		if doubted := strings.Count(log.String(), "it does not show"); got != test.want || doubted != test.doubted {
-			t.Errorf("%s: Ahead() = %d, %d doubted; want %d, %d", name, got, doubted, test.want, test.doubted)
+		got, sure := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views(all), payer, 5)
+		if doubted := strings.Count(log.String(), "it does not show"); got != test.want || sure != (test.want > 0) || doubted != test.doubted {
+			t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %d, %d", name, got, sure, doubted, test.want, test.doubted)
+		}
+	}
+}
+
+// TestAheadAlone: while two nodes of three are silent, a bare count of the third is not sure, unless it shows the transaction.
+func TestAheadAlone(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		s := &stub{account: chain.Account{Mined: 7, Head: chain.Head{Number: 9, Final: 9}}}
+		if shown {
+			s.atNonce, s.txs = chain.Hash{1}, []chain.MinedTx{{From: token.Address{1}, Nonce: 5, Signed: true}}
+		}
+		all := nodes(s, &stub{down: true}, &stub{down: true})
+		if got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:1], token.Address{1}, 5); got != 7 || sure != shown {
+			t.Errorf("shown: %t: %d, %t", shown, got, sure)
 		}
 	}
 }

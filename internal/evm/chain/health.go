@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -207,71 +206,4 @@ func (n Nodes) Health() []Health {
 		}
 	}
 	return all
-}
-
-// first returns the first good answer. It queries the next node when one answers badly or takes
-// long. ErrListed ends the search by enough nodes to Suffice. ErrReverted counts only if no node
-// gives a better answer: a node that lags may not have seen the wallet's funds yet. It clears the
-// list, too, so that ErrListed counts after it. Once ctx has ended, no further node is queried.
-func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
-	var none T
-	if err := ctx.Err(); err != nil {
-		return none, unavailable([]error{err})
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		of    int
-		value T
-		err   error
-	}
-	var reverted, listed error
-	all, list := nodes, 0
-	nodes = nodes.inOrder()
-	errs := make([]error, len(nodes)) // in the nodes' order, not in the answers'
-	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
-	asked, late := 0, (<-chan time.Time)(nil)
-	next := func() {
-		if i := asked; i < len(nodes) && ctx.Err() == nil {
-			asked, late = i+1, nodes.late(patience)
-			go func() {
-				value, err := timed(ctx, nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
-				answers <- answer{i, value, err}
-			}()
-		}
-	}
-	next()
-	for count := 0; count < asked; {
-		select {
-		case <-late:
-			next()
-		case a := <-answers:
-			count++
-			came[a.of] = true
-			breakerOf(nodes[a.of]).note(a.err)
-			if errors.Is(a.err, ErrListed) {
-				list++
-			}
-			switch {
-			case a.err == nil, errors.Is(a.err, ErrListed) && all.Suffice(list):
-				for i := range a.of { // slower nodes that were queried earlier
-					if !came[i] {
-						breakerOf(nodes[i]).note(errLate)
-					}
-				}
-				return a.value, a.err
-			case errors.Is(a.err, ErrListed):
-				listed = a.err
-			case errors.Is(a.err, ErrReverted):
-				reverted = a.err
-			default:
-				errs[a.of] = asking(nodes[a.of], a.err)
-			}
-			next()
-		}
-	}
-	if err := cmp.Or(reverted, listed); err != nil {
-		return none, err
-	}
-	return none, unavailable(errs)
 }

@@ -20,6 +20,7 @@ type stub struct {
 	reverts  bool
 	listed   bool
 	gas      uint64
+	greed    uint64 // its tip by its other prices; 9: none
 	account  chain.Account
 	receipts []chain.Receipt
 	blocks   map[uint64]chain.Hash
@@ -46,7 +47,7 @@ func (s *stub) err() error {
 
 func (s *stub) Fees(context.Context) (chain.Market, error) {
 	price := token.Units(s.gas)
-	return chain.Market{BaseFee: price, Tip: price, L1Fee: price}, s.err()
+	return chain.Market{BaseFee: price, Tip: price.ScaleUp(max(s.greed, 1)%9, 1), L1Fee: price}, s.err()
 }
 
 func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {

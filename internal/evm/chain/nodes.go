@@ -26,15 +26,6 @@ type Provider interface {
 // Nodes implements Provider for nodes that never change.
 func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
-// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call and no other node
-// says that it passes, ErrUnavailable if no node could simulate it, and ErrListed if the first node that answers
-// does: refusing a payment moves no money. Of three or more nodes two must, or one while no other clears the list.
-// The answer of one node is also enough to pay. Its sanctions list is at most as old as its chain, and lists follow
-// decrees by days (docs/decisions/0012-screening.md).
-func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
-	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
-}
-
 // A View is a wallet's account on one node.
 type View struct {
 	Node Node

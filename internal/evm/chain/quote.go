@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -42,8 +41,8 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
-// node answers, it returns the last agreed prices. If one node of three or more answers alone, its tip is at most
-// twice the last agreed one, without which Fees returns ErrUnavailable.
+// node answers, it returns the last agreed prices. If of three or more nodes at most two answer, and do not agree, the
+// higher tip counts, up to twice the last agreed one, or up to the base fee: twice the last block's own price.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -60,30 +59,31 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 			return Market{}, unavailable(errs)
 		}
 		var ok bool
-		if *price.of(&market), ok = n.price(i, said); !ok {
-			return Market{}, fmt.Errorf("%w: one node of %d gives a tip, and two must", ErrUnavailable, len(n))
+		if *price.of(&market), ok = n.price(i, said, market.BaseFee); !ok {
+			return Market{}, fmt.Errorf("%w: one node of %d gives a tip, and no base fee", ErrUnavailable, len(n))
 		}
 	}
 	return market, nil
 }
 
-// price chooses one of the nodes' prices. It reports false if a single node would set the tip.
-func (n Nodes) price(kind int, said []token.Amount) (token.Amount, bool) {
+// price chooses one of the nodes' prices. It reports false if nothing bounds the tip of a single node.
+func (n Nodes) price(kind int, said []token.Amount, base token.Amount) (token.Amount, bool) {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
-	alone := !larger && len(said) < n.hurry()
 	if b == nil {
-		return price, !alone
+		return price, larger || len(said) >= n.hurry()
 	}
 	b.quotes.mu.Lock()
 	defer b.quotes.mu.Unlock()
 	last := &b.quotes.last[kind]
 	switch {
-	case alone:
-		most := last.price.ScaleUp(alike, 1)
-		return median([]token.Amount{price, most}, false), !last.at.IsZero()
 	case 2*len(near(said, price, alike)) > len(n):
 		last.price, last.at = price, b.now()
+	case !larger && len(n) > 2 && len(said) <= n.hurry():
+		if most := last.price.ScaleUp(alike, 1); !last.at.IsZero() {
+			base = most
+		}
+		return median([]token.Amount{median(said, true), base}, false), !base.IsZero()
 	case b.now().Sub(last.at) < quoteAge:
 		if said = near(said, last.price, beyond); len(said) == 0 {
 			return last.price, true
@@ -110,36 +110,4 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 		return sorted[len(sorted)/2]
 	}
 	return sorted[(len(sorted)-1)/2]
-}
-
-// nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
-const nonZero = 12
-
-// WorstCase estimates, on every node, the gas of a transfer to a recipient that must never have held the token. It
-// returns the larger median of the prompt answers, as if no byte of the call data were zero. While the token and the
-// chain stay as they are, a transfer needs at most that much unless its recipient is another kind of contract. A
-// value over twice last, the previous result, needs two nodes if there are two. Without a last value, the next lower
-// answer replaces it.
-func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
-	var said []uint64
-	for i, gas := range gases {
-		if errs[i] == nil {
-			said = append(said, gas)
-		}
-	}
-	slices.Sort(said)
-	i := len(said) / 2
-	if last == 0 && i > 0 {
-		last = said[i-1]
-	}
-	if i == len(said)-1 && len(n) > 1 && last > 0 && said[i]/2 > last {
-		i--
-	}
-	if i < 0 || len(said) == 0 {
-		return 0, unavailable(errs)
-	}
-	return said[i] + nonZero*uint64(bytes.Count(transfer.Data, []byte{0})), nil
 }

@@ -57,8 +57,8 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestOneFastNodeOfThree sets no tip: a second answer is waited for, and a node that answers alone
-// gets at most twice the last agreed tip.
+// TestOneFastNodeOfThree sets no tip: a second answer is waited for, and a node that answers alone, or beside one that
+// differs, gets at most twice the last agreed tip, or the base fee.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		greedy, b, c := priced(200_000), priced(100), priced(100)
@@ -73,10 +73,16 @@ func TestOneFastNodeOfThree(t *testing.T) {
 			}
 		}
 		quote("the others are slow", 100, 100)
-		b.down, c.down = true, true
-		quote("the others are down, and nothing is known", 0, 0)
+		greedy.gas, greedy.greed, c.takes = 100, 8, always(2*time.Second)
+		quote("of two of three the higher, up to the base fee", 100, 100)
+		greedy.greed = 9
+		quote("which is not the lower", 100, 100)
+		b.down, c.down, greedy.greed = true, true, 8
+		quote("the others are down, and nothing is known", 100, 100)
+		greedy.gas = 0
+		quote("nor a base fee", 0, 0)
 		nodes := slowly(greedy, b, c)
-		greedy.gas, b.down, c.down = 100, false, false
+		greedy.gas, greedy.greed, b.down, c.down = 100, 0, false, false
 		if _, err := nodes.Fees(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -89,6 +89,14 @@ func TestRefusalCost(t *testing.T) {
 				t.Errorf("%s: a small amount: %v", name, err)
 			}
 		}
+		if name == "too little by the records" { // a process that has read none of them
+			keys := p.keys
+			p = start(t, p.Tables, script{})
+			p.keys, p.holds = keys, token.Units(50)
+			if _, err := p.send("refused"); !errors.Is(err, dispatch.ErrInsufficient) || p.Times["Estimate"]+p.Times["Account"] > 8 {
+				t.Errorf("a new process: %v, %v", err, p.Times)
+			}
+		}
 		p = many(t)
 		p.Pass(time.Second)
 		test.change(p, last)

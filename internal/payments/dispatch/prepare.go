@@ -96,12 +96,16 @@ func (d sending) listed(ctx context.Context, r payment.Request) error {
 // assign returns offer with its wallet and its transaction there.
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	var blocked []wallet.ID
-	ids, refusals := d.candidates(ctx, wallets, wallet.Need{Amount: offer.Amount}, nil)
-	for i, w := range ids {
-		if i == tries {
+	var tried []token.Address
+	need := wallet.Need{Amount: offer.Amount}
+	ids, refusals := d.candidates(ctx, wallets, need, nil)
+	for len(ids) > 0 {
+		if len(tried) == tries {
 			refusals = append(refusals, errMore)
 			break
 		}
+		w := ids[0]
+		ids, tried = ids[1:], append(tried, w.Address)
 		var held errgroup.Group // reads or tries the key, unless it is in memory
 		held.Go(func() error {
 			_, err := d.ready(ctx, w.Address)
@@ -123,6 +127,9 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 			d.pool.EndCooldown(w)
 			d.coolDown(ctx, blocked)
 			return offer.AssignedTo(w.Address, tx), nil
+		}
+		if len(tried) == 1 { // the records of the others may be unread, or old
+			ids, refusals = d.candidates(ctx, wallets, need, tried)
 		}
 		refusals = append(refusals, err)
 	}
@@ -268,15 +275,13 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 		}
 	}
 	gas, err := d.Nodes.Estimate(ctx, call)
-	if err := cmp.Or(err, asked.Wait()); err != nil {
-		return chain.Market{}, 0, err
-	}
-	if !fresh {
+	feesErr := asked.Wait()
+	if feesErr == nil && !fresh {
 		d.mu.Lock()
 		d.market, d.quoted = market, d.Now()
 		d.mu.Unlock()
 	}
-	return market, gas, nil
+	return market, gas, cmp.Or(err, feesErr)
 }
 
 // diagnose finds why p reverted from w: the wallet has too little, the token pays nobody from it,

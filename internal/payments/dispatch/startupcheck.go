@@ -106,7 +106,7 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	if err != nil {
 		return err
 	}
-	if count := d.Nodes.Ahead(ctx, d.Log, views, id.Address, w.NextNonce); count > 0 {
+	if count, _ := d.Nodes.Ahead(ctx, d.Log, views, id.Address, w.NextNonce); count > 0 {
 		fresh, err := d.record(ctx, r) // others may have reserved before the nodes answered
 		if err != nil {
 			return err
@@ -207,7 +207,8 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	settled, count := uint64(0), d.Nodes.Ahead(ctx, d.Log, views, id.Address, 0)
+	settled := uint64(0)
+	count, _ := d.Nodes.Ahead(ctx, d.Log, views, id.Address, 0)
 	if count > 0 {
 		if views, settled, err = d.settled(ctx, id); err != nil {
 			return wallet.Wallet{}, err

@@ -3,6 +3,7 @@ package recovery_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,17 +20,67 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
+var coin = token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}
+
+// world is a chain with two funded wallets, empty tables, and a recovery whose waits make blocks.
+func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments, r *recovery.Recovery,
+	mine func()) {
+	c, tables, keys = fakechain.New(1, coin.Contract, 1, 2), memory.NewPayments(), &fakechain.Keys{}
+	for n := range 2 {
+		keys.Add(fakechain.Wallet(n))
+		c.Fund(fakechain.Wallet(n), token.Units(100), token.Units(wei))
+	}
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default()))
+	mine = func() {
+		c.Mine(c.Nodes[0])
+		c.Each((*fakechain.Node).Follow)
+	}
+	config := stack.Config{ChainID: 1, Token: coin, Network: "test", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
+		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
+	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
+	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}}) // no event without a merchant
+	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
+		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
+		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
+	return c, keys, tables, r, mine
+}
+
+// TestFund: the base fee rises above the no-ops' caps, and the wallets can pay for these alone. The recovery says how
+// much the next attempt lacks beside them, and goes on once that is there.
+func TestFund(t *testing.T) {
+	const has = 12_000_000 // more than two no-ops take at a cap of 210
+	c, _, _, r, mine := world(t, has)
+	mine()
+	mine()
+	said := map[token.Address]string{}
+	r.Say = func(format string, args ...any) {
+		if address, ok := args[len(args)-1].(token.Address); ok && strings.HasPrefix(format, "waiting for") {
+			said[address] = args[1].(string)
+		}
+	}
+	rounds := 0
+	r.Wait = func(context.Context, time.Duration) {
+		switch rounds++; rounds {
+		case 1:
+			c.BaseFee = token.Units(800)
+		case 3: // or it would wait for ever
+			c.BaseFee = token.Units(100)
+		}
+		mine()
+	}
+	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+	want := token.Units((210+1000)*chain.GasLimit(chain.NoopGas) - has).Tokens(18)
+	if said[fakechain.Wallet(0)] != want || said[fakechain.Wallet(1)] != want {
+		t.Errorf("%v, want %s for each", said, want)
+	}
+}
+
 // TestRecover puts one payment back into empty tables: a dry run counts and writes nothing, a run uses up the window and
 // stores the payment, the next one knows it, and Resume ends this pause alone.
 func TestRecover(t *testing.T) {
-	coin := token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}
-	c, tables, keys := fakechain.New(1, coin.Contract, 1, 2), memory.NewPayments(), &fakechain.Keys{}
+	c, keys, tables, r, mine := world(t, 1e12)
 	ids := []wallet.ID{{ChainID: 1, Address: fakechain.Wallet(0)}, {ChainID: 1, Address: fakechain.Wallet(1)}}
-	for _, id := range ids {
-		keys.Add(id.Address)
-		c.Fund(id.Address, token.Units(100), token.Units(1e12))
-	}
-	must.OK(t, tables.SetSettings(t.Context(), settings.Default()))
 	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}))
 
 	lost := payment.KeyID("mer_1", "test", "order-1")
@@ -38,22 +89,10 @@ func TestRecover(t *testing.T) {
 	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
 	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
 	c.Steal(ids[0].Address, 1, token.Units(2)) // somebody else's transfer, without an id
-	mine := func() {
-		c.Mine(c.Nodes[0])
-		c.Each((*fakechain.Node).Follow)
-	}
 	for range 4 {
 		mine()
 	}
 
-	config := stack.Config{ChainID: 1, Token: coin, Network: "test", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
-		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
-	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
-	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}}) // no event without a merchant
-	r := &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
-		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
-		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
 	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
 	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
 

@@ -17,7 +17,8 @@ const (
 	answerTime = 20 * time.Second // of a request
 	dearest    = 2                // times the price of gas that honest nodes quote
 
-	// Of a refusal: requests to each node, writes and reads. It writes nothing before it stores the payment.
+	// Of a refusal: requests to each node, writes, and reads beside one of each wallet. It writes nothing before it
+	// stores the payment.
 	refusalRequests, refusalWrites, refusalReads = 8, 11, 16
 	// Of an accepted payment: requests to each node, and writes.
 	paymentRequests, paymentWrites = 8, 8
@@ -116,7 +117,7 @@ func (o *Oracle) Served(actor string, a Answer, took time.Duration) {
 			o.Violate(Frugal, "%s was refused after %d writes, and is not stored", a.Order.Key, s.early)
 		}
 	}
-	if n := most(s.requests); n > requests || s.writes > writes || s.reads > refusalReads {
+	if n := most(s.requests); n > requests || s.writes > writes || s.reads > refusalReads+len(o.Chain.Funded()) {
 		o.Violate(Frugal, "%s took %d requests to a node, %d writes and %d reads: %v", a.Order.Key, n, s.writes, s.reads, a.Err)
 	}
 }
@@ -131,7 +132,7 @@ func (o *Oracle) Rounded(actor string) {
 	if s.ofWallets > 3*busy+2 { // a handler may come in between the amounts of a wallet and their write
 		o.Violate(Frugal, "a round wrote %d times beside the claims on %d busy wallets", s.ofWallets, busy)
 	}
-	if n := most(s.requests); n > 4+wallets+6*busy {
+	if n := most(s.requests); n > 4+3*wallets+6*busy {
 		o.Violate(Frugal, "a round asked a node %d times, with %d busy wallets of %d", n, busy, wallets)
 	}
 	if others := s.writes - s.ofWallets; s.reads > 4+3*wallets+4*busy+2*others {

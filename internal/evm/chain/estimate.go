@@ -1,0 +1,166 @@
+package chain
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call and no other node
+// says that it passes, ErrUnavailable if no node could simulate it, and ErrListed if the first node that answers
+// does: refusing a payment moves no money. Of three or more nodes two must, or one while no other clears the list.
+// Where the call passes Within its gas, or of one or two nodes, one answer is enough to pay. A sanctions list is at
+// most as old as its node's chain, and lists follow decrees by days (docs/decisions/0012-screening.md).
+//
+// It queries the next node when one answers badly or takes long. Once ctx has ended, no further node is queried.
+func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, unavailable([]error{err})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		of  int
+		gas uint64
+		err error
+	}
+	nodes := n.inOrder()
+	e := estimates{of: n, within: call.Within, errs: make([]error, len(nodes))}
+	answers, waiting := make(chan answer, len(nodes)), map[int]bool{}
+	asked, late := 0, (<-chan time.Time)(nil)
+	next := func() {
+		if late = nodes.late(share); asked == len(nodes) || ctx.Err() != nil {
+			return
+		}
+		i := asked
+		if asked, waiting[i] = i+1, true; asked < len(nodes) {
+			late = nodes.late(patience)
+		}
+		go func() {
+			gas, err := timed(ctx, nodes[i], func() (uint64, error) { return nodes[i].Estimate(ctx, call) })
+			answers <- answer{i, gas, err}
+		}()
+	}
+	next()
+	if len(n) > 2 && call.Within == 0 {
+		next()
+	}
+	for slowest := 0; len(waiting) > 0; {
+		select {
+		case <-late:
+			if asked < len(nodes) || !e.enough() {
+				next()
+				continue
+			}
+			slowest = len(nodes)
+		case a := <-answers:
+			delete(waiting, a.of)
+			breakerOf(nodes[a.of]).note(a.err)
+			if !e.add(a.of, nodes[a.of], a.gas, a.err) {
+				if a.err != nil || len(waiting) == 0 || asked == len(nodes) {
+					next()
+				}
+				continue
+			}
+			slowest = a.of
+		}
+		for i := range waiting {
+			if i < slowest { // slower nodes that were queried earlier
+				breakerOf(nodes[i]).note(errLate)
+			}
+		}
+		break
+	}
+	return e.result()
+}
+
+// estimates are the nodes' answers to a call.
+type estimates struct {
+	of               Nodes // the configured ones
+	within           uint64
+	said             []uint64
+	reverted, listed error
+	refusals, list   int
+	errs             []error // the other errors, in the nodes' order, not in the answers'
+}
+
+// add adds an answer, and reports whether no other can change the result. Of three or more nodes, two estimates must
+// be alike: with too little gas a payment fails, and pays for that.
+func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
+	switch {
+	case err == nil && (gas == e.within || len(e.of) <= 2):
+		e.said = []uint64{gas}
+		return true
+	case err == nil:
+		e.said = append(e.said, gas)
+		return slices.ContainsFunc(e.said[:len(e.said)-1], func(other uint64) bool { return max(gas, other)/alike <= min(gas, other) })
+	case errors.Is(err, ErrListed):
+		e.listed, e.list, e.refusals = err, e.list+1, e.refusals+1
+		if e.of.Suffice(e.list) {
+			e.said, e.reverted = nil, nil
+			return true
+		}
+	case errors.Is(err, ErrReverted):
+		e.reverted, e.refusals = err, e.refusals+1
+	default:
+		e.errs[of] = asking(node, err)
+	}
+	return false
+}
+
+// enough reports whether the answers are enough if the other nodes are late by far. A revert alone of one or two nodes
+// is not: a node that lags may not have seen the wallet's funds yet.
+func (e *estimates) enough() bool {
+	return len(e.said) > 0 || len(e.of) > 2 && e.of.Suffice(e.refusals)
+}
+
+// result returns what Estimate does. ErrReverted counts only if no node gives a better answer. It clears the list,
+// too, so that ErrListed counts after it.
+func (e *estimates) result() (uint64, error) {
+	if len(e.said) > 0 {
+		return believe(len(e.of), e.said, func(a, b uint64) int { return cmp.Compare(b, a) }), nil
+	}
+	if err := cmp.Or(e.reverted, e.listed); err != nil {
+		return 0, err
+	}
+	return 0, unavailable(e.errs)
+}
+
+// nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
+const nonZero = 12
+
+// WorstCase estimates the gas of a transfer to a recipient that must never have held the token, as if no byte of the
+// call data were zero. While the token and the chain stay as they are, a transfer needs at most that much unless its
+// recipient is another kind of contract. Of two nodes, it returns the higher prompt answer; but a value over twice
+// last, the previous result, needs both. Without a last value, the lower answer replaces it.
+func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
+	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
+	if len(n) != 2 {
+		gas, err := n.Estimate(ctx, transfer)
+		return gas + more, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
+	var said []uint64
+	for i, gas := range gases {
+		if errs[i] == nil {
+			said = append(said, gas)
+		}
+	}
+	slices.Sort(said)
+	i := len(said) - 1
+	if last == 0 && i > 0 {
+		last = said[0]
+	}
+	if i >= 0 && last > 0 && said[i]/2 > last {
+		i--
+	}
+	if i < 0 {
+		return 0, unavailable(errs)
+	}
+	return said[i] + more, nil
+}
