@@ -224,7 +224,7 @@ func (f *form) guard() uint64 {
 	const field = "repeat_guard_seconds"
 	n := f.number(field, apikey.MaxGuard)
 	if n > 0 && n < apikey.MinGuard {
-		f.refuse(field, "too_small", fmt.Sprintf("Must be at least %d", apikey.MinGuard))
+		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", apikey.MinGuard, apikey.MaxGuard))
 	}
 	return n
 }
