@@ -119,6 +119,7 @@ const (
 	InvalidItemTypeDatetimeRange         InvalidItemType = "datetime_range"
 	InvalidItemTypeEncodingInvalid       InvalidItemType = "encoding_invalid"
 	InvalidItemTypeEnum                  InvalidItemType = "enum"
+	InvalidItemTypeHashInvalid           InvalidItemType = "hash_invalid"
 	InvalidItemTypeIdempotencyKeyInvalid InvalidItemType = "idempotency_key_invalid"
 	InvalidItemTypeIdempotencyKeyReused  InvalidItemType = "idempotency_key_reused"
 	InvalidItemTypeIntegerRange          InvalidItemType = "integer_range"
@@ -174,6 +175,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeEncodingInvalid:
 		return true
 	case InvalidItemTypeEnum:
+		return true
+	case InvalidItemTypeHashInvalid:
 		return true
 	case InvalidItemTypeIdempotencyKeyInvalid:
 		return true
@@ -317,6 +320,8 @@ const (
 	ProblemCodeRecipientNotInBook     ProblemCode = "recipient_not_in_book"
 	ProblemCodeRequestExpired         ProblemCode = "request_expired"
 	ProblemCodeRequestMalformed       ProblemCode = "request_malformed"
+	ProblemCodeSimilarInProgress      ProblemCode = "similar_in_progress"
+	ProblemCodeSimilarPayment         ProblemCode = "similar_payment"
 	ProblemCodeTooManyPending         ProblemCode = "too_many_pending"
 	ProblemCodeTooManyRequests        ProblemCode = "too_many_requests"
 	ProblemCodeTransactionNotFound    ProblemCode = "transaction_not_found"
@@ -378,6 +383,10 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeRequestExpired:
 		return true
 	case ProblemCodeRequestMalformed:
+		return true
+	case ProblemCodeSimilarInProgress:
+		return true
+	case ProblemCodeSimilarPayment:
 		return true
 	case ProblemCodeTooManyPending:
 		return true
@@ -557,8 +566,11 @@ type APIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
-	RevokedAt  Timestamp  `json:"revoked_at"`
-	Scopes     []Scope    `json:"scopes"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
+	RevokedAt          Timestamp `json:"revoked_at"`
+	Scopes             []Scope   `json:"scopes"`
 }
 
 // APIKeyEvent defines model for APIKeyEvent.
@@ -650,7 +662,7 @@ type BatchEntry struct {
 
 // CreateAPIKeyRequest defines model for CreateAPIKeyRequest.
 type CreateAPIKeyRequest struct {
-	// MerchantName 1 to 100 characters, not blank, no control characters.
+	// MerchantName 1 to 100 characters, not blank, no control or format characters.
 	MerchantName string `json:"merchant_name"`
 }
 
@@ -659,7 +671,7 @@ type CreateRecipientRequest struct {
 	// Address `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
 	Address AddressInput `json:"address"`
 
-	// Label Yours; 1 to 100 characters, not blank, no control characters.
+	// Label Yours; 1 to 100 characters, not blank, no control or format characters.
 	Label string `json:"label,omitempty"`
 }
 
@@ -874,12 +886,16 @@ type IssueAPIKeyRequest struct {
 	// ExpiresInSeconds How long the key works. Absent, as long as the asking key.
 	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
 
-	// Label Yours; 1 to 100 characters, not blank, no control characters.
+	// Label Yours; 1 to 100 characters, not blank, no control or format characters.
 	Label string `json:"label,omitempty"`
 
 	// MaxAmount Of one payment. Null is none.
 	MaxAmount  AmountInput `json:"max_amount,omitempty"`
 	Recipients Recipients  `json:"recipients,omitempty"`
+
+	// RepeatGuardSeconds So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
+	// pays no batches. Null is no guard.
+	RepeatGuardSeconds *int32 `json:"repeat_guard_seconds,omitempty"`
 
 	// Scopes 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit.
 	Scopes []Scope `json:"scopes,omitempty"`
@@ -914,7 +930,10 @@ type IssuedAPIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
-	Scopes     []Scope    `json:"scopes"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32  `json:"repeat_guard_seconds"`
+	Scopes             []Scope `json:"scopes"`
 }
 
 // Mode Which money moves; `test` is a testnet's.
@@ -929,10 +948,11 @@ type NotFound struct {
 // Order Asks for one payment.
 type Order struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount    AmountInput       `json:"amount"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
-	Reference string            `json:"reference,omitempty"`
-	To        string            `json:"to"`
+	Amount        AmountInput       `json:"amount"`
+	DifferentFrom string            `json:"different_from,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+	Reference     string            `json:"reference,omitempty"`
+	To            string            `json:"to"`
 }
 
 // OverlapRequest defines model for OverlapRequest.
@@ -971,8 +991,11 @@ type OwnAPIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
-	RevokedAt  Timestamp  `json:"revoked_at"`
-	Scopes     []Scope    `json:"scopes"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
+	RevokedAt          Timestamp `json:"revoked_at"`
+	Scopes             []Scope   `json:"scopes"`
 
 	// UsedToday What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit.
 	UsedToday UsedToday `json:"used_today"`
@@ -1065,6 +1088,9 @@ type Problem struct {
 
 	// Index Which payment of a batch is refused, from 0, if one alone is.
 	Index *int `json:"index,omitempty"`
+
+	// TxHash Of `similar_payment`: the newest such payment.
+	TxHash string `json:"tx_hash,omitempty"`
 }
 
 // ProblemCode For programs. Stable.
@@ -1158,8 +1184,11 @@ type RotatedAPIKey struct {
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
 	Recipients Recipients `json:"recipients"`
-	RevokedAt  any        `json:"revoked_at"`
-	Scopes     []Scope    `json:"scopes"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32  `json:"repeat_guard_seconds"`
+	RevokedAt          any     `json:"revoked_at"`
+	Scopes             []Scope `json:"scopes"`
 }
 
 // Sandbox defines model for Sandbox.
@@ -1204,6 +1233,10 @@ type Scope string
 type SendPaymentRequest struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
 	Amount AmountInput `json:"amount"`
+
+	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
+	// want a second one. It is no part of what the Idempotency-Key stands for.
+	DifferentFrom string `json:"different_from,omitempty"`
 
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`

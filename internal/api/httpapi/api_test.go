@@ -283,12 +283,17 @@ func pairs(n int) string {
 
 // steps happen between the requests of a table.
 var steps = map[string]func(*api){
-	"no money":                 refused(dispatch.ErrInsufficient),
-	"below the minimum":        refused(dispatch.ErrAmountBelow),
-	"above the maximum":        refused(dispatch.ErrAmountAbove),
-	"above the day's limit":    refused(store.ErrDailyLimit),
-	"too many pending":         refused(dispatch.ErrTooMany),
-	"a refused recipient":      refused(dispatch.ErrRecipient),
+	"no money":              refused(dispatch.ErrInsufficient),
+	"below the minimum":     refused(dispatch.ErrAmountBelow),
+	"above the maximum":     refused(dispatch.ErrAmountAbove),
+	"above the day's limit": refused(store.ErrDailyLimit),
+	"too many pending":      refused(dispatch.ErrTooMany),
+	"a refused recipient":   refused(dispatch.ErrRecipient),
+	"a similar payment": func(a *api) {
+		refused(&dispatch.SimilarError{TxHash: must.Get(chain.ParseHash(exampleHash))(a)})(a)
+	},
+	"a similar one unsigned":   refused(dispatch.ErrSimilarPending),
+	"a guarded key's batch":    refused(dispatch.ErrGuardedBatch),
 	"in flight":                refused(dispatch.ErrInProgress),
 	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
 	"the chain is behind":      refused(errors.Join(dispatch.ErrRolledBack, errBroken)),

@@ -186,7 +186,7 @@ func IssueAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
-			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Life: f.life(),
+			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Guard: f.guard(), Life: f.life(),
 		}
 		if r.Check() != nil {
 			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")
@@ -258,20 +258,31 @@ func (f *form) book() bool {
 	return v.Text == "book"
 }
 
+// guard reads the seconds of a repeat guard, which are no string.
+func (f *form) guard() uint64 {
+	const field = "repeat_guard_seconds"
+	n := f.number(field, apikey.MaxGuard)
+	if n > 0 && n < apikey.MinGuard {
+		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", apikey.MinGuard, apikey.MaxGuard))
+	}
+	return n
+}
+
 // longestLife is the longest time from now on for which a key can be made.
 const longestLife = 31_536_000
 
-// life reads how long a key works, which is no string, zero if the field is absent.
+// life reads how long a key works, zero if the field is absent.
 func (f *form) life() time.Duration {
-	const field = "expires_in_seconds"
-	switch v, ok := f.given(field); {
-	case !ok:
-		return 0
-	case v.Kind == strictjson.String:
+	return time.Duration(f.number("expires_in_seconds", longestLife)) * time.Second
+}
+
+// number is count of a field that is no string.
+func (f *form) number(field string, most uint64) uint64 {
+	if v, ok := f.given(field); ok && v.Kind == strictjson.String {
 		_, _ = f.whole(field, v)
 		return 0
 	}
-	return time.Duration(f.count(field, longestLife)) * time.Second
+	return f.count(field, most)
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.

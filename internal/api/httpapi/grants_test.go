@@ -81,14 +81,14 @@ func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
 func TestLimitsReachTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
-	made := a.post("/api-keys", `{"daily_amount":100,"daily_count":5,"max_amount":60,"recipients":"book"}`)
+	made := a.post("/api-keys", `{"daily_amount":100,"daily_count":5,"max_amount":60,"recipients":"book","repeat_guard_seconds":60}`)
 	id := made.member(t, "id")
 	rotated := a.post("/api-keys/"+id+"/rotate", "")
 	for _, key := range []answered{made, rotated} {
 		a.key = key.member(t, "api_key")
 		a.pay().want(t, 201)
 	}
-	limits := payment.KeyLimits{Maximum: token.Units(60), Book: true, Daily: payment.DailyLimit{Key: id, Amount: token.Units(100), Count: 5}}
+	limits := payment.KeyLimits{Maximum: token.Units(60), Book: true, Guard: time.Minute, Daily: payment.DailyLimit{Key: id, Amount: token.Units(100), Count: 5}}
 	var got []payment.KeyLimits
 	for _, r := range a.payments.got {
 		got = append(got, r.Key)

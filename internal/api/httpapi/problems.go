@@ -32,11 +32,12 @@ func (e methodError) Error() string { return "method not allowed; allowed: " + s
 // A problem is the only part of an error that a caller sees.
 type problem struct {
 	status     int
-	code       string // stable; listed in openapi.yaml. Empty: the body has none, as of a 401
-	detail     any    // a sentence, or the list of a 422
-	index      *int   // of the entry of a batch that a 400 concerns, if any
-	allow      string // Allow header, if any
-	retryAfter int    // seconds, Retry-After header; 0: none
+	code       string      // stable; listed in openapi.yaml. Empty: the body has none, as of a 401
+	detail     any         // a sentence, or the list of a 422
+	index      *int        // of the entry of a batch that a 400 concerns, if any
+	similar    *chain.Hash // of the payment of a SimilarError
+	allow      string      // Allow header, if any
+	retryAfter int         // seconds, Retry-After header; 0: none
 }
 
 // problems has the problem of every error that a caller can act on; the first
@@ -85,6 +86,10 @@ var problems = []struct {
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
 		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
+	{dispatch.ErrGuardedBatch, refusal(http.StatusForbidden, "key_not_permitted",
+		"Your API key has a repeat guard, and pays no batches. Send each payment to /send-payment. Nothing was paid.")},
+	{dispatch.ErrSimilarPending, problem{status: http.StatusTooManyRequests, code: "similar_in_progress", retryAfter: 1,
+		detail: "A payment of this amount to this recipient is being made. Nothing was started; try again in a second."}},
 	{dispatch.ErrNoBatches, badRequest("batches_not_enabled",
 		"This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book",
@@ -129,6 +134,12 @@ func problemOf(err error) problem {
 	if methods, ok := errors.AsType[methodError](err); ok {
 		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}
 	}
+	if similar, ok := errors.AsType[*dispatch.SimilarError](err); ok {
+		p := badRequest("similar_payment", "This amount was paid to this recipient lately, under another Idempotency-Key: see tx_hash. "+
+			"Nothing was paid. If you want a second payment, send that hash as different_from.")
+		p.similar = &similar.TxHash
+		return p
+	}
 	for _, row := range problems {
 		if errors.Is(err, row.is) {
 			if entry, ok := errors.AsType[entryError](err); ok && row.status == http.StatusBadRequest {
@@ -143,10 +154,11 @@ func problemOf(err error) problem {
 func (p problem) answer() answer {
 	a := answer{status: p.status, header: map[string]string{}}
 	a.body = struct {
-		Detail any    `json:"detail"`
-		Code   string `json:"code,omitempty"`
-		Index  *int   `json:"index,omitempty"`
-	}{p.detail, p.code, p.index}
+		Detail any         `json:"detail"`
+		Code   string      `json:"code,omitempty"`
+		Index  *int        `json:"index,omitempty"`
+		TxHash *chain.Hash `json:"tx_hash,omitempty"`
+	}{p.detail, p.code, p.index, p.similar}
 	if p.allow != "" {
 		a.header["Allow"] = p.allow
 	}

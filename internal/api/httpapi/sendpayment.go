@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/api/strictjson"
@@ -26,7 +27,7 @@ func SendPayment(payer Payer, wallets WalletFinder, asset token.Token) Endpoint 
 		to, field := f.recipient(asset)
 		amount := f.amount("amount")
 		r := f.request(c)
-		r.To, r.Amount = to, amount
+		r.To, r.Amount, r.DifferentFrom = to, amount, f.hash("different_from")
 		return send(c, f, payer, wallets, r, func(int) []any { return []any{field} })
 	})
 }
@@ -137,8 +138,22 @@ func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []str
 func limitsOf(p apikey.Principal) payment.KeyLimits {
 	return payment.KeyLimits{
 		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
+		Guard:           time.Duration(p.Grant.Guard) * time.Second,
 		MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily,
 	}
+}
+
+// hash reads the tx_hash of a payment, zero if it is absent.
+func (f *form) hash(field string) (h chain.Hash) {
+	v, ok := f.given(field)
+	if !ok {
+		return h
+	}
+	h, err := chain.ParseHash(v.Text)
+	if v.Kind != strictjson.String || err != nil || h.String() != v.Text {
+		f.refuse(field, "hash_invalid", `Must be a tx_hash: "0x" and 64 lower-case hexadecimal digits`)
+	}
+	return h
 }
 
 // recipient reads wallet_address and to, two names of one field: at least one is

@@ -89,6 +89,11 @@ func spendKey(merchantID, mode string, now time.Time) primaryKey {
 	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
 }
 
+// guardPrefix makes a guard one of the merchant's items, which check-receipts may not write (template.yaml).
+const guardPrefix = "merchant#guard#"
+
+func guardKey(id string) primaryKey { return pair(guardPrefix+id, "guard") }
+
 func walletListKey(id wallet.ID) primaryKey {
 	return pair(WalletPartition(id.ChainID), walletListPrefix+id.Address.String())
 }

@@ -28,6 +28,7 @@ type paymentItem struct {
 	BatchBy     string            `dynamodbav:"batch_contract,omitempty"` // with entries
 	Reference   string            `dynamodbav:"reference,omitempty"`
 	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`
+	Guarded     bool              `dynamodbav:"guarded,omitempty"`
 	Symbol      string            `dynamodbav:"token_symbol"`
 	Decimals    int               `dynamodbav:"token_decimals"`
 	Contract    string            `dynamodbav:"token_contract"`
@@ -83,7 +84,7 @@ func encodePayment(p payment.Payment) attributes {
 		Metadata: p.Metadata, Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(),
 		Network: p.Network, Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(), TxGas: p.Tx.Gas,
 		TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
+		Guarded: p.Guarded, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
 		UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Tx.L1Fee.IsZero() {
@@ -139,6 +140,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key,
 		Fingerprint: it.Fingerprint,
 		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
+		Guarded: it.Guarded,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),

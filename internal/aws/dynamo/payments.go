@@ -42,11 +42,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 	err := s.insert(ctx, encodePayment(p), counting(&sent))
 	if there, ok := refused(err); ok && there != nil {
 		stored, err := decodePayment(there)
-		if err != nil {
-			return payment.Payment{}, false, err
-		}
-		own := sent > 1 && stored.State == payment.Prepared && stored.Revision == p.Revision
-		return stored, own, nil
+		return stored, err == nil && sent > 1 && stored.State == payment.Prepared && stored.Revision == p.Revision, err
 	}
 	if err != nil {
 		return payment.Payment{}, false, fmt.Errorf("putting %s: %w", p.ID, err)

@@ -49,6 +49,9 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
+// MinGuard and MaxGuard bound the seconds of a repeat guard.
+const MinGuard, MaxGuard = 60, 604_800
+
 // MaxCount is the largest daily count.
 const MaxCount = 1_000_000_000
 
@@ -65,7 +68,8 @@ type Grant struct {
 	Scopes  Scopes
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
-	Book    bool // it pays active entries of the merchant's address book only
+	Book    bool   // it pays active entries of the merchant's address book only
+	Guard   uint64 // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
 }
 
 // Full is the grant of a merchant's first key: everything.
@@ -77,7 +81,9 @@ func (g Grant) May(s Scope) bool { return g.MayAny(ScopesOf(s)) }
 // MayAny reports whether g has one of several scopes.
 func (g Grant) MayAny(s Scopes) bool { return g.Scopes&s != 0 }
 
-func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
+func (g Grant) limited() bool {
+	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0
+}
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its meaning.
 type grantText struct {
@@ -85,11 +91,12 @@ type grantText struct {
 	Maximum token.Amount `json:"max_amount,omitzero"`
 	Limits  []Limit      `json:"limits,omitempty"` // at most one
 	Book    bool         `json:"book,omitempty"`
+	Guard   uint64       `json:"repeat_guard_seconds,omitempty"`
 }
 
 // MarshalText writes g as one line of JSON, for stores and for the authorizer's context.
 func (g Grant) MarshalText() ([]byte, error) {
-	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book}
+	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard}
 	if g.Daily != (Limit{}) {
 		t.Limits = []Limit{g.Daily}
 	}
@@ -105,7 +112,7 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
-	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book}
+	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Guard: t.Guard}
 	if len(t.Limits) == 1 {
 		g.Daily = t.Limits[0]
 	}
@@ -136,6 +143,7 @@ type Permissions struct {
 	DailyAmount *token.Amount `json:"daily_amount"`
 	DailyCount  *uint64       `json:"daily_count"`
 	Recipients  string        `json:"recipients"` // "any" or "book"
+	Guard       *uint64       `json:"repeat_guard_seconds"`
 
 	MaxAmountText   *string `json:"max_amount_text"`
 	DailyAmountText *string `json:"daily_amount_text"`
@@ -150,8 +158,8 @@ func (k Key) Public() Public {
 	most, daily := unlessZero(k.Maximum), unlessZero(k.Daily.Amount)
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, token.Text(most),
-			token.Text(daily)},
+		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, unlessZero(k.Guard),
+			token.Text(most), token.Text(daily)},
 	}
 }
 

@@ -165,6 +165,8 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 		return Result{}, err
 	case s.expired():
 		return s.answerStored(ctx, id, r, ErrExpired)
+	case r.Key.Guard > 0 && r.Entries != nil:
+		return s.answerStored(ctx, id, r, ErrGuardedBatch)
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
@@ -190,7 +192,7 @@ func (d sending) expired() bool {
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
-	offer, err := d.prepare(ctx, id, r)
+	offer, guard, err := d.prepare(ctx, id, r)
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
 	}
@@ -199,12 +201,22 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	// the check unanswered here, begun repeats it.
 	var begun sync.WaitGroup
 	begun.Go(func() { _ = d.startupCheck(ctx) })
-	p, created, err := d.Store.Create(ctx, offer)
-	begun.Wait()
-	if err != nil {
-		return Result{}, unknown(r, err)
+	create := d.Store.Create
+	if offer.Guarded {
+		create = func(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+			return d.Store.CreateGuarded(ctx, p, guard)
+		}
 	}
-	if !created {
+	p, created, err := create(ctx, offer)
+	begun.Wait()
+	switch {
+	case errors.Is(err, store.ErrChanged): // another request has created a similar payment meanwhile
+		return Result{}, ErrSimilarPending
+	case err != nil:
+		return Result{}, unknown(r, err)
+	case !created && offer.Guarded && !p.Guarded:
+		return d.resume(ctx, p, r, offer, errUnguarded)
+	case !created:
 		return d.resume(ctx, p, r, offer, nil)
 	}
 	d.created = true

@@ -15,46 +15,58 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// prepare does everything that can fail before anything is stored: limits, fee quote, simulation,
-// key, wallet. It has no effect.
-func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
+// prepare does everything that can fail before anything is stored: limits, repeat guard, fee quote, simulation, key,
+// wallet. It has no effect but that of guarded.
+func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (offer payment.Payment, g store.Guard, err error) {
 	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		return offer, g, errors.Join(ErrUnavailable, err)
 	}
 	for i, e := range r.Outputs() {
 		_, own := wallets.Find(e.To)
 		if own { // retired wallets too: their keys may be lost or public
-			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
+			return offer, g, &chain.EntryError{Index: i, Err: ErrOwnWallet}
 		}
 	}
 	if r.Entries != nil && d.BatchContract.IsZero() {
-		return payment.Payment{}, ErrNoBatches
+		return offer, g, ErrNoBatches
 	}
 	for i, e := range r.Outputs() {
 		if err := d.bounds(r, e.Amount); err != nil {
-			return payment.Payment{}, &chain.EntryError{Index: i, Err: err}
+			return offer, g, &chain.EntryError{Index: i, Err: err}
 		}
 	}
 	if d.crowd.has(r.Merchant, d.Now()) {
-		return payment.Payment{}, ErrTooMany
+		return offer, g, ErrTooMany
 	}
 	if r.Key.Book {
 		if err := d.listed(ctx, r); err != nil {
-			return payment.Payment{}, err
+			return offer, g, err
 		}
 	}
-	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	var newest payment.Payment
+	if r.Key.Guard > 0 {
+		if g, newest, err = d.guarded(ctx, id, r); err != nil {
+			return offer, g, err
+		}
+	}
+	now := d.Now()
+	if newest.CreatedAt.After(now) { // clocks differ: a guard's newest payment has the latest time
+		now = newest.CreatedAt
+	}
+	offer = payment.New(id, r, d.Token, d.Network, now)
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
 	}
 	if err := d.allowed(r.Outputs()...); err != nil {
-		return payment.Payment{}, err
+		return offer, g, err
 	}
-	return d.assign(ctx, wallets, offer)
+	offer, err = d.assign(ctx, wallets, offer)
+	return offer, g, err
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.

@@ -17,6 +17,8 @@ type Store interface {
 	Bind(ctx context.Context, c store.Coin, at time.Time) error
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
+	CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (stored payment.Payment, created bool, err error)
+	Guard(ctx context.Context, id string) (store.Guard, error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error

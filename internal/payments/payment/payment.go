@@ -48,6 +48,7 @@ type Payment struct {
 	Entries   []Entry
 	Reference string
 	Metadata  map[string]string
+	Guarded   bool // a guard names it: store.Guard
 
 	Token         token.Token
 	Network       string        // "base-sepolia"
@@ -119,7 +120,7 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	return Payment{
 		ID: id, Merchant: r.Merchant, Mode: r.Mode, IdempotencyKey: r.IdempotencyKey, Fingerprint: r.Fingerprint(),
 		To: r.To, Amount: r.Amount, Entries: r.Entries, Reference: r.Reference, Metadata: r.Metadata,
-		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
+		Guarded: r.Key.Guard > 0, Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
 	}
 }
 
@@ -171,6 +172,11 @@ func (p Payment) Coins() token.Amount {
 		return token.Amount{}
 	}
 	return p.Amount
+}
+
+// PaidNobody reports whether the payment has failed, and no coin has moved.
+func (p Payment) PaidNobody() bool {
+	return p.State == Failed && p.Failure != nil && p.Failure.Code != AmountDiffers
 }
 
 // Outputs returns the entries of a batch, or the payment as the only one.

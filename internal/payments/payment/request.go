@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -21,6 +22,7 @@ type Request struct {
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
 	NotAfter       time.Time         // in whole seconds; nothing begins later; zero: any time; not in the Fingerprint
+	DifferentFrom  chain.Hash        // of a similar payment beside which this one is wanted; zero: of none; not in the Fingerprint
 }
 
 // KeyLimits are the limits that an API key and its merchant set to the payments that it asks for. The zero KeyLimits
@@ -29,6 +31,8 @@ type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   DailyLimit   // of the key; zero: none
 	Book    bool         // only active entries of the merchant's address book are paid
+	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
+	Guard time.Duration
 
 	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
 	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
@@ -57,6 +61,12 @@ func (r Request) Batch(entries []Entry) (Request, bool) {
 		r.To = entries[0].To
 	}
 	return r, true
+}
+
+// GuardID names the guard of similar payments: the merchant's of one amount of an asset to one recipient.
+func (r Request) GuardID(chainID uint64, asset token.Address) string {
+	amount := r.Amount.Bytes32()
+	return digest("guard", r.Merchant, r.Mode, strconv.FormatUint(chainID, 10), string(asset[:]), string(r.To[:]), string(amount[:]))
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount, reference and metadata, or entries in their

@@ -35,6 +35,8 @@ const (
 	MaxDenied = 1000
 	// MaxReason is the most bytes of a denial's reason.
 	MaxReason = 500
+	// MaxGuarded is the most payments of a guard: with more that are not final, further ones wait.
+	MaxGuarded = 100
 	// MaxNodes is the most nodes in a list of silent nodes. While more are silent, all count as answering.
 	MaxNodes = 100
 )
@@ -52,6 +54,9 @@ func FitsPayment(p payment.Payment) error {
 		Within("entries", len(p.Entries), payment.MaxEntries), Within("pairs of metadata", len(p.Metadata), payment.MaxMetadata),
 		Within("attempts", len(p.Attempts), MaxAttempts), Within("bytes signed", raw, MaxRaw), Within("bytes of an event", event, MaxEvent))
 }
+
+// FitsGuard returns ErrTooLarge if g has no room for another payment.
+func FitsGuard(g Guard) error { return Within("payments of a guard", len(g.Payments)+1, MaxGuarded) }
 
 // FitsTx returns ErrTooLarge if tx is beyond a bound, else nil.
 func FitsTx(tx wallet.PendingTx) error {

@@ -54,6 +54,13 @@ type Payments interface {
 	// changes nothing and returns the stored payment, with created false.
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 
+	// Guard returns the guard of that ID, with no payments if none is stored.
+	Guard(ctx context.Context, id string) (Guard, error)
+
+	// CreateGuarded is Create, and stores in the same write g with p as the newest of its payments. If another guard
+	// than that of g's Version is stored and p is not, it changes nothing and returns ErrChanged.
+	CreateGuarded(ctx context.Context, p payment.Payment, g Guard) (stored payment.Payment, created bool, err error)
+
 	// Payment returns the payment stored under id, or ErrNotFound.
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 

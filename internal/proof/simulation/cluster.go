@@ -154,6 +154,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 				id, _, _ := strings.Cut(call.Args, " ")
 				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks have fractions of a second
 				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })
+			} else if ok && call.Op == "CreateGuarded" {
+				c.oracle.Creating(by.order, func() { apply(ctx) })
 			} else {
 				apply(ctx)
 			}

@@ -155,6 +155,7 @@ func (c *Cluster) Finish(settled bool) []string {
 		c.recoverAll()
 	}
 	c.settle()
+	c.askRivals()
 	c.Chain.Replay()
 	for range c.Depth + 2 {
 		c.Chain.Mine(c.Chain.Nodes[0])

@@ -19,6 +19,7 @@ type request struct {
 	began    time.Time
 	maximum  token.Amount // of its key; zero: any
 	notAfter time.Time    // zero: any time
+	order    oracle.Order
 }
 
 type requestKey struct{}
@@ -32,9 +33,10 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	}
 	began := time.Now()
 	on := c.instances[instance%len(c.instances)]
-	by := request{began: began, maximum: key.Maximum}
+	by := request{began: began, maximum: key.Maximum, order: order}
 	r := order.Request()
 	r.Key = key
+	r.Key.Guard, r.DifferentFrom = order.Guard, order.Different
 	if order.Patience > 0 {
 		by.notAfter = by.began.Add(order.Patience)
 		r.NotAfter = by.notAfter.Add(on.skew) // by the server's clock

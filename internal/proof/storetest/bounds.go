@@ -36,6 +36,7 @@ var bounds = map[string]int{
 	"Reconcile map[string]uint64": wallet.MaxInFlight,
 	"wallet.Progress.Paid":        wallet.MaxInFlight,
 	"store.Charge.Limits":         store.MaxLimits,
+	"store.Guard.Payments":        store.MaxGuarded,
 	"store.Comparison.Silent":     store.MaxNodes,
 	"webhook.Delivery.Attempts":   webhook.MaxAttempts,
 	"webhook.Event.Body":          webhook.MaxBody,

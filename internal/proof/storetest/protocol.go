@@ -35,7 +35,7 @@ type Protocol struct {
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, settingsPromises, listPromises, boundPromises)
+		walletPromises, dailyLimitPromises, denialPromises, settingsPromises, listPromises, guardPromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})

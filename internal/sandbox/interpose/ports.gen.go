@@ -109,6 +109,15 @@ func (s *Store) Create(ctx context.Context, a payment.Payment) (payment.Payment,
 	return r.a, r.b, err
 }
 
+// CreateGuarded implements the port.
+func (s *Store) CreateGuarded(ctx context.Context, a payment.Payment, b store.Guard) (payment.Payment, bool, error) {
+	r, err := ask(ctx, s.Around, "CreateGuarded", func(ctx context.Context) (two[payment.Payment, bool], error) {
+		x, y, err := s.Store.CreateGuarded(ctx, a, b)
+		return two[payment.Payment, bool]{x, y}, err
+	}, a, b)
+	return r.a, r.b, err
+}
+
 // DeletePendingTx implements the port.
 func (s *Store) DeletePendingTx(ctx context.Context, a wallet.ID, b uint64) error {
 	_, err := ask(ctx, s.Around, "DeletePendingTx", func(ctx context.Context) (struct{}, error) {
@@ -139,6 +148,13 @@ func (s *Store) Finish(ctx context.Context, a payment.Payment) error {
 		return struct{}{}, s.Store.Finish(ctx, a)
 	}, a)
 	return err
+}
+
+// Guard implements the port.
+func (s *Store) Guard(ctx context.Context, a string) (store.Guard, error) {
+	return ask(ctx, s.Around, "Guard", func(ctx context.Context) (store.Guard, error) {
+		return s.Store.Guard(ctx, a)
+	}, a)
 }
 
 // LowerCeiling implements the port.

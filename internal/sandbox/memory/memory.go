@@ -24,7 +24,8 @@ type Payments struct {
 	mu       sync.Mutex
 	payments map[payment.ID]*record
 	hashes   map[chain.Hash]payment.ID // empty for a no-op's
-	lists    map[account][]*record     // committed ones, oldest first
+	guards   map[string]store.Guard
+	lists    map[account][]*record // committed ones, oldest first
 	spent    map[day]tally
 	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
@@ -51,6 +52,7 @@ func NewPayments() *Payments {
 	return &Payments{
 		payments: map[payment.ID]*record{},
 		hashes:   map[chain.Hash]payment.ID{},
+		guards:   map[string]store.Guard{},
 		lists:    map[account][]*record{},
 		spent:    map[day]tally{},
 		denied:   map[token.Address]store.Denial{},
@@ -155,7 +157,7 @@ func (s *Payments) Image() *Payments {
 	}
 	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent),
 		maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
-	to.settings, to.coin = s.settings, s.coin
+	to.settings, to.coin, to.guards = s.settings, s.coin, maps.Clone(s.guards)
 	return to
 }
 
@@ -167,7 +169,7 @@ func (s *Payments) Restore(image *Payments) {
 	s.payments, s.hashes, s.lists, s.spent = image.payments, image.hashes, image.lists, image.spent
 	s.denied, s.wallets, s.registry, s.txs = image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]store.Comparison{} // image's is of another table
-	s.settings, s.coin = image.settings, image.coin
+	s.settings, s.coin, s.guards = image.settings, image.coin, image.guards
 	s.settings.all = slices.Clone(s.settings.all)
 	for i := range s.settings.all {
 		s.settings.all[i].Confirmed = false

@@ -12,17 +12,33 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
+func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+	return s.CreateGuarded(ctx, p, store.Guard{})
+}
+
+func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (stored payment.Payment, created bool, err error) {
 	err = s.locked(ctx, func() error {
-		if there := s.payments[p.ID]; there != nil {
+		switch there := s.payments[p.ID]; {
+		case there != nil:
 			stored, err = there.read()
 			return err
+		case s.guards[g.ID].Version != g.Version:
+			return store.ErrChanged
+		case g.ID != "":
+			s.guards[g.ID] = g.With(p)
 		}
 		s.payments[p.ID] = &record{p: p}
 		stored, created = p, true
 		return nil
-	}, store.FitsPayment(p))
+	}, store.FitsPayment(p), store.FitsGuard(g))
 	return stored, created, err
+}
+
+func (s *Payments) Guard(ctx context.Context, id string) (store.Guard, error) {
+	return answer(ctx, s, func() (store.Guard, error) {
+		g := s.guards[id]
+		return store.Guard{ID: id, Payments: g.Payments, Version: g.Version}, nil
+	})
 }
 
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {

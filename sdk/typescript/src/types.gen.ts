@@ -102,6 +102,11 @@ export type components = {
             wallet_address?: components["schemas"]["AddressInput"];
             to?: components["schemas"]["AddressInput"];
             amount: components["schemas"]["AmountInput"];
+            /**
+             * @description Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
+             *     want a second one. It is no part of what the Idempotency-Key stands for.
+             */
+            different_from?: string | null;
             /** @description Yours; returned as it is. Need not be unique. */
             reference?: string | null;
             /** @description Up to 20 pairs of your own. */
@@ -140,7 +145,7 @@ export type components = {
             block_number: number;
         };
         CreateAPIKeyRequest: {
-            /** @description 1 to 100 characters, not blank, no control characters. */
+            /** @description 1 to 100 characters, not blank, no control or format characters. */
             merchant_name: string;
         };
         CreatedAPIKey: {
@@ -174,6 +179,11 @@ export type components = {
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
+            /**
+             * Format: int32
+             * @description Null is no guard.
+             */
+            repeat_guard_seconds: number | null;
         };
         OwnAPIKey: {
             id: string;
@@ -197,6 +207,11 @@ export type components = {
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
+            /**
+             * Format: int32
+             * @description Null is no guard.
+             */
+            repeat_guard_seconds: number | null;
             used_today: components["schemas"]["UsedToday"];
         };
         /** @description What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit. */
@@ -218,7 +233,7 @@ export type components = {
         Recipients: "any" | "book";
         /** @description All optional. A key with the scope `keys` has no limits. */
         IssueAPIKeyRequest: {
-            /** @description Yours; 1 to 100 characters, not blank, no control characters. */
+            /** @description Yours; 1 to 100 characters, not blank, no control or format characters. */
             label?: string | null;
             /** @description 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit. */
             scopes?: components["schemas"]["Scope"][] | null;
@@ -229,6 +244,12 @@ export type components = {
             /** @description Payments in a UTC day, up to 10^9. Null is none. */
             daily_count?: number | string | null;
             recipients?: components["schemas"]["Recipients"] | null;
+            /**
+             * Format: int32
+             * @description So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
+             *     pays no batches. Null is no guard.
+             */
+            repeat_guard_seconds?: number | null;
             /** @description How long the key works. Absent, as long as the asking key. */
             expires_in_seconds?: number | null;
         };
@@ -251,11 +272,16 @@ export type components = {
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
+            /**
+             * Format: int32
+             * @description Null is no guard.
+             */
+            repeat_guard_seconds: number | null;
             expires_at: components["schemas"]["Timestamp"] | null;
         };
         CreateRecipientRequest: {
             address: components["schemas"]["AddressInput"];
-            /** @description Yours; 1 to 100 characters, not blank, no control characters. */
+            /** @description Yours; 1 to 100 characters, not blank, no control or format characters. */
             label?: string | null;
         };
         /** @description An entry of the address book. */
@@ -321,6 +347,11 @@ export type components = {
             /** @description Payments in a UTC day. Null is any. */
             daily_count: number | null;
             recipients: components["schemas"]["Recipients"];
+            /**
+             * Format: int32
+             * @description Null is no guard.
+             */
+            repeat_guard_seconds: number | null;
         };
         OverlapRequest: {
             /**
@@ -535,7 +566,9 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "request_expired" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            /** @description Of `similar_payment`: the newest such payment. */
+            tx_hash?: string;
             /** @description Which payment of a batch is refused, from 0, if one alone is. */
             index?: number;
         };
@@ -550,7 +583,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone";
+            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone";
             /** @description `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte. */
             loc: (string | number)[];
             /** @description For people. Never repeats what was sent. */
@@ -570,6 +603,7 @@ export type components = {
             metadata?: {
                 [key: string]: string;
             };
+            different_from?: string;
         };
         /** @description Asks for 1 to 100 payments at once: all are made, or none. */
         Batch: {

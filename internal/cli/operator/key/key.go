@@ -68,6 +68,7 @@ type restrictions struct {
 	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
+	RepeatGuard time.Duration  `help:"So long after a payment it pays the same amount to the same recipient no more, from 1m to 168h; 0 for no guard."`
 	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
 	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
@@ -76,6 +77,7 @@ type restrictions struct {
 func (r restrictions) request() (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
+		Guard: uint64(r.RepeatGuard / time.Second),
 	}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
@@ -83,6 +85,8 @@ func (r restrictions) request() (apikey.KeyRequest, error) {
 	switch {
 	case r.DailyCount > apikey.MaxCount:
 		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
+	case r.RepeatGuard != 0 && (r.RepeatGuard < apikey.MinGuard*time.Second || r.RepeatGuard > apikey.MaxGuard*time.Second):
+		return request, errors.New("--repeat-guard is out of bounds; use 1m to 168h, or 0 for none")
 	case r.ExpiresIn < 0:
 		return request, errors.New("--expires-in is negative; use 0 or more")
 	}
@@ -135,6 +139,9 @@ func mayDo(p apikey.Permissions) string {
 	}
 	if p.DailyCount != nil {
 		words = append(words, fmt.Sprintf("%d a day", *p.DailyCount))
+	}
+	if p.Guard != nil {
+		words = append(words, fmt.Sprintf("guard %d s", *p.Guard))
 	}
 	if p.Recipients == "book" {
 		words = append(words, "book")

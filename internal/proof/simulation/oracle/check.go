@@ -195,7 +195,7 @@ func (o *Oracle) payees() map[token.Address]paid {
 				moved, _ = moved.Add(amount)
 			}
 		}
-		if i := slices.IndexFunc(orders, func(r Order) bool { return (r.operators() || r.Entries != nil) && r.ID() == p.ID }); i >= 0 {
+		if i := slices.IndexFunc(orders, func(r Order) bool { return r.byID() && r.ID() == p.ID }); i >= 0 {
 			to = orders[i].payee()
 			o.checkEntries(orders[i], r)
 		}

@@ -166,6 +166,7 @@ func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
 		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
 	}
+	o.checkSimilar(a)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.answers[a.Order.Key] = append(o.answers[a.Order.Key], a)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -25,6 +26,9 @@ type Order struct {
 
 	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
 
+	Guard     time.Duration // of the key under which it is asked for; zero: none
+	Different chain.Hash    // the similar payment that its requests name
+
 	Patience time.Duration // after which each request begins nothing; zero: it may for ever
 }
 
@@ -36,14 +40,16 @@ func (o Order) Transfer() dispatch.Transfer {
 // operators reports whether an operator gives the order.
 func (o Order) operators() bool { return o.From != token.Address{} }
 
-// payee is where payees counts the order: its recipient, or for a batch, and a transfer,
+// payee is where payees counts the order: its recipient, or for a batch, a guarded payment and a transfer,
 // of which several may have one recipient, the bytes of its payment's ID.
 func (o Order) payee() token.Address {
-	if o.operators() || o.Entries != nil {
+	if o.byID() {
 		return token.Address(o.ID().Memo())
 	}
 	return o.To
 }
+
+func (o Order) byID() bool { return o.operators() || o.Entries != nil || o.Guard > 0 }
 
 // Request is the request that clients post for the order.
 func (o Order) Request() payment.Request {
@@ -90,11 +96,12 @@ type Answer struct {
 var refusals = []error{
 	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
 	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, dispatch.ErrExpired,
-	store.ErrDailyLimit,
+	dispatch.ErrSimilarPending, dispatch.ErrGuardedBatch, store.ErrDailyLimit,
 }
 
 // Refused reports whether the answer means that nothing was started.
 func (a Answer) Refused() bool {
-	return !errors.Is(a.Err, dispatch.ErrInProgress) &&
+	_, similar := errors.AsType[*dispatch.SimilarError](a.Err)
+	return similar || !errors.Is(a.Err, dispatch.ErrInProgress) &&
 		slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(a.Err, r) })
 }

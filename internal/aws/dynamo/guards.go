@@ -1,0 +1,54 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+type guardItem struct {
+	PK       string       `dynamodbav:"pk"`
+	SK       string       `dynamodbav:"sk"`
+	Payments []payment.ID `dynamodbav:"payments"`
+	Version  uint64       `dynamodbav:"version"`
+	TTL      int64        `dynamodbav:"ttl"`
+}
+
+func (s *Payments) Guard(ctx context.Context, id string) (store.Guard, error) {
+	g, err := get(ctx, s.table, guardKey(id), "guard "+id, nil, func(item attributes) (store.Guard, error) {
+		var it guardItem
+		r := read(item, &it)
+		r.require("payments", len(it.Payments) > 0)
+		return readable(r, store.Guard{Payments: it.Payments, Version: it.Version}, "guard "+id)
+	})
+	g.ID = id
+	return g, err
+}
+
+// CreateGuarded implements store.Payments with one transaction: the payment, its guard. When the SDK repeats it after
+// a lost answer, its token makes the answer the first one.
+func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (payment.Payment, bool, error) {
+	if err := cmp.Or(store.FitsPayment(p), store.FitsGuard(g)); err != nil {
+		return payment.Payment{}, false, err
+	}
+	condition, values := "attribute_not_exists(pk)", attributes(nil)
+	if g.Version > 0 {
+		condition, values = "version = :version", attributes{":version": number(g.Version)}
+	}
+	next := g.With(p)
+	item := encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()})
+	stored, created := p, true
+	err := s.transact(ctx, "putting "+string(p.ID),
+		s.putAbsent(encodePayment(p), func(there attributes) (err error) {
+			created = false
+			stored, err = decodePayment(there)
+			return err
+		}),
+		s.put(item, condition, values, is(store.ErrChanged)))
+	if err != nil {
+		return payment.Payment{}, false, err
+	}
+	return stored, created, nil
+}

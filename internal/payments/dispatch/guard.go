@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+var (
+	// ErrSimilarPending reports a similar payment (payment.Request.GuardID) that is not signed yet. Nothing was started.
+	ErrSimilarPending = errors.New("a similar payment is in progress")
+	// ErrGuardedBatch reports a batch of a key that has a repeat guard.
+	ErrGuardedBatch = errors.New("a key with a repeat guard pays no batches")
+	// errUnguarded reports a payment of a key without a guard, which a request of a guarded key takes up.
+	errUnguarded = fmt.Errorf("%w: no guard names it", ErrDuplicate)
+)
+
+// A SimilarError reports the newest similar payment, which was made within the seconds of the key's repeat guard.
+// Nothing was started.
+type SimilarError struct{ TxHash chain.Hash }
+
+func (e *SimilarError) Error() string { return "a similar payment was made: " + e.TxHash.String() }
+
+// guarded judges r by its key's repeat guard. It returns the guard to create the payment id with, and the newest similar
+// payment that may have moved coins, zero if there is none. It discards similar payments that a dead request left
+// without a nonce, so that a crash leaves a guard that names a missing payment.
+func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) (g store.Guard, newest payment.Payment, err error) {
+	if g, err = d.Store.Guard(ctx, r.GuardID(d.ChainID, d.Token.Contract)); err != nil {
+		return g, newest, errors.Join(ErrUnavailable, err)
+	}
+	for ; len(g.Payments) > 0; g.Payments = g.Payments[:len(g.Payments)-1] {
+		last := g.Payments[len(g.Payments)-1]
+		if last == id { // if it is stored, it answers
+			continue
+		}
+		p, err := d.Store.Payment(ctx, last)
+		switch {
+		case errors.Is(err, store.ErrNotFound), err == nil && p.PaidNobody():
+			continue
+		case err != nil:
+			return g, newest, errors.Join(ErrUnavailable, err)
+		case p.State == payment.Prepared:
+			if err := d.giveWay(ctx, p); err != nil {
+				return g, newest, err
+			}
+			continue
+		case d.Now().Sub(p.CreatedAt) <= r.Key.Guard && p.TxHash != r.DifferentFrom:
+			return g, newest, &SimilarError{p.TxHash}
+		case p.State.Final():
+			g.Payments = []payment.ID{last} // older ones guard for a shorter time
+		case len(g.Payments) >= store.MaxGuarded:
+			return g, newest, ErrTooMany
+		}
+		return g, p, nil
+	}
+	return g, newest, nil
+}
+
+// giveWay discards a Prepared payment without a nonce that no request can be making any more. For any other it returns
+// ErrSimilarPending.
+func (d sending) giveWay(ctx context.Context, p payment.Payment) error {
+	if p.Merchant == "" || d.Now().Sub(p.CreatedAt) < handlerLife { // remit recover, or a request, is making it
+		return ErrSimilarPending
+	}
+	if err := d.startupCheck(ctx); err != nil { // it may have been made before the tables were restored
+		return err
+	}
+	w, err := d.Store.Wallet(ctx, walletOf(p))
+	if _, held := w.Holds(p.ID, p.Revision); held || w.Suspect() {
+		return ErrSimilarPending
+	}
+	if err == nil || errors.Is(err, wallet.ErrUnknown) { // unknown: it has given no nonce out
+		err = d.Store.Discard(ctx, p)
+	}
+	switch {
+	case errors.Is(err, store.ErrChanged):
+		return ErrSimilarPending
+	case err != nil:
+		return errors.Join(ErrUnavailable, err)
+	}
+	return nil
+}
