@@ -12,7 +12,7 @@ Amount: TypeAlias = int
 AmountText: TypeAlias = str
 
 
-AmountInput: TypeAlias = Amount | str
+AmountInput: TypeAlias = int | str
 
 
 Address: TypeAlias = str
@@ -96,7 +96,7 @@ class CreatedAPIKey(TypedDict):
 Scope: TypeAlias = Literal['payments:write', 'payments:read', 'webhooks', 'keys', 'recipients']
 
 
-Recipients: TypeAlias = Literal['any', 'book']
+RecipientRule: TypeAlias = Literal['any', 'book']
 
 
 class IssueAPIKeyRequest(TypedDict):
@@ -105,7 +105,7 @@ class IssueAPIKeyRequest(TypedDict):
     max_amount: NotRequired[AmountInput | None]
     daily_amount: NotRequired[AmountInput | None]
     daily_count: NotRequired[int | str | None]
-    recipients: NotRequired[Recipients | None]
+    recipients: NotRequired[RecipientRule | None]
     expires_in_seconds: NotRequired[int | None]
 
 
@@ -123,7 +123,7 @@ class IssuedAPIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
     expires_at: Timestamp | None
 
 
@@ -166,9 +166,9 @@ class RotatedAPIKey(TypedDict):
     prefix: str
     last4: str
     created_at: Timestamp
-    last_used_at: None
+    last_used_at: Timestamp | None
     expires_at: Timestamp | None
-    revoked_at: None
+    revoked_at: Timestamp | None
     label: str | None
     scopes: list[Scope]
     max_amount: Amount | None
@@ -176,7 +176,7 @@ class RotatedAPIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
 
 
 class OverlapRequest(TypedDict):
@@ -407,7 +407,7 @@ class TransactionList(TypedDict):
     next_cursor: str | None
 
 
-class APIKey(TypedDict):
+class MerchantKey(TypedDict):
     id: str
     prefix: str
     last4: str
@@ -422,11 +422,11 @@ class APIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
 
 
 class APIKeyList(TypedDict):
-    data: list[APIKey]
+    data: list[MerchantKey]
 
 
 class PaymentEvent(TypedDict):
@@ -440,7 +440,7 @@ class APIKeyEvent(TypedDict):
     id: str
     type: Literal['api_key.created']
     timestamp: Timestamp
-    data: APIKey
+    data: MerchantKey
 
 
 class Invalid(TypedDict):
