@@ -34,8 +34,8 @@ func (c *Client) CreateKey(ctx context.Context, body IssueAPIKeyRequest) (Issued
 }
 
 // ListKeys: List your API keys.
-func (c *Client) ListKeys(ctx context.Context) ([]APIKey, error) {
-	list, err := ask[page[APIKey]](c.begin(ctx), "GET", "/api-keys", nil)
+func (c *Client) ListKeys(ctx context.Context) ([]MerchantKey, error) {
+	list, err := ask[page[MerchantKey]](c.begin(ctx), "GET", "/api-keys", nil)
 	return list.Data, err
 }
 
@@ -45,8 +45,8 @@ func (c *Client) RotateKey(ctx context.Context, id string, body OverlapRequest) 
 }
 
 // RevokeKey: End the life of an API key.
-func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
-	return ask[APIKey](c.begin(ctx), "POST", "/api-keys/"+url.PathEscape(id)+"/revoke", nil)
+func (c *Client) RevokeKey(ctx context.Context, id string) (MerchantKey, error) {
+	return ask[MerchantKey](c.begin(ctx), "POST", "/api-keys/"+url.PathEscape(id)+"/revoke", nil)
 }
 
 // AddRecipient: Enter an address into the address book.

@@ -21,15 +21,22 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"golang.org/x/text/unicode/norm"
 )
 
 // lifetime is longer than the API works on a request: after it, an unanswered request commits nothing more.
 const lifetime = 35 * time.Second
 
-var urls = regexp.MustCompile(`^https?://([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
+// A POST of a payment carries a Remit-Not-After so many seconds ahead. It begins nothing once an answer's Date is
+// later than that and the grace.
+const ahead, grace = 30, 40
+
+var urls = regexp.MustCompile(`^(https://([\w.-]+|\[[\da-fA-F:.]+\])|http://(localhost|127(\.\d{1,3}){3}|\[::1\]))` +
+						`(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
 var keys = regexp.MustCompile(`^[!-~]*$`) // which a header may hold
 
 // A Client is one merchant, or a caller without a key. Many goroutines may use it at once.
@@ -80,6 +87,10 @@ type Refused struct {
 	Code   string // stable; of a 422, the type of its first problem; "" of a 401
 	Detail string // for people
 	Index  int    // of the refused entry of a batch; -1 if none is named
+
+	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without Settle
+	// it only covers this Client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
+	Settled bool `json:"-"`
 }
 
 func (e *Refused) Error() string {
@@ -104,6 +115,8 @@ type call struct {
 	context.Context
 	end        time.Time
 	once, pays bool
+	past       bool   // POSTs carry a time that has passed
+	until      int64  // the latest Remit-Not-After that was sent
 	key        string // Idempotency-Key
 	tries      int
 	last       Answer
@@ -159,27 +172,35 @@ func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.ca
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
-		err = errors.New("the URL is unusable: give http:// or https://, a host, and a port and a path if needed")
+		err = errors.New("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed")
 	} else if !keys.MatchString(k.Client.Key) {
 		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
 	}
 	for err == nil {
 		var got T
 		part, named := any(&got).(interface{ whole() bool })
-		k.open.note(k.key, 1, false, false)
+		notAfter := k.stamp(method)
 		ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
-		k.last, k.cause = k.Call(ctx, method, path, strings.TrimPrefix(string(text), "null"), "Idempotency-Key", k.key)
+		k.last, k.cause = k.Call(ctx, method, path, strings.TrimPrefix(string(text), "null"), "Idempotency-Key", k.key, "Remit-Not-After", notAfter)
 		cancel()
+		k.open.date(k.last)
 		whole := k.last.Status/100 == 2 && json.Unmarshal(k.last.Body, &got) == nil && (!named || part.whole())
 		nothing := k.last.Status == 429 || k.last.Status == 503 && strings.Contains(string(k.last.Body), `"payment_rail_unavailable"`)
 		refusal := k.refusal()
+		late := refusal != nil && !k.past && notAfter != "" && (refusal.Code == "request_expired" || refusal.Code == "not_after_invalid")
 		lost := !whole && !nothing && refusal == nil
-		switch k.open.note(k.key, -1, lost, whole); {
+		k.open.note(k.key, func(a *attempts) {
+			if a.open = max(0, a.open-1); lost || whole {
+				a.last, a.paid = map[bool]time.Time{true: time.Now()}[lost], whole && k.pays
+			}
+		})
+		switch {
 		case whole:
 			return got, nil
-		case refusal != nil:
+		case late && k.pause(0): // by the right clock now
+		case refusal != nil && !late:
 			err = refusal
-		case lost && !k.pays && (method != http.MethodGet || k.last.Status == http.StatusConflict), k.once, !k.pause(0):
+		case late, lost && !k.pays && (method != http.MethodGet || k.last.Status == http.StatusConflict), k.once, !k.pause(0):
 			err = k.unknown()
 		}
 	}
@@ -209,10 +230,11 @@ func pages[T any](ctx context.Context, c *Client, path string, filters url.Value
 	}
 }
 
-// Key returns the Idempotency-Key of an intent, or an error if it is empty or not UTF-8.
+// Key returns the Idempotency-Key of an intent, or an error if it is empty, not UTF-8 in NFC, or has blanks around it:
+// two intents that look the same are two payments.
 func Key(intent string) (string, error) {
-	if intent == "" || !utf8.ValidString(intent) {
-		return "", fmt.Errorf("%.100q is no intent: name what is paid, such as an order, in UTF-8", intent)
+	if intent == "" || !utf8.ValidString(intent) || !norm.NFC.IsNormalString(intent) || strings.TrimFunc(intent, unicode.IsSpace) != intent {
+		return "", fmt.Errorf("%.100q is no intent: name what is paid, such as an order, in UTF-8 and NFC, without blanks around it", intent)
 	}
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
@@ -230,20 +252,26 @@ func (e *IntentReused) Error() string {
 	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
 }
 
+// An Option of Pay and PayMany.
+type Option int
+
+// Settle makes a call go on after a refusal until that is settled, some 75 seconds, if its deadline allows.
+const Settle Option = 1
+
 // Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two minutes. A *Refused
 // started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
-func (c *Client) Pay(ctx context.Context, intent string, order Order) (Payment, error) {
+func (c *Client) Pay(ctx context.Context, intent string, order Order, options ...Option) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
-	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference})
+	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference}, options)
 }
 
 // PayMany is Pay of a batch, which is one payment.
-func (c *Client) PayMany(ctx context.Context, intent string, batch Batch) (Payment, error) {
-	return c.pay(ctx, intent, batch, batch)
+func (c *Client) PayMany(ctx context.Context, intent string, batch Batch, options ...Option) (Payment, error) {
+	return c.pay(ctx, intent, batch, batch, options)
 }
 
-// Attempt makes one request for an Order or a Batch, with your own Idempotency-Key or "". A
-// *Refused only concerns this request.
+// Attempt makes one request for an Order or a Batch, with your own Idempotency-Key or "", and repeats it only after a
+// wrong clock. A *Refused only concerns this request.
 func (c *Client) Attempt(ctx context.Context, key string, asked any) (Payment, error) {
 	return c.begin(ctx).post(key, asked, true)
 }
@@ -254,7 +282,7 @@ func (k *call) post(key string, asked any, once bool) (Payment, error) {
 	return ask[Payment](k, http.MethodPost, "/send-payment"+map[bool]string{true: "s"}[many], asked)
 }
 
-func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) (Payment, error) {
+func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch, options []Option) (Payment, error) {
 	key, err := Key(intent)
 	for _, o := range asked.Payments {
 		err = errors.Join(err, checked(o.Amount))
@@ -270,57 +298,129 @@ func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch) 
 	_ = json.Unmarshal(sent, &other.Asked)
 	made, err := k.post(key, body, false)
 	if refusal, is := errors.AsType[*Refused](err); is {
-		return k.settle(refusal, other)
+		return k.settle(refusal, other, body, slices.Contains(options, Settle) && !k.once)
 	}
 	return made, err
 }
 
-// A memory has the payment attempts that may still be carried out, by Idempotency-Key.
+// A memory has the payment attempts that may still be carried out, or were, by Idempotency-Key.
 type memory struct {
 	sync.Mutex
-	keys map[string]attempts
-	rest time.Time // when the last attempt of the dropped keys ended
+	keys   map[string]attempts
+	forgot bool          // keys were dropped
+	rest   time.Time     // when the last attempt of the dropped keys ended
+	skew   time.Duration // how far the API's clock is ahead
 }
 
 type attempts struct {
-	open int       // attempts that have not ended
-	last time.Time // when the last unanswered attempt ended; zero for none
+	open  int       // attempts that have not ended
+	last  time.Time // when the last unanswered attempt ended; zero for none
+	paid  bool      // or, in what note returns, forgotten
+	until int64     // the latest Remit-Not-After
 }
 
-// note counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open.
-func (m *memory) note(key string, step int, lost, paid bool) time.Time {
+// note changes the attempts of a key, and returns them: the last one ended now if one is open.
+func (m *memory) note(key string, change func(*attempts)) attempts {
 	m.Lock()
 	defer m.Unlock()
-	if len(m.keys) > 10_000 {
-		m.keys, m.rest = nil, time.Now().Add(lifetime)
-	}
 	if m.keys == nil {
 		m.keys = map[string]attempts{}
 	}
-	a := m.keys[key]
-	if a.open = max(0, a.open+step); lost || paid {
-		a.last = map[bool]time.Time{true: time.Now()}[lost]
+	if len(m.keys) > 10_000 {
+		maps.DeleteFunc(m.keys, func(_ string, a attempts) bool { return a.open == 0 && a.last.IsZero() })
+		if m.forgot = true; len(m.keys) > 5_000 {
+			m.rest = time.Now().Add(lifetime)
+			clear(m.keys)
+		}
 	}
-	if m.keys[key] = a; a == (attempts{}) {
+	a := m.keys[key]
+	change(&a)
+	if m.keys[key] = a; a.open == 0 && a.last.IsZero() && !a.paid {
 		delete(m.keys, key)
 	}
 	if a.open > 0 {
-		return time.Now()
+		a.last = time.Now()
+	} else if m.rest.After(a.last) && time.Since(m.rest) < lifetime {
+		a.last = m.rest
 	}
-	if m.rest.After(a.last) && time.Since(m.rest) < lifetime {
-		return m.rest
-	}
-	return a.last
+	a.paid = a.paid || m.forgot
+	return a
 }
 
-// settle looks the payment up after a refusal: an earlier attempt may still pay until lifetime has
-// passed and a look-up finds nothing.
-func (k *call) settle(refusal *Refused, other *IntentReused) (Payment, error) {
-	reused, key, last := refusal.Code == "idempotency_key_reused", k.key, k.open.note(k.key, 0, false, false)
+// date returns the Date of an answer in Unix seconds, 0 if it has none, and corrects the clock by it.
+func (m *memory) date(a Answer) int64 {
+	date, err := http.ParseTime(a.Header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	m.Lock()
+	defer m.Unlock()
+	m.skew = time.Until(date)
+	return date.Unix()
+}
+
+// now returns the API's time in Unix seconds.
+func (m *memory) now() int64 {
+	m.Lock()
+	defer m.Unlock()
+	return time.Now().Add(m.skew).Unix()
+}
+
+// stamp begins an attempt and returns its Remit-Not-After, "" for none.
+func (k *call) stamp(method string) string {
+	notAfter := int64(1) // has passed
+	if !k.past {
+		notAfter = k.open.now() + ahead
+		k.until = max(k.until, notAfter)
+	}
+	k.open.note(k.key, func(a *attempts) { a.open, a.until = a.open+1, max(a.until, notAfter) })
+	return map[bool]string{true: fmt.Sprint(notAfter)}[k.pays && method == http.MethodPost]
+}
+
+// of returns the attempts of the call's key.
+func (k *call) of() attempts { return k.open.note(k.key, func(*attempts) {}) }
+
+// prove repeats a refused payment with a time that has passed. It settles the refusal once such a request has expired
+// that began after a Date later than every Remit-Not-After of the intent and the grace. Else it returns a newer refusal,
+// or the refusal if the deadline comes first.
+func (k *call) prove(refusal *Refused, body any) (made Payment, err error) {
+	k.past = true
+	for seen := int64(0); ; seen = k.open.date(k.last) {
+		k.tries, k.until = 0, max(k.until, k.of().until)
+		if !k.pause(time.Duration(k.until+grace+1-k.open.now()) * time.Second) {
+			return made, refusal
+		}
+		made, err = k.post(k.key, body, false)
+		if newer, is := errors.AsType[*Refused](err); !is || newer.Code != "request_expired" {
+			return made, err
+		}
+		if a := k.of(); a.open == 0 && seen > max(k.until, a.until)+grace {
+			k.open.note(k.key, func(a *attempts) { *a = attempts{} })
+			refusal.Settled = true
+			return made, refusal
+		}
+	}
+}
+
+// settle judges a refusal. Without prove an earlier attempt may still pay until lifetime has passed and a look-up
+// finds nothing, and longer if a network held its bytes.
+func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove bool) (Payment, error) {
+	if prove && refusal.Code != "idempotency_key_reused" {
+		made, err := k.prove(refusal, body)
+		newer, is := errors.AsType[*Refused](err)
+		if !is || newer.Settled {
+			return made, err
+		}
+		refusal = newer
+	}
+	reused, key, a := refusal.Code == "idempotency_key_reused", k.key, k.of()
+	last := a.last
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
+		unread := []int{401, 403, 413} // which come before a look at what is stored
+		refusal.Settled = !prove && !a.paid && !slices.Contains(unread, refusal.Status)
 		return Payment{}, refusal
 	}
-	for ; time.Since(last) < lifetime; last = k.open.note(key, 0, false, false) {
+	for ; time.Since(last) < lifetime; last = k.open.note(key, func(*attempts) {}).last {
 		if k.once || !k.pause(time.Until(last.Add(lifetime))) {
 			return Payment{}, k.unknown()
 		}

@@ -52,11 +52,16 @@ type command struct {
 
 type options struct {
 	Timeout   *float64          `json:"timeout,omitempty"` // seconds
+	Settle    bool              `json:"settle,omitempty"`
 	Reference string            `json:"reference,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Status    string            `json:"status,omitempty"`
 	Cursor    json.RawMessage   `json:"cursor,omitempty"`
 	Fakes     []string          `json:"fakes,omitempty"` // of the client's send, now and sleep
+}
+
+func (o options) chosen() []remit.Option {
+	return []remit.Option{remit.Settle}[:map[bool]int{true: 1}[o.Settle]]
 }
 
 // ask returns a command with these arguments.
@@ -95,6 +100,9 @@ func ended(value any, err error) (e end) {
 	if r, is := errors.AsType[*remit.Refused](err); is {
 		if e.Error = strings.TrimSpace("Refused " + r.Code); r.Index >= 0 {
 			e.Error += fmt.Sprint(" ", r.Index)
+		}
+		if r.Settled {
+			e.Error += " settled"
 		}
 	} else if r, is := errors.AsType[*remit.IntentReused](err); is {
 		if e.Error = "IntentReused"; r.Stored != nil {
@@ -150,11 +158,11 @@ func (l *own) value(ctx context.Context, c command) (any, error) {
 		return remit.VerifyWebhook(c.text(0), []byte(c.text(1)), header)
 	case "pay":
 		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata}
-		return l.Pay(ctx, c.text(0), o)
+		return l.Pay(ctx, c.text(0), o, c.Options.chosen()...)
 	case "payMany":
 		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata}
 		must(0, json.Unmarshal(c.Args[1], &b.Payments))
-		return l.PayMany(ctx, c.text(0), b)
+		return l.PayMany(ctx, c.text(0), b, c.Options.chosen()...)
 	case "balance":
 		return l.Balance(ctx, c.text(0))
 	case "createKey":
@@ -222,8 +230,9 @@ func (l *other) call(c command) end {
 			r.Header.Set(name, value)
 		}
 		reply := map[string]any{"answer": line.Request, "status": 0, "seconds": 0}
+		l.api.begun = max(line.Seconds, 1e-9)
 		if got, err := l.api.answer(r); err == nil {
-			reply["status"], reply["retryAfter"] = got.StatusCode, got.Header.Get("Retry-After")
+			reply["status"], reply["retryAfter"], reply["date"] = got.StatusCode, got.Header.Get("Retry-After"), got.Header.Get("Date")
 			reply["text"] = string(must(io.ReadAll(got.Body)))
 		} else if errors.Is(err, errHang) {
 			reply["seconds"] = line.Timeout

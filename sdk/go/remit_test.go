@@ -32,7 +32,7 @@ func read[T any](name string) (v T) {
 
 // TestCalls: each row of calls.json has a call, its arguments, and its value, or null if the SDK refuses it unsent.
 func TestCalls(t *testing.T) {
-	a, _ := opened("http://remit.test", "k", options{Fakes: []string{"send"}}, nil, nil)
+	a, _ := opened("https://remit.test", "k", options{Fakes: []string{"send"}}, nil, nil)
 	for _, row := range read[[][3]json.RawMessage]("calls.json") {
 		c := command{Call: strings.Trim(string(row[0]), `"`)}
 		_ = json.Unmarshal(row[1], &c.Args)
@@ -59,6 +59,10 @@ type scenario struct {
 	Earlier             []step         // calls of the same client
 	Clients             [][2]string    // URL and key of each, if not the usual
 	Has                 map[string]int // how often the value has a text
+	Skew                int            // seconds that the API's clock is ahead of the client's
+	Stopped             bool           // the API's clock stands still
+	Expired             []string       // answers to POSTs whose Remit-Not-After has passed; absent: request_expired
+	Late                any            // POSTs whose Remit-Not-After had passed, or was too far ahead
 }
 
 // A step is a call, or one with each of so many other intents, which get no answer.
@@ -67,6 +71,7 @@ type step struct {
 	Want    string
 	Idle    float64 // seconds after it
 	Others  int
+	Settle  bool
 }
 
 // answer is how a scenario writes one: its status, 200 if absent, the name of its body or its code, and more.
@@ -81,6 +86,37 @@ type api struct {
 	answers map[string][]string // by method
 	made    map[string]int
 	queries []string
+	opened  time.Time
+	begun   float64 // seconds of a fake clock since then; 0 for none
+	skew    time.Duration
+	stopped bool
+}
+
+// time is that of the API's clock.
+func (a *api) time() time.Time {
+	now := time.Now()
+	switch {
+	case a.stopped:
+		now = a.opened
+	case a.begun > 0:
+		now = a.opened.Add(time.Duration(a.begun * float64(time.Second)))
+	}
+	return now.Add(a.skew)
+}
+
+// sent returns the list that answers a POST: its time is 30 s ahead or has passed, as the client sees the API's clock,
+// or the client has a wrong one.
+func (a *api) sent(notAfter string) string {
+	n, err := strconv.ParseInt(notAfter, 10, 64)
+	switch left := n - a.time().Unix(); {
+	case err != nil || left >= 0 && left < 25:
+		return "unusable"
+	case left > 60:
+		return "far"
+	case left < 0:
+		return "expired"
+	}
+	return "POST"
 }
 
 func (a *api) answer(r *http.Request) (*http.Response, error) {
@@ -92,16 +128,20 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPost && strings.Contains(string(sent), `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") {
 		return nil, errors.New("posted to " + r.URL.Path)
 	}
-	list := a.answers[r.Method]
-	words := answer.FindStringSubmatch(list[min(a.made[r.Method], len(list)-1)])
-	a.made[r.Method]++
+	name := r.Method
+	if strings.HasPrefix(r.URL.Path, "/send-payment") {
+		name = a.sent(r.Header.Get("Remit-Not-After"))
+	}
+	list := a.answers[name]
+	words := answer.FindStringSubmatch(list[min(a.made[name], len(list)-1)])
+	a.made[name]++
 	a.queries = append(a.queries, r.URL.RawQuery)
 	code, index := words[2], words[3]
 	body := string(a.Bodies[code])
 	switch {
 	case body != "":
 	case code == "meanwhile":
-		return nil, errors.New(a.run("pay", "", new(40.0)).Error)
+		return nil, errors.New(a.run("pay", "", step{Timeout: new(40.0)}).Error)
 	case code == "lost":
 		return nil, io.ErrUnexpectedEOF
 	case code == "hang":
@@ -114,7 +154,7 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	default:
 		body = fmt.Sprintf(`{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
 	}
-	header := http.Header{"Retry-After": {words[4]}, "Location": {"/again"}}
+	header := http.Header{"Retry-After": {words[4]}, "Location": {"/again"}, "Date": {a.time().UTC().Format(http.TimeFormat)}}
 	status, err := strconv.Atoi(cmp.Or(words[1], "200"))
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, err
 }
@@ -131,12 +171,13 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	return got, err
 }
 
-// run makes a call of the table, with a timeout in seconds, for another intent if one is named.
-func (a *api) run(name, intent string, timeout *float64) end {
+// run makes a call of the table, as a step says, for another intent if one is named.
+func (a *api) run(name, intent string, s step) end {
 	c := a.Calls[name]
 	if c.Call = name; name == "pay" || name == "payMany" || name == "wait" || *driver == "" {
-		c.Options.Timeout = timeout // others have that of the client
+		c.Options.Timeout = s.Timeout // others have that of the client
 	}
+	c.Options.Settle = s.Settle
 	if intent != "" {
 		c.Args = append(ask("", options{}, intent).Args, c.Args[1:]...)
 	}
@@ -145,7 +186,8 @@ func (a *api) run(name, intent string, timeout *float64) end {
 
 // opened returns an api that answers POSTs and GETs, with a client of the language under test.
 func opened(url, key string, o options, post, look []string) (*api, end) {
-	a := &api{table: read[table]("scenarios.json"), answers: map[string][]string{"POST": post, "GET": look}, made: map[string]int{}}
+	a := &api{table: read[table]("scenarios.json"), made: map[string]int{}, opened: time.Now(), answers: map[string][]string{
+		"POST": post, "GET": look, "expired": {"400 request_expired"}, "far": {"400 not_after_invalid"}, "unusable": {"400 unusable"}}}
 	if a.call = (&own{api: a}).call; *driver != "" {
 		started().api, a.call = a, started().call
 	}
@@ -155,7 +197,7 @@ func opened(url, key string, o options, post, look []string) (*api, end) {
 // TestScenarios holds each row of the table.
 func TestScenarios(t *testing.T) {
 	for _, s := range read[table]("scenarios.json").Scenarios {
-		for _, of := range append(s.Clients, [2]string{"http://remit.test/", "k"})[:max(1, len(s.Clients))] {
+		for _, of := range append(s.Clients, [2]string{"https://remit.test/", "k"})[:max(1, len(s.Clients))] {
 			hold := func(t *testing.T) { s.hold(t, of[0], of[1]) }
 			t.Run(s.Name, func(t *testing.T) {
 				if *driver != "" {
@@ -170,12 +212,16 @@ func TestScenarios(t *testing.T) {
 
 func (s scenario) hold(t *testing.T, url, key string) {
 	a, e := opened(url, key, options{Fakes: []string{"send", "now", "sleep"}, Timeout: s.Timeout}, s.Post, s.Look)
+	a.skew = time.Duration(s.Skew) * time.Second
+	if a.stopped = s.Stopped; s.Expired != nil {
+		a.answers["expired"] = s.Expired
+	}
 	for _, step := range append(s.Earlier, s.step) {
 		for i := range max(1, step.Others) {
 			if intent := fmt.Sprint("other-", i); step.Others > 0 {
-				e = a.run("pay", intent, step.Timeout)
+				e = a.run("pay", intent, step)
 			} else if e.Error != "invalid" {
-				e = a.run(cmp.Or(s.Call, "pay"), "", step.Timeout)
+				e = a.run(cmp.Or(s.Call, "pay"), "", step)
 			}
 			if cmp.Or(e.Error, "paid") != step.Want {
 				t.Errorf("with %q and %q, a call ended as %q (%s), want %q", url, key, e.Error, e.Message, step.Want)
@@ -183,7 +229,8 @@ func (s scenario) hold(t *testing.T, url, key string) {
 		}
 		e.Seconds = a.call(ask("idle", options{}, step.Idle)).Seconds
 	}
-	for method, want := range map[string]any{"POST": s.Posts, "GET": s.Looks} {
+	a.made["late"] = a.made["expired"] + a.made["far"]
+	for method, want := range map[string]any{"POST": s.Posts, "GET": s.Looks, "late": cmp.Or(s.Late, any(0.0))} {
 		if n, exact := want.(float64); exact && a.made[method] != int(n) || !exact && a.made[method] < 2 {
 			t.Errorf("%d requests %s, want %v", a.made[method], method, want)
 		}
@@ -228,13 +275,13 @@ func TestNetwork(t *testing.T) {
 		posts = []string{"lost", "400 insufficient_funds"}
 	}
 	a, _ = opened(server.URL, "k", options{Fakes: []string{"now", "sleep"}}, posts, []string{"200 confirmed"})
-	get, pay := a.run("get", "", nil), a.run("pay", "", new(20.0)) // on the same connection
+	get, pay := a.run("get", "", step{}), a.run("pay", "", step{Timeout: new(20.0)}) // on the same connection
 	if get.Error != "" || pay.Error != "OutcomeUnknown" || a.made["POST"] != len(posts) || a.made["GET"] != 1 {
 		t.Errorf("requests %v: it ended as %q", a.made, pay.Error)
 	}
 	a, _ = opened(server.URL, "k", options{}, []string{"hang"}, nil)
 	begin := time.Now()
-	if e := a.run("pay", "", new(0.3)); e.Error != "OutcomeUnknown" || time.Since(begin) > 20*time.Second {
+	if e := a.run("pay", "", step{Timeout: new(0.3)}); e.Error != "OutcomeUnknown" || time.Since(begin) > 20*time.Second {
 		t.Errorf("without an answer, it ended as %q after %s", e.Error, time.Since(begin))
 	}
 }
@@ -242,7 +289,7 @@ func TestNetwork(t *testing.T) {
 func TestVerifyWebhook(t *testing.T) {
 	const secret = "whsec_DA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKis="
 	const body = `{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T15:04:05.000Z","data":{"amount":9007199254740993}}`
-	a, _ := opened("http://remit.test", "k", options{}, nil, nil)
+	a, _ := opened("https://remit.test", "k", options{}, nil, nil)
 	now := time.Now()
 	for _, row := range []struct{ signer, secret, body string }{
 		{secret, secret, body}, {secret, secret, body + " "}, {"", "", body}, {"", "whsec_", body}} { // the library takes "" for a secret
@@ -258,8 +305,8 @@ func TestVerifyWebhook(t *testing.T) {
 
 // TestAttempt: an attempt is one request, also after an answer that Pay would repeat.
 func TestAttempt(t *testing.T) {
-	a, _ := opened("http://remit.test", "k", options{}, []string{"302 html"}, nil)
-	c := &remit.Client{URL: "http://remit.test", HTTP: &http.Client{Transport: a}}
+	a, _ := opened("https://remit.test", "k", options{}, []string{"302 html"}, nil)
+	c := &remit.Client{URL: "https://remit.test", HTTP: &http.Client{Transport: a}}
 	key, _ := remit.Key("order-7")
 	if _, err := c.Attempt(t.Context(), key, remit.Order{}); ended(nil, err).Error != "OutcomeUnknown" || a.made["POST"] != 1 {
 		t.Errorf("%d requests: %v", a.made["POST"], err)

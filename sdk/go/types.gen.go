@@ -452,18 +452,18 @@ func (e RecipientStatus) Valid() bool {
 	}
 }
 
-// Defines values for Recipients.
+// Defines values for RecipientRule.
 const (
-	RecipientsAny  Recipients = "any"
-	RecipientsBook Recipients = "book"
+	RecipientRuleAny  RecipientRule = "any"
+	RecipientRuleBook RecipientRule = "book"
 )
 
-// Valid indicates whether the value is a known member of the Recipients enum.
-func (e Recipients) Valid() bool {
+// Valid indicates whether the value is a known member of the RecipientRule enum.
+func (e RecipientRule) Valid() bool {
 	switch e {
-	case RecipientsAny:
+	case RecipientRuleAny:
 		return true
-	case RecipientsBook:
+	case RecipientRuleBook:
 		return true
 	default:
 		return false
@@ -536,46 +536,9 @@ func (e WebhookStatus) Valid() bool {
 	}
 }
 
-// APIKey defines model for APIKey.
-type APIKey struct {
-	// CreatedAt RFC 3339 in UTC, to the millisecond.
-	CreatedAt Timestamp `json:"created_at"`
-
-	// DailyAmount In a UTC day. Null is any.
-	DailyAmount     Amount     `json:"daily_amount"`
-	DailyAmountText AmountText `json:"daily_amount_text"`
-
-	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int      `json:"daily_count"`
-	ExpiresAt  Timestamp `json:"expires_at"`
-	ID         string    `json:"id"`
-	Label      string    `json:"label"`
-
-	// Last4 The key's last four characters.
-	Last4 string `json:"last4"`
-
-	// LastUsedAt At most a minute behind.
-	LastUsedAt Timestamp `json:"last_used_at"`
-
-	// MaxAmount Of one payment. Null is any.
-	MaxAmount     Amount     `json:"max_amount"`
-	MaxAmountText AmountText `json:"max_amount_text"`
-
-	// Prefix The key through its 12-character id.
-	Prefix string `json:"prefix"`
-
-	// Recipients Whom a key may pay, anybody or active entries of the address book.
-	Recipients Recipients `json:"recipients"`
-
-	// RepeatGuardSeconds Null is no guard.
-	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
-	RevokedAt          Timestamp `json:"revoked_at"`
-	Scopes             []Scope   `json:"scopes"`
-}
-
 // APIKeyEvent defines model for APIKeyEvent.
 type APIKeyEvent struct {
-	Data APIKey `json:"data"`
+	Data MerchantKey `json:"data"`
 
 	// ID The same as the webhook-id header.
 	ID string `json:"id"`
@@ -587,7 +550,7 @@ type APIKeyEvent struct {
 
 // APIKeyList defines model for APIKeyList.
 type APIKeyList struct {
-	Data []APIKey `json:"data"`
+	Data []MerchantKey `json:"data"`
 }
 
 // Address A 20-byte address with its EIP-55 checksum.
@@ -596,10 +559,13 @@ type Address = string
 // AddressInput `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
 type AddressInput = string
 
-// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+// it exactly, or read the text beside it.
 type Amount = json.Number
 
-// AmountInput A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+// AmountInput Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 type AmountInput = json.Number
 
 // AmountText The digits of the number beside it, for programs whose numbers are smaller.
@@ -609,7 +575,7 @@ type AmountText = string
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
 	At         Timestamp `json:"at"`
-	DurationMs int       `json:"duration_ms"`
+	DurationMs int64     `json:"duration_ms"`
 
 	// Error Why it failed; null after 2xx.
 	Error string `json:"error"`
@@ -618,7 +584,7 @@ type Attempt struct {
 	ResponseBody string `json:"response_body"`
 
 	// StatusCode Null when there was no answer.
-	StatusCode *int `json:"status_code"`
+	StatusCode *int32 `json:"status_code"`
 }
 
 // Balance defines model for Balance.
@@ -626,12 +592,13 @@ type Balance struct {
 	// Address A 20-byte address with its EIP-55 checksum.
 	Address Address `json:"address"`
 
-	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
 	Balance Amount `json:"balance"`
 
 	// BalanceText The digits of the number beside it, for programs whose numbers are smaller.
 	BalanceText AmountText `json:"balance_text"`
-	BlockNumber int        `json:"block_number"`
+	BlockNumber int64      `json:"block_number"`
 	Decimals    int        `json:"decimals"`
 	Network     string     `json:"network"`
 	Token       string     `json:"token"`
@@ -646,7 +613,8 @@ type Batch struct {
 
 // BatchEntry One payment of a batch.
 type BatchEntry struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
@@ -764,7 +732,9 @@ type EnteredRecipientStatus string
 
 // Entry Asks for one payment of a batch.
 type Entry struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount    AmountInput `json:"amount"`
 	Reference string      `json:"reference,omitempty"`
 	To        string      `json:"to"`
@@ -782,12 +752,13 @@ type Event struct {
 
 // EventPayment The payment, and what it was before.
 type EventPayment struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
 	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int       `json:"block_number"`
+	BlockNumber *int64     `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -835,7 +806,7 @@ type EventPayment struct {
 	UpdatedAt Timestamp `json:"updated_at"`
 
 	// Version Rises by one per change. Of two answers or events the higher is the later.
-	Version int `json:"version"`
+	Version int64 `json:"version"`
 
 	// WalletAddress The recipient. Null in a batch.
 	WalletAddress Address `json:"wallet_address"`
@@ -865,7 +836,7 @@ type Invalid struct {
 // InvalidItem defines model for InvalidItem.
 type InvalidItem struct {
 	// Loc `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte.
-	Loc []interface{} `json:"loc"`
+	Loc []any `json:"loc"`
 
 	// Msg For people. Never repeats what was sent.
 	Msg string `json:"msg"`
@@ -881,17 +852,19 @@ type InvalidItemType string
 type IssueAPIKeyRequest struct {
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
 	DailyAmount AmountInput `json:"daily_amount,omitempty"`
-	DailyCount  *int        `json:"daily_count,omitempty"`
+
+	// DailyCount Payments in a UTC day, up to 10^9. Null is none.
+	DailyCount int64 `json:"daily_count,omitempty"`
 
 	// ExpiresInSeconds How long the key works. Absent, as long as the asking key.
-	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
 	// Label Yours; 1 to 100 characters, not blank, no control or format characters.
 	Label string `json:"label,omitempty"`
 
 	// MaxAmount Of one payment. Null is none.
-	MaxAmount  AmountInput `json:"max_amount,omitempty"`
-	Recipients Recipients  `json:"recipients,omitempty"`
+	MaxAmount  AmountInput   `json:"max_amount,omitempty"`
+	Recipients RecipientRule `json:"recipients,omitempty"`
 
 	// RepeatGuardSeconds So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
 	// pays no batches. Null is no guard.
@@ -914,7 +887,7 @@ type IssuedAPIKey struct {
 	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int      `json:"daily_count"`
+	DailyCount *int64    `json:"daily_count"`
 	ExpiresAt  Timestamp `json:"expires_at"`
 	ID         string    `json:"id"`
 	Label      string    `json:"label"`
@@ -929,40 +902,15 @@ type IssuedAPIKey struct {
 	Mode Mode `json:"mode"`
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
-	Recipients Recipients `json:"recipients"`
+	Recipients RecipientRule `json:"recipients"`
 
 	// RepeatGuardSeconds Null is no guard.
 	RepeatGuardSeconds *int32  `json:"repeat_guard_seconds"`
 	Scopes             []Scope `json:"scopes"`
 }
 
-// Mode Which money moves; `test` is a testnet's.
-type Mode string
-
-// NotFound defines model for NotFound.
-type NotFound struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
-
-// Order Asks for one payment.
-type Order struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
-	Amount        AmountInput       `json:"amount"`
-	DifferentFrom string            `json:"different_from,omitempty"`
-	Metadata      map[string]string `json:"metadata,omitempty"`
-	Reference     string            `json:"reference,omitempty"`
-	To            string            `json:"to"`
-}
-
-// OverlapRequest defines model for OverlapRequest.
-type OverlapRequest struct {
-	// ExpiresInSeconds How long the old one goes on working.
-	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
-}
-
-// OwnAPIKey defines model for OwnAPIKey.
-type OwnAPIKey struct {
+// MerchantKey defines model for MerchantKey.
+type MerchantKey struct {
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -971,7 +919,7 @@ type OwnAPIKey struct {
 	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int      `json:"daily_count"`
+	DailyCount *int64    `json:"daily_count"`
 	ExpiresAt  Timestamp `json:"expires_at"`
 	ID         string    `json:"id"`
 	Label      string    `json:"label"`
@@ -990,7 +938,71 @@ type OwnAPIKey struct {
 	Prefix string `json:"prefix"`
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
-	Recipients Recipients `json:"recipients"`
+	Recipients RecipientRule `json:"recipients"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
+	RevokedAt          Timestamp `json:"revoked_at"`
+	Scopes             []Scope   `json:"scopes"`
+}
+
+// Mode Which money moves; `test` is a testnet's.
+type Mode string
+
+// NotFound defines model for NotFound.
+type NotFound struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// Order Asks for one payment.
+type Order struct {
+	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
+	Amount        AmountInput       `json:"amount"`
+	DifferentFrom string            `json:"different_from,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+	Reference     string            `json:"reference,omitempty"`
+	To            string            `json:"to"`
+}
+
+// OverlapRequest defines model for OverlapRequest.
+type OverlapRequest struct {
+	// ExpiresInSeconds How long the old one goes on working.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+}
+
+// OwnAPIKey defines model for OwnAPIKey.
+type OwnAPIKey struct {
+	// CreatedAt RFC 3339 in UTC, to the millisecond.
+	CreatedAt Timestamp `json:"created_at"`
+
+	// DailyAmount In a UTC day. Null is any.
+	DailyAmount     Amount     `json:"daily_amount"`
+	DailyAmountText AmountText `json:"daily_amount_text"`
+
+	// DailyCount Payments in a UTC day. Null is any.
+	DailyCount *int64    `json:"daily_count"`
+	ExpiresAt  Timestamp `json:"expires_at"`
+	ID         string    `json:"id"`
+	Label      string    `json:"label"`
+
+	// Last4 The key's last four characters.
+	Last4 string `json:"last4"`
+
+	// LastUsedAt At most a minute behind.
+	LastUsedAt Timestamp `json:"last_used_at"`
+
+	// MaxAmount Of one payment. Null is any.
+	MaxAmount     Amount     `json:"max_amount"`
+	MaxAmountText AmountText `json:"max_amount_text"`
+
+	// Prefix The key through its 12-character id.
+	Prefix string `json:"prefix"`
+
+	// Recipients Whom a key may pay, anybody or active entries of the address book.
+	Recipients RecipientRule `json:"recipients"`
 
 	// RepeatGuardSeconds Null is no guard.
 	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
@@ -1003,12 +1015,13 @@ type OwnAPIKey struct {
 
 // Payment defines model for Payment.
 type Payment struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
 	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int       `json:"block_number"`
+	BlockNumber *int64     `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -1053,7 +1066,7 @@ type Payment struct {
 	UpdatedAt Timestamp `json:"updated_at"`
 
 	// Version Rises by one per change. Of two answers or events the higher is the later.
-	Version int `json:"version"`
+	Version int64 `json:"version"`
 
 	// WalletAddress The recipient. Null in a batch.
 	WalletAddress Address `json:"wallet_address"`
@@ -1141,8 +1154,8 @@ type RecipientList struct {
 	NextCursor string      `json:"next_cursor"`
 }
 
-// Recipients Whom a key may pay, anybody or active entries of the address book.
-type Recipients string
+// RecipientRule Whom a key may pay, anybody or active entries of the address book.
+type RecipientRule string
 
 // ResendFailedRequest defines model for ResendFailedRequest.
 type ResendFailedRequest struct {
@@ -1170,12 +1183,12 @@ type RotatedAPIKey struct {
 	DailyAmountText AmountText `json:"daily_amount_text"`
 
 	// DailyCount Payments in a UTC day. Null is any.
-	DailyCount *int      `json:"daily_count"`
+	DailyCount *int64    `json:"daily_count"`
 	ExpiresAt  Timestamp `json:"expires_at"`
 	ID         string    `json:"id"`
 	Label      string    `json:"label"`
 	Last4      string    `json:"last4"`
-	LastUsedAt any       `json:"last_used_at"`
+	LastUsedAt Timestamp `json:"last_used_at"`
 
 	// MaxAmount Of one payment. Null is any.
 	MaxAmount     Amount     `json:"max_amount"`
@@ -1183,18 +1196,18 @@ type RotatedAPIKey struct {
 	Prefix        string     `json:"prefix"`
 
 	// Recipients Whom a key may pay, anybody or active entries of the address book.
-	Recipients Recipients `json:"recipients"`
+	Recipients RecipientRule `json:"recipients"`
 
 	// RepeatGuardSeconds Null is no guard.
-	RepeatGuardSeconds *int32  `json:"repeat_guard_seconds"`
-	RevokedAt          any     `json:"revoked_at"`
-	Scopes             []Scope `json:"scopes"`
+	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
+	RevokedAt          Timestamp `json:"revoked_at"`
+	Scopes             []Scope   `json:"scopes"`
 }
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
-	BlockTimeSeconds float32 `json:"block_time_seconds"`
-	ChainID          int     `json:"chain_id"`
+	BlockTimeSeconds float64 `json:"block_time_seconds"`
+	ChainID          int64   `json:"chain_id"`
 
 	// Finality A depth in blocks, `safe` or `finalized`.
 	Finality   string `json:"finality"`
@@ -1214,10 +1227,12 @@ type Sandbox struct {
 		// Address A 20-byte address with its EIP-55 checksum.
 		Address Address `json:"address"`
 
-		// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+		// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+		// it exactly, or read the text beside it.
 		GasBalance Amount `json:"gas_balance"`
 
-		// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+		// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+		// it exactly, or read the text beside it.
 		TokenBalance Amount `json:"token_balance"`
 	} `json:"wallets"`
 }
@@ -1231,7 +1246,9 @@ type Scope string
 
 // SendPaymentRequest A recipient under either name (both must be the same address) and an amount.
 type SendPaymentRequest struct {
-	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount AmountInput `json:"amount"`
 
 	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
@@ -1256,7 +1273,9 @@ type SendPaymentsRequest struct {
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Payments []struct {
-		// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
+		// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+		// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+		// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 		Amount AmountInput `json:"amount"`
 
 		// Reference Yours; returned as it is. Need not be unique.
@@ -1312,7 +1331,7 @@ type UpdateWebhookRequest struct {
 type UsedToday struct {
 	Amount     Amount     `json:"amount"`
 	AmountText AmountText `json:"amount_text"`
-	Count      *int       `json:"count"`
+	Count      *int64     `json:"count"`
 }
 
 // Webhook defines model for Webhook.

@@ -37,7 +37,7 @@ class Endpoints:
         """Make another API key."""
         return self._request("", "POST", "/api-keys", body)
 
-    def list_keys(self) -> List[t.APIKey]:
+    def list_keys(self) -> List[t.MerchantKey]:
         """List your API keys."""
         return (self._request("data", "GET", "/api-keys"))["data"]
 
@@ -45,7 +45,7 @@ class Endpoints:
         """Replace an API key."""
         return self._request("", "POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
 
-    def revoke_key(self, id: str) -> t.APIKey:
+    def revoke_key(self, id: str) -> t.MerchantKey:
         """End the life of an API key."""
         return self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 
@@ -131,7 +131,7 @@ class AsyncEndpoints:
         """Make another API key."""
         return await self._request("", "POST", "/api-keys", body)
 
-    async def list_keys(self) -> List[t.APIKey]:
+    async def list_keys(self) -> List[t.MerchantKey]:
         """List your API keys."""
         return (await self._request("data", "GET", "/api-keys"))["data"]
 
@@ -139,7 +139,7 @@ class AsyncEndpoints:
         """Replace an API key."""
         return await self._request("", "POST", f"/api-keys/{quote(id, safe='')}/rotate", body)
 
-    async def revoke_key(self, id: str) -> t.APIKey:
+    async def revoke_key(self, id: str) -> t.MerchantKey:
         """End the life of an API key."""
         return await self._request("", "POST", f"/api-keys/{quote(id, safe='')}/revoke")
 

@@ -4,6 +4,8 @@ import asyncio
 import concurrent.futures
 import contextlib
 import copyreg
+import email.utils
+import functools
 import hashlib
 import json
 import math
@@ -11,6 +13,7 @@ import random
 import re
 import threading
 import time
+import unicodedata
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -25,6 +28,9 @@ from .types import Batch, Entry, Event, Payment
 
 # Longer than the API works on a request: then one without an answer commits nothing more.
 _LIFETIME = 35.0
+# A POST of a payment carries a Remit-Not-After so many seconds ahead. It begins nothing once an answer's Date is later
+# than that and the grace.
+_AHEAD, _GRACE = 30, 40
 _P = TypeVar("_P")  # what a call that pays returns
 
 
@@ -34,6 +40,7 @@ class Answer(NamedTuple):
     status: int
     retry_after: str | None
     body: bytes
+    date: str | None = None  # the header Date
 
 
 class Attempt(NamedTuple):
@@ -55,7 +62,11 @@ class Refused(_Error):
     """The API refused the request, which started nothing.
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
+    settled: no earlier request of the intent can pay either, so that you may pay by another way. settle=True proves it;
+    without, it only covers this client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
     """
+
+    settled = False
 
     def __init__(self, status: int, code: str, detail: str, index: int | None) -> None:
         super().__init__(f"refused with {status} {code}: {detail}")
@@ -83,9 +94,15 @@ class OutcomeUnknown(_Error):
 
 
 def key(intent: str) -> str:
-    """Returns the Idempotency-Key of an intent. One that is empty, or not well-formed Unicode, raises ValueError."""
-    if not isinstance(intent, str) or not intent:
-        raise ValueError("no intent: name what is paid, such as an order, in a string")
+    """Returns the Idempotency-Key of an intent.
+
+    One that is empty, not well-formed Unicode in NFC, or has blanks around it raises ValueError: two intents that look
+    the same are two payments.
+    """
+    if not isinstance(intent, str) or not intent or not unicodedata.is_normalized("NFC", intent) or any(
+        c.isspace() and not "\x1c" <= c <= "\x1f" for c in intent[0] + intent[-1]
+    ):
+        raise ValueError("no intent: name what is paid, such as an order, in a string in NFC without blanks around it")
     return "sdk1-" + hashlib.sha256(b"remit intent\0" + intent.encode()).hexdigest()
 
 
@@ -110,7 +127,15 @@ def _send(a: Attempt) -> Answer:
         body = response.read(16 << 20)
         if response.length:  # read takes an end that came too early for the end
             raise ConnectionError("the answer was cut, or is too long")
-        return Answer(response.status, response.headers.get("Retry-After"), body)
+        return Answer(response.status, response.headers.get("Retry-After"), body, response.headers.get("Date"))
+
+
+def _date(answer: Answer | None) -> float:
+    """Returns the Date of an answer in Unix seconds, 0 if it has none."""
+    try:
+        return email.utils.parsedate_to_datetime(answer and answer.date or "").timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> Answer:
@@ -127,26 +152,37 @@ def _carried(send: Callable[[Attempt], Answer], a: Attempt) -> Answer:
     return answer.result(a.timeout)
 
 
+class _Attempts(NamedTuple):
+    open: int = 0
+    last: float = -math.inf  # when the last one without an answer ended
+    paid: bool = False  # or, as _Memory returns it, forgotten
+    until: int = 0  # the latest Remit-Not-After
+
+
 class _Memory:
-    """The attempts to pay that may still be carried out, by Idempotency-Key."""
+    """The attempts to pay that may still be carried out, or were, by Idempotency-Key."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.now, self.lock, self.rest = now, threading.Lock(), -math.inf
-        self.keys: dict[str, tuple[int, float]] = {}  # how many are open, and when the last one without an answer ended
+        self.now, self.lock, self.rest, self.forgot = now, threading.Lock(), -math.inf, False
+        self.skew = time.time() - now()  # from now to the API's time
+        self.keys: dict[str, _Attempts] = {}
 
-    def note(self, key: str, step: int = 0, ended: float | None = None) -> float:
-        """Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open."""
+    def note(self, key: str, step: int = 0, ended: float | None = None, until: int = 0) -> _Attempts:
+        """Counts an attempt that begins (1) or ends (-1), and returns all: the last one ended now if one is open."""
         with self.lock:
             if len(self.keys) > 10_000:
-                self.keys, self.rest = {}, self.now() + _LIFETIME
-            count, last = self.keys.pop(key, (0, -math.inf))
-            count = max(0, count + step)
+                self.keys = {name: a for name, a in self.keys.items() if a.open or a.last > -math.inf}
+                self.forgot = True
+                if len(self.keys) > 5_000:
+                    self.keys, self.rest = {}, self.now() + _LIFETIME
+            a = self.keys.pop(key, _Attempts())
+            a = a._replace(open=max(0, a.open + step), until=max(a.until, until))
             if ended is not None:
-                last = max(last, ended) if ended > -math.inf else ended
-            if count or last > -math.inf:
-                self.keys[key] = count, last
+                a = a._replace(last=max(a.last, ended) if ended > -math.inf else ended, paid=ended == -math.inf)
+            if a.open or a.paid or a.last > -math.inf:
+                self.keys[key] = a
             rest = self.rest if self.now() - self.rest < _LIFETIME else -math.inf
-            return self.now() if count else max(last, rest)
+            return a._replace(last=self.now() if a.open else max(a.last, rest), paid=a.paid or self.forgot)
 
 
 class _Call:
@@ -157,13 +193,15 @@ class _Call:
         self.end = over._now() + (over._timeout if timeout is None else timeout)
         if math.isnan(self.end):
             raise ValueError("timeout is not a number")
+        self.past, self.until = False, 0  # POSTs carry a time that has passed; the latest Remit-Not-After that was sent
         self.last: Answer | None = None
         self.cause: Exception | None = None
 
-    async def attempt(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
+    async def attempt(self, method: str, path: str, body: bytes | None, until: int) -> dict[str, Any]:
         """Makes one attempt, keeps its answer, and returns the JSON object in it."""
         kind = {"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}
-        headers = _with(kind, **{"x-api-key": self.over._key, "Idempotency-Key": self.key})
+        late = {"Remit-Not-After": str(until)} if self.key else {}
+        headers = _with(kind, **{"x-api-key": self.over._key, "Idempotency-Key": self.key}, **late)
         end, self.last, self.status, self.cause = min(self.end, self.over._now() + _LIFETIME), None, 0, None
 
         def carry() -> Answer:
@@ -174,6 +212,8 @@ class _Call:
         try:
             self.last = await self.over._carry(carry, end - self.over._now())
             self.status = self.last.status
+            if date := _date(self.last):
+                self.over._memory.skew = date - self.over._now()
             found = json.loads(self.last.body)
             if isinstance(found, dict):
                 return found
@@ -210,10 +250,12 @@ class _Call:
         """Repeats payments and reads until an answer settles them, others only after one that nothing was started."""
         kind = {"": object, "data": list}.get(wanted, str)
         while True:
-            self.over._memory.note(self.key, 1)
+            until = 1 if self.past else int(self.over._clock()) + _AHEAD
+            self.until = max(self.until, until)
+            self.over._memory.note(self.key, 1, None, until)
             ended: float | None = self.over._now() + _LIFETIME  # at the latest, of one that is interrupted
             try:
-                found = await self.attempt(method, path, body)
+                found = await self.attempt(method, path, body, until)
                 whole = self.cause is None and 200 <= self.status <= 299 and isinstance(found.get(wanted), kind)
                 nothing = self.status == 429 or self.status == 503 and found.get("code") == "payment_rail_unavailable"
                 refusal = self.refusal(found)
@@ -223,18 +265,53 @@ class _Call:
                 self.over._memory.note(self.key, -1, ended)
             if whole:
                 return found
-            if refusal:
+            late = refusal and self.key and not self.past and refusal.code in ("request_expired", "not_after_invalid")
+            if refusal and not late:
                 raise refusal
             if lost and not self.pays and (method != "GET" or self.status == 409) or not await self.pause():
                 raise OutcomeUnknown(self.last, self.cause)
 
-    async def settle(self, refusal: Refused, intent: str, asked: Batch) -> Any:
-        """Finds out what a refusal means: an earlier attempt may pay until a look-up 35 s after its end finds nothing."""
+    async def prove(self, refusal: Refused, post: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal.
+
+        That is settled once such a request has expired that began after a Date later than every Remit-Not-After of the
+        intent and the grace. It is not if the deadline comes first, or for a newer refusal.
+        """
+        self.past, seen, memory = True, 0.0, self.over._memory
+        while True:
+            self.tries, self.until = 0, max(self.until, memory.note(self.key).until)
+            if not await self.pause(self.until + _GRACE + 1 - self.over._clock()):
+                return refusal
+            try:
+                return await post()
+            except Refused as newer:
+                if newer.code != "request_expired":
+                    return newer
+            a = memory.note(self.key)
+            if a.open == 0 and seen > max(self.until, a.until) + _GRACE:
+                memory.keys.pop(self.key, None)
+                refusal.settled = True
+                return refusal
+            seen = _date(self.last)
+
+    async def settle(self, refusal: Refused, intent: str, asked: Batch, post: Callable[[], Coroutine[Any, Any, Any]], prove: bool) -> Any:
+        """Finds out what a refusal means. Without prove, an earlier attempt may pay until a look-up 35 s after its end
+        finds nothing, and longer if a network held its bytes."""
+        if prove and refusal.code != "idempotency_key_reused":
+            made = await self.prove(refusal, post)
+            if not isinstance(made, Refused):
+                return made
+            if made.settled:
+                raise made
+            refusal = made
         key, self.key, memory, reused = self.key, "", self.over._memory, refusal.code == "idempotency_key_reused"
-        self.pays = memory.note(key) > -math.inf
+        a = memory.note(key)
+        self.pays = a.last > -math.inf
         if not self.pays and not reused:
+            unread = 401, 403, 413  # which come before a look at what is stored
+            refusal.settled = not prove and not a.paid and refusal.status not in unread
             raise refusal
-        while (wait := memory.note(key) + _LIFETIME - self.over._now()) > 1e-6:
+        while (wait := memory.note(key).last + _LIFETIME - self.over._now()) > 1e-6:
             if not await self.pause(wait):
                 raise OutcomeUnknown(self.last, self.cause)
         try:
@@ -257,6 +334,10 @@ def _with(body: Any, **fields: Any) -> Any:
     return body | {name: value for name, value in fields.items() if value}
 
 
+_URLS = (r"(https://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])|http://(localhost|127(\.[0-9]{1,3}){3}|\[::1\]))"
+         r"(:[1-6]?[0-9]{1,4})?(/[A-Za-z0-9_.~%/-]*)?")
+
+
 class _Base(Generic[_P]):
     """What the two clients share. They differ in how they wait."""
 
@@ -265,41 +346,47 @@ class _Base(Generic[_P]):
         now: Callable[[], float] = time.monotonic, sleep: Callable[[float], Any] | None = None,
     ) -> None:
         """url is where the API is; timeout is that of a call, in seconds. send, now and sleep are for tests."""
-        if not re.fullmatch(r"https?://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[1-6]?[0-9]{1,4})?(/[A-Za-z0-9_.~%/-]*)?", url or ""):
-            raise ValueError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed")
+        if not re.fullmatch(_URLS, url or ""):
+            raise ValueError("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed")
         if not re.fullmatch("[!-~]*", key or ""):
             raise ValueError("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
         self._url, self._key, self._timeout, self._send, self._now, self._sleep = url.rstrip("/"), key, timeout, send, now, sleep
         self._memory = _Memory(now)
 
+    def _clock(self) -> float:
+        return self._now() + self._memory.skew
+
     def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-            timeout: float | None = None) -> _P:
+            timeout: float | None = None, settle: bool = False) -> _P:
         """Pays once for an intent (what is paid, such as an order), however often it is called.
 
         Returns the committed payment. Raises Refused (nothing was started), IntentReused, or OutcomeUnknown: then call
-        again with the same intent. After a cancellation, the outcome is unknown.
+        again with the same intent. After a cancellation, the outcome is unknown. settle makes a call that is refused go
+        on until the refusal is settled, some 75 seconds, if its timeout allows.
         """
         entry: Entry = {"to": to, "amount": amount, "reference": reference}
-        return self._run(self._paid(intent, False, [entry], reference, metadata, timeout))
+        return self._run(self._paid(intent, False, [entry], reference, metadata, timeout, settle))
 
     def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
-                 timeout: float | None = None) -> _P:
+                 timeout: float | None = None, settle: bool = False) -> _P:
         """Is pay for a batch: all its payments are made, or none."""
-        return self._run(self._paid(intent, True, payments, reference, metadata, timeout))
+        return self._run(self._paid(intent, True, payments, reference, metadata, timeout, settle))
 
     def wait(self, payment: Payment | str, *, timeout: float | None = None) -> _P:
         """Returns a payment once it is confirmed or failed. Raises OutcomeUnknown if it is pending at the deadline."""
         return self._run(self._ended(payment if isinstance(payment, str) else payment["tx_hash"], timeout))
 
-    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, timeout: float | None) -> Any:
+    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, timeout: float | None,
+                    settle: bool) -> Any:
         entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
         batch = _with({"payments": entries}, reference=reference, metadata=metadata)
         call, text = _Call(self, timeout, key(intent)), json.dumps(batch if many else _with(entries[0], metadata=metadata)).encode()
         asked = json.loads(json.dumps(batch))  # which the caller may change meanwhile
+        post = functools.partial(call.ask, "tx_hash", "POST", "/send-payments" if many else "/send-payment", text)
         try:
-            return await call.ask("tx_hash", "POST", "/send-payments" if many else "/send-payment", text)
+            return await post()
         except Refused as refusal:
-            return await call.settle(refusal, intent, asked)
+            return await call.settle(refusal, intent, asked, post, settle)
 
     async def _ended(self, tx_hash: str, timeout: float | None) -> Any:
         call = _Call(self, timeout)

@@ -12,7 +12,7 @@ Amount: TypeAlias = int
 AmountText: TypeAlias = str
 
 
-AmountInput: TypeAlias = Amount | str
+AmountInput: TypeAlias = int | str
 
 
 Address: TypeAlias = str
@@ -103,7 +103,7 @@ class UsedToday(TypedDict):
 Scope: TypeAlias = Literal['payments:write', 'payments:read', 'webhooks', 'keys', 'recipients']
 
 
-Recipients: TypeAlias = Literal['any', 'book']
+RecipientRule: TypeAlias = Literal['any', 'book']
 
 
 class IssueAPIKeyRequest(TypedDict):
@@ -112,7 +112,7 @@ class IssueAPIKeyRequest(TypedDict):
     max_amount: NotRequired[AmountInput | None]
     daily_amount: NotRequired[AmountInput | None]
     daily_count: NotRequired[int | str | None]
-    recipients: NotRequired[Recipients | None]
+    recipients: NotRequired[RecipientRule | None]
     repeat_guard_seconds: NotRequired[int | None]
     expires_in_seconds: NotRequired[int | None]
 
@@ -131,7 +131,7 @@ class IssuedAPIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
     repeat_guard_seconds: int | None
     expires_at: Timestamp | None
 
@@ -175,9 +175,9 @@ class RotatedAPIKey(TypedDict):
     prefix: str
     last4: str
     created_at: Timestamp
-    last_used_at: None
+    last_used_at: Timestamp | None
     expires_at: Timestamp | None
-    revoked_at: None
+    revoked_at: Timestamp | None
     label: str | None
     scopes: list[Scope]
     max_amount: Amount | None
@@ -185,7 +185,7 @@ class RotatedAPIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
     repeat_guard_seconds: int | None
 
 
@@ -428,7 +428,7 @@ class TransactionList(TypedDict):
     next_cursor: str | None
 
 
-class APIKey(TypedDict):
+class MerchantKey(TypedDict):
     id: str
     prefix: str
     last4: str
@@ -443,7 +443,7 @@ class APIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
     repeat_guard_seconds: int | None
 
 
@@ -462,13 +462,13 @@ class OwnAPIKey(TypedDict):
     max_amount_text: AmountText | None
     daily_amount_text: AmountText | None
     daily_count: int | None
-    recipients: Recipients
+    recipients: RecipientRule
     repeat_guard_seconds: int | None
     used_today: UsedToday
 
 
 class APIKeyList(TypedDict):
-    data: list[APIKey]
+    data: list[MerchantKey]
 
 
 class PaymentEvent(TypedDict):
@@ -482,7 +482,7 @@ class APIKeyEvent(TypedDict):
     id: str
     type: Literal['api_key.created']
     timestamp: Timestamp
-    data: APIKey
+    data: MerchantKey
 
 
 class Invalid(TypedDict):

@@ -22,12 +22,12 @@ def say(**line):
 def send(a):
     answers = queue.SimpleQueue()
     waiting[id(answers)] = answers
-    say(request=id(answers), method=a.method, url=a.url, headers=a.headers, body=(a.body or b"").decode(), timeout=a.timeout)
+    say(request=id(answers), seconds=seconds, method=a.method, url=a.url, headers=a.headers, body=(a.body or b"").decode(), timeout=a.timeout)
     answer = answers.get()
     sleep(answer["seconds"])
     if not answer["status"]:
         raise ConnectionError("lost")
-    return remit.Answer(answer["status"], answer["retryAfter"], answer["text"].encode())
+    return remit.Answer(answer["status"], answer["retryAfter"], answer["text"].encode(), answer["date"])
 
 
 def sleep(more):
@@ -60,7 +60,7 @@ def end(id, call, args, options):
     except (TypeError, ValueError) as e:
         ended = {"error": "invalid", "message": str(e)}
     except Exception as e:
-        words = type(e).__name__, getattr(e, "code", ""), getattr(e, "index", None), "stored" if getattr(e, "stored", None) else ""
+        words = type(e).__name__, getattr(e, "code", ""), getattr(e, "index", None), *(w for w in ("stored", "settled") if getattr(e, w, None))
         ended = {"error": " ".join(str(word) for word in words if word or word == 0), "message": str(e)}
     say(id=id, seconds=seconds, **ended)
 

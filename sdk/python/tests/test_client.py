@@ -43,11 +43,11 @@ class Python(unittest.TestCase):
             for timeout in 0.2, 20:  # though it is lost, and then refused, now: the first may be sent until then
                 with self.assertRaises(remit.OutcomeUnknown):
                     await client.pay("order-0", "0x1", 1, timeout=timeout)
-                self.assertGreater(client._memory.note(remit.key("order-0")) - begin, 30)
+                self.assertGreater(client._memory.note(remit.key("order-0")).last - begin, 30)
             with self.assertRaises(ValueError):
                 await client.pay("order-0", "0x1", 1, timeout=float("nan"))
 
-        asyncio.run(run(remit.AsyncClient("http://remit.test", send=send, timeout=20)))
+        asyncio.run(run(remit.AsyncClient("https://remit.test", send=send, timeout=20)))
 
     def test_no_payment_is_asked_for_after_the_deadline(self):
         found, connect, begin = threading.Event(), socket.create_connection, time.monotonic()

@@ -35,7 +35,7 @@ export abstract class Endpoints {
   }
 
   /** List your API keys. */
-  async listKeys(): Promise<S["APIKey"][]> {
+  async listKeys(): Promise<S["MerchantKey"][]> {
     return (await this.request("data", "GET", `/api-keys`)).data;
   }
 
@@ -45,7 +45,7 @@ export abstract class Endpoints {
   }
 
   /** End the life of an API key. */
-  async revokeKey(id: string): Promise<S["APIKey"]> {
+  async revokeKey(id: string): Promise<S["MerchantKey"]> {
     return this.request("", "POST", `/api-keys/${encodeURIComponent(id)}/revoke`);
   }
 

@@ -14,6 +14,8 @@ export interface Answer {
   status: number;
   retryAfter: string | null;
   text: string;
+  /** The header Date. */
+  date?: string | null;
 }
 
 /** Carries one request, and throws without a whole answer. It must not repeat a request, or follow redirects. */
@@ -36,6 +38,8 @@ export interface ClientOptions extends Deadline {
 }
 
 export interface Details extends Deadline {
+  /** Makes a call that is refused go on until the refusal is settled, some 75 seconds, if its deadline allows. */
+  settle?: boolean;
   reference?: string;
   metadata?: Record<string, string>;
 }
@@ -43,6 +47,11 @@ export interface Details extends Deadline {
 /** The API refused the request, which started nothing. */
 export class Refused extends Error {
   override name = "Refused";
+  /**
+   * No earlier request of the intent can pay either: only then pay by another way. settle proves it; without, it only
+   * covers this client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
+   */
+  settled = false;
   constructor(
     readonly status: number,
     /** Stable; of a 422, the type of its first problem; "" of a 401. */
@@ -81,41 +90,78 @@ export class OutcomeUnknown extends Error {
 // Longer than the API works on a request: then one without an answer commits nothing more.
 const lifetime = 35_000;
 
-/** Returns the Idempotency-Key of an intent. One that is empty or not well-formed Unicode throws a TypeError. */
+// A POST of a payment carries a Remit-Not-After so many seconds ahead. It begins nothing once an answer's Date is later
+// than that and the grace.
+const [ahead, grace] = [30, 40];
+
+/**
+ * Returns the Idempotency-Key of an intent. One that is empty, not well-formed Unicode in NFC, or has blanks around it
+ * throws a TypeError: two intents that look the same are two payments.
+ */
 export function key(intent: string): string {
-  if (typeof intent !== "string" || intent === "" || /\p{Surrogate}/u.test(intent)) {
-    throw new TypeError("no intent: name what is paid, such as an order, in a well-formed string");
+  const unusable = /^$|\p{Surrogate}|^\p{White_Space}|\p{White_Space}$/u;
+  if (typeof intent !== "string" || unusable.test(intent) || intent.normalize("NFC") !== intent) {
+    throw new TypeError("no intent: name what is paid, such as an order, in a well-formed string in NFC without blanks around it");
   }
   return "sdk1-" + createHash("sha256").update(`remit intent\0${intent}`, "utf8").digest("hex");
 }
 
 async function overFetch(method: string, url: string, headers: Record<string, string>, body: string | undefined, timeoutMs: number) {
   const r = await fetch(url, { method, headers, body, redirect: "manual", signal: AbortSignal.timeout(Math.ceil(timeoutMs)) });
-  return { status: r.status, retryAfter: r.headers.get("retry-after"), text: await r.text() };
+  return { status: r.status, retryAfter: r.headers.get("retry-after"), text: await r.text(), date: r.headers.get("date") };
 }
 
+/** Returns the Date of an answer in seconds, 0 if it has none. */
+const dated = (answer?: Answer) => Date.parse(answer?.date ?? "") / 1000 || 0;
+
 // What a request can have as its URL and its key.
-const urls = /^https?:\/\/([\w.-]+|\[[\da-fA-F:.]+\])(:[1-6]?\d{1,4})?(\/[\w.~%/-]*)?$/;
+const urls = /^(https:\/\/([\w.-]+|\[[\da-fA-F:.]+\])|http:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\]))(:[1-6]?\d{1,4})?(\/[\w.~%/-]*)?$/;
 const keys = /^[!-~]*$/;
 
-/** The attempts to pay that may still be carried out, by Idempotency-Key. */
+const none = {
+  open: 0,
+  last: -Infinity, // when the last one without an answer ended
+  paid: false, // or, as Memory returns it, forgotten
+  until: 0, // the latest Remit-Not-After
+};
+
+/** The attempts to pay that may still be carried out, or were, by Idempotency-Key. */
 class Memory {
-  private readonly keys = new Map<string, [open: number, last: number]>(); // last: when the last one without an answer ended
+  private readonly keys = new Map<string, typeof none>();
   private rest = -Infinity; // when the last one of all keys ended that were too many to keep
+  private forgot = false;
+  private skew: number; // from now to the API's time
 
-  constructor(private readonly now: () => number) {}
+  constructor(private readonly now: () => number) {
+    this.skew = Date.now() - now();
+  }
 
-  /** Counts an attempt that begins (1) or ends (-1), and returns when the last one ended: now if one is open. */
-  note(key: string, step = 0, ended?: number): number {
+  /** Returns the API's time in seconds, after it was corrected by an answer. */
+  time(answer?: Answer): number {
+    if (dated(answer)) this.skew = dated(answer) * 1000 - this.now();
+    return (this.now() + this.skew) / 1000;
+  }
+
+  /** Counts an attempt that begins (1) or ends (-1), and returns all: the last one ended now if one is open. */
+  note(key: string, step = 0, ended?: number, until = 0): typeof none {
     if (this.keys.size > 10_000) {
-      this.keys.clear();
-      this.rest = this.now() + lifetime;
+      this.forgot = true;
+      for (const [name, a] of this.keys) if (a.open === 0 && a.last === -Infinity) this.keys.delete(name);
+      if (this.keys.size > 5_000) {
+        this.keys.clear();
+        this.rest = this.now() + lifetime;
+      }
     }
-    const [before, was] = this.keys.get(key) ?? [0, -Infinity];
-    const [open, last] = [Math.max(0, before + step), ended ?? was];
-    if (open > 0 || last > -Infinity) this.keys.set(key, [open, last]);
+    const was = this.keys.get(key) ?? none;
+    const a = { open: Math.max(0, was.open + step), last: ended ?? was.last, paid: ended === undefined ? was.paid : ended === -Infinity, until: Math.max(was.until, until) };
+    if (a.open > 0 || a.paid || a.last > -Infinity) this.keys.set(key, a);
     else this.keys.delete(key);
-    return open > 0 ? this.now() : Math.max(last, this.now() - this.rest < lifetime ? this.rest : -Infinity);
+    const rest = this.now() - this.rest < lifetime ? this.rest : -Infinity;
+    return { ...a, last: a.open > 0 ? this.now() : Math.max(a.last, rest), paid: a.paid || this.forgot };
+  }
+
+  forget(key: string): void {
+    this.keys.delete(key);
   }
 }
 
@@ -125,6 +171,8 @@ type Over = Required<ClientOptions> & { memory: Memory };
 class Call {
   private readonly end: number;
   private pays: boolean;
+  private past = false; // POSTs carry a time that has passed
+  private until = 0; // the latest Remit-Not-After that was sent
   tries = 0;
   cause: unknown;
   last?: Answer;
@@ -136,16 +184,17 @@ class Call {
   }
 
   /** Makes one attempt, keeps its answer, and returns the JSON in it. */
-  private async attempt(method: string, path: string, body?: string): Promise<any> {
+  private async attempt(method: string, path: string, body: string | undefined, until: number): Promise<any> {
     const headers: Record<string, string> = {};
     if (this.over.key) headers["x-api-key"] = this.over.key;
     if (body !== undefined) headers["content-type"] = "application/json";
-    if (this.key) headers["idempotency-key"] = this.key;
+    if (this.key) Object.assign(headers, { "idempotency-key": this.key, "remit-not-after": String(until) });
     this.last = this.cause = undefined;
     try {
       const left = this.end - this.over.now();
       if (left <= 0) throw new Error("the deadline passed");
       this.last = await this.over.send(method, this.over.url.replace(/\/$/, "") + path, headers, body, Math.min(lifetime, left));
+      this.over.memory.time(this.last);
       return parse(this.last.text);
     } catch (cause) {
       this.cause = cause;
@@ -177,8 +226,10 @@ class Call {
   /** Repeats payments and reads until an answer settles them, others only after an answer that nothing was started. */
   async ask(wanted: string, method: string, path: string, body?: string): Promise<any> {
     for (;;) {
-      this.over.memory.note(this.key, 1);
-      const json = await this.attempt(method, path, body);
+      const until = this.past ? 1 : Math.floor(this.over.memory.time()) + ahead;
+      this.until = Math.max(this.until, until);
+      this.over.memory.note(this.key, 1, undefined, until);
+      const json = await this.attempt(method, path, body, until);
       const status = this.last?.status ?? 0;
       const has = wanted === "data" ? Array.isArray(json?.data) : wanted === "" || typeof json?.[wanted] === "string";
       const whole = status >= 200 && status < 300 && json != null && has;
@@ -187,19 +238,61 @@ class Call {
       const lost = !whole && !nothing && !refusal;
       this.over.memory.note(this.key, -1, whole ? -Infinity : lost ? this.over.now() : undefined);
       if (whole) return json;
-      if (refusal) throw refusal;
+      const late = refusal && this.key && !this.past && /^(request_expired|not_after_invalid)$/.test(refusal.code);
+      if (refusal && !late) throw refusal;
       if ((lost && !this.pays && (method !== "GET" || status === 409)) || !(await this.pause(0))) throw new OutcomeUnknown(this.last, this.cause);
     }
   }
 
-  /** Finds out what a refusal means: an earlier attempt may pay until a look-up 35 s after its end finds nothing. */
-  async settle(refusal: Refused, intent: string, asked: Batch): Promise<Payment> {
+  /**
+   * Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal. That is settled
+   * once such a request has expired that began after a Date later than every Remit-Not-After of the intent and the grace.
+   * It is not if the deadline comes first, or for a newer refusal.
+   */
+  private async prove(refusal: Refused, post: () => Promise<Payment>): Promise<Payment | Refused> {
+    const memory = this.over.memory;
+    this.past = true;
+    for (let seen = 0; ; seen = dated(this.last)) {
+      this.tries = 0;
+      this.until = Math.max(this.until, memory.note(this.key).until);
+      if (!(await this.pause((this.until + grace + 1 - memory.time()) * 1000))) return refusal;
+      try {
+        return await post();
+      } catch (newer) {
+        if (!(newer instanceof Refused)) throw newer;
+        if (newer.code !== "request_expired") return newer;
+      }
+      const { open, until } = memory.note(this.key);
+      if (open === 0 && seen > Math.max(this.until, until) + grace) {
+        memory.forget(this.key);
+        refusal.settled = true;
+        return refusal;
+      }
+    }
+  }
+
+  /**
+   * Finds out what a refusal means. Without settle, an earlier attempt may pay until a look-up 35 s after its end finds
+   * nothing, and longer if a network held its bytes.
+   */
+  async settle(refusal: Refused, intent: string, asked: Batch, post: () => Promise<Payment>, settle: boolean): Promise<Payment> {
+    if (settle && refusal.code !== "idempotency_key_reused") {
+      const made = await this.prove(refusal, post);
+      if (!(made instanceof Refused)) return made;
+      if (made.settled) throw made;
+      refusal = made;
+    }
     const reused = refusal.code === "idempotency_key_reused";
     const idempotencyKey = this.key;
     this.key = "";
-    this.pays = this.over.memory.note(idempotencyKey) > -Infinity;
-    if (!this.pays && !reused) throw refusal;
-    for (let wait; (wait = this.over.memory.note(idempotencyKey) + lifetime - this.over.now()) > 0.001; ) {
+    const { last, paid } = this.over.memory.note(idempotencyKey);
+    this.pays = last > -Infinity;
+    if (!this.pays && !reused) {
+      const unread = [401, 403, 413]; // which come before a look at what is stored
+      refusal.settled = !settle && !paid && !unread.includes(refusal.status);
+      throw refusal;
+    }
+    for (let wait; (wait = this.over.memory.note(idempotencyKey).last + lifetime - this.over.now()) > 0.001; ) {
       if (!(await this.pause(wait))) throw new OutcomeUnknown(this.last, this.cause);
     }
     const found = await this.ask("data", "GET", "/transactions?idempotency_key=" + idempotencyKey).catch(() => {
@@ -229,7 +322,7 @@ export class Client extends Endpoints {
   constructor({ url, key = "", timeoutMs = 120_000, send = overFetch, now = () => performance.now(), sleep = delay }: ClientOptions) {
     super();
     this.over = { url, key, timeoutMs, send, now, sleep, memory: new Memory(now) };
-    if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give http:// or https://, a host, and a port and a path if they are needed");
+    if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed");
     if (!keys.test(key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
   }
 
@@ -246,16 +339,18 @@ export class Client extends Endpoints {
     return this.paid(intent, true, payments, details);
   }
 
-  private async paid(intent: string, many: boolean, payments: Entry[], { reference, metadata, timeoutMs }: Details): Promise<Payment> {
+  private async paid(intent: string, many: boolean, payments: Entry[], { reference, metadata, timeoutMs, settle }: Details): Promise<Payment> {
     const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
     const batch = { payments: entries, reference: reference || undefined, metadata };
     const call = new Call(this.over, timeoutMs, key(intent));
     const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
+    const text = write(many ? batch : { ...entries[0], metadata });
+    const post = (): Promise<Payment> => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
     try {
-      return await call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", write(many ? batch : { ...entries[0], metadata }));
+      return await post();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      return call.settle(error, intent, asked);
+      return call.settle(error, intent, asked, post, settle ?? false);
     }
   }
 

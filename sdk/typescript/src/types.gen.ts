@@ -3,7 +3,11 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export type components = {
     schemas: {
-        /** @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. */
+        /**
+         * Format: double
+         * @description A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+         *     it exactly, or read the text beside it.
+         */
         Amount: bigint;
         /** @description The digits of the number beside it, for programs whose numbers are smaller. */
         AmountText: string;
@@ -12,7 +16,7 @@ export type components = {
          *     literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
          *     numbers are not exact. The service may have a minimum and a maximum of its own (400).
          */
-        AmountInput: components["schemas"]["Amount"] | string;
+        AmountInput: bigint | string;
         /** @description A 20-byte address with its EIP-55 checksum. */
         Address: string;
         /** @description `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it. */
@@ -43,6 +47,7 @@ export type components = {
             /** @description The same as wallet_address. */
             to: components["schemas"]["Address"] | null;
             token: string;
+            /** Format: int32 */
             decimals: number;
             network: string;
             reference: string | null;
@@ -51,6 +56,7 @@ export type components = {
             };
             /** @description The hash that was mined, once that is final. It differs from tx_hash only after a fee bump. */
             onchain_tx_hash: components["schemas"]["Hash"] | null;
+            /** Format: int64 */
             block_number: number | null;
             /**
              * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
@@ -60,7 +66,10 @@ export type components = {
             failure: components["schemas"]["Failure"] | null;
             /** @description The entries of a batch, in the order asked for; amount is their sum. Null for one payment. */
             payments: components["schemas"]["BatchEntry"][] | null;
-            /** @description Rises by one per change. Of two answers or events the higher is the later. */
+            /**
+             * Format: int64
+             * @description Rises by one per change. Of two answers or events the higher is the later.
+             */
             version: number;
             mode: components["schemas"]["Mode"];
             created_at: components["schemas"]["Timestamp"];
@@ -140,8 +149,10 @@ export type components = {
             balance: components["schemas"]["Amount"];
             balance_text: components["schemas"]["AmountText"];
             token: string;
+            /** Format: int32 */
             decimals: number;
             network: string;
+            /** Format: int64 */
             block_number: number;
         };
         CreateAPIKeyRequest: {
@@ -157,7 +168,7 @@ export type components = {
             mode: components["schemas"]["Mode"];
             created_at: components["schemas"]["Timestamp"];
         };
-        APIKey: {
+        MerchantKey: {
             id: string;
             /** @description The key through its 12-character id. */
             prefix: string;
@@ -176,9 +187,12 @@ export type components = {
             daily_amount: components["schemas"]["Amount"] | null;
             max_amount_text: components["schemas"]["AmountText"] | null;
             daily_amount_text: components["schemas"]["AmountText"] | null;
-            /** @description Payments in a UTC day. Null is any. */
+            /**
+             * Format: int64
+             * @description Payments in a UTC day. Null is any.
+             */
             daily_count: number | null;
-            recipients: components["schemas"]["Recipients"];
+            recipients: components["schemas"]["RecipientRule"];
             /**
              * Format: int32
              * @description Null is no guard.
@@ -204,9 +218,12 @@ export type components = {
             daily_amount: components["schemas"]["Amount"] | null;
             max_amount_text: components["schemas"]["AmountText"] | null;
             daily_amount_text: components["schemas"]["AmountText"] | null;
-            /** @description Payments in a UTC day. Null is any. */
+            /**
+             * Format: int64
+             * @description Payments in a UTC day. Null is any.
+             */
             daily_count: number | null;
-            recipients: components["schemas"]["Recipients"];
+            recipients: components["schemas"]["RecipientRule"];
             /**
              * Format: int32
              * @description Null is no guard.
@@ -218,6 +235,7 @@ export type components = {
         UsedToday: {
             amount: components["schemas"]["Amount"] | null;
             amount_text: components["schemas"]["AmountText"] | null;
+            /** Format: int64 */
             count: number | null;
         };
         /**
@@ -230,7 +248,7 @@ export type components = {
          * @description Whom a key may pay, anybody or active entries of the address book.
          * @enum {string}
          */
-        Recipients: "any" | "book";
+        RecipientRule: "any" | "book";
         /** @description All optional. A key with the scope `keys` has no limits. */
         IssueAPIKeyRequest: {
             /** @description Yours; 1 to 100 characters, not blank, no control or format characters. */
@@ -243,14 +261,17 @@ export type components = {
             daily_amount?: components["schemas"]["AmountInput"] | null;
             /** @description Payments in a UTC day, up to 10^9. Null is none. */
             daily_count?: number | string | null;
-            recipients?: components["schemas"]["Recipients"] | null;
+            recipients?: components["schemas"]["RecipientRule"] | null;
             /**
              * Format: int32
              * @description So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
              *     pays no batches. Null is no guard.
              */
             repeat_guard_seconds?: number | null;
-            /** @description How long the key works. Absent, as long as the asking key. */
+            /**
+             * Format: int64
+             * @description How long the key works. Absent, as long as the asking key.
+             */
             expires_in_seconds?: number | null;
         };
         IssuedAPIKey: {
@@ -269,9 +290,12 @@ export type components = {
             daily_amount: components["schemas"]["Amount"] | null;
             max_amount_text: components["schemas"]["AmountText"] | null;
             daily_amount_text: components["schemas"]["AmountText"] | null;
-            /** @description Payments in a UTC day. Null is any. */
+            /**
+             * Format: int64
+             * @description Payments in a UTC day. Null is any.
+             */
             daily_count: number | null;
-            recipients: components["schemas"]["Recipients"];
+            recipients: components["schemas"]["RecipientRule"];
             /**
              * Format: int32
              * @description Null is no guard.
@@ -324,7 +348,7 @@ export type components = {
             deleted: true;
         };
         APIKeyList: {
-            data: components["schemas"]["APIKey"][];
+            data: components["schemas"]["MerchantKey"][];
         };
         RotatedAPIKey: {
             /** @description The new key itself. It is shown this once. */
@@ -333,9 +357,9 @@ export type components = {
             prefix: string;
             last4: string;
             created_at: components["schemas"]["Timestamp"];
-            last_used_at: null;
+            last_used_at: components["schemas"]["Timestamp"] | null;
             expires_at: components["schemas"]["Timestamp"] | null;
-            revoked_at: null;
+            revoked_at: components["schemas"]["Timestamp"] | null;
             label: string | null;
             scopes: components["schemas"]["Scope"][];
             /** @description Of one payment. Null is any. */
@@ -344,9 +368,12 @@ export type components = {
             daily_amount: components["schemas"]["Amount"] | null;
             max_amount_text: components["schemas"]["AmountText"] | null;
             daily_amount_text: components["schemas"]["AmountText"] | null;
-            /** @description Payments in a UTC day. Null is any. */
+            /**
+             * Format: int64
+             * @description Payments in a UTC day. Null is any.
+             */
             daily_count: number | null;
-            recipients: components["schemas"]["Recipients"];
+            recipients: components["schemas"]["RecipientRule"];
             /**
              * Format: int32
              * @description Null is no guard.
@@ -355,6 +382,7 @@ export type components = {
         };
         OverlapRequest: {
             /**
+             * Format: int64
              * @description How long the old one goes on working.
              * @default 86400
              */
@@ -414,8 +442,12 @@ export type components = {
         /** @description One post to an endpoint and what came back. */
         Attempt: {
             at: components["schemas"]["Timestamp"];
-            /** @description Null when there was no answer. */
+            /**
+             * Format: int32
+             * @description Null when there was no answer.
+             */
             status_code: number | null;
+            /** Format: int64 */
             duration_ms: number;
             /** @description Why it failed; null after 2xx. */
             error: string | null;
@@ -470,6 +502,7 @@ export type components = {
             /** @description The same as wallet_address. */
             to: components["schemas"]["Address"] | null;
             token: string;
+            /** Format: int32 */
             decimals: number;
             network: string;
             reference: string | null;
@@ -478,6 +511,7 @@ export type components = {
             };
             /** @description The hash that was mined, once that is final. It differs from tx_hash only after a fee bump. */
             onchain_tx_hash: components["schemas"]["Hash"] | null;
+            /** Format: int64 */
             block_number: number | null;
             /**
              * @description What the mined transaction cost the service, in `network_fee_unit`: gas used times its effective price, and the fee for layer 1 where the chain
@@ -487,7 +521,10 @@ export type components = {
             failure: components["schemas"]["Failure"] | null;
             /** @description The entries of a batch, in the order asked for; amount is their sum. Null for one payment. */
             payments: components["schemas"]["BatchEntry"][] | null;
-            /** @description Rises by one per change. Of two answers or events the higher is the later. */
+            /**
+             * Format: int64
+             * @description Rises by one per change. Of two answers or events the higher is the later.
+             */
             version: number;
             mode: components["schemas"]["Mode"];
             created_at: components["schemas"]["Timestamp"];
@@ -515,7 +552,7 @@ export type components = {
             /** @constant */
             type: "api_key.created";
             timestamp: components["schemas"]["Timestamp"];
-            data: components["schemas"]["APIKey"];
+            data: components["schemas"]["MerchantKey"];
         };
         TestEvent: {
             id: string;
@@ -528,10 +565,12 @@ export type components = {
         };
         Sandbox: {
             rpc_url: string;
+            /** Format: int64 */
             chain_id: number;
             token: {
                 address: components["schemas"]["Address"];
                 symbol: string;
+                /** Format: int32 */
                 decimals: number;
             };
             wallets: {
@@ -539,6 +578,7 @@ export type components = {
                 token_balance: components["schemas"]["Amount"];
                 gas_balance: components["schemas"]["Amount"];
             }[];
+            /** Format: double */
             block_time_seconds: number;
             /** @description A depth in blocks, `safe` or `finalized`. */
             finality: string;
@@ -648,11 +688,11 @@ export type TransactionList = components['schemas']['TransactionList'];
 export type Balance = components['schemas']['Balance'];
 export type CreateApiKeyRequest = components['schemas']['CreateAPIKeyRequest'];
 export type CreatedApiKey = components['schemas']['CreatedAPIKey'];
-export type ApiKey = components['schemas']['APIKey'];
+export type MerchantKey = components['schemas']['MerchantKey'];
 export type OwnApiKey = components['schemas']['OwnAPIKey'];
 export type UsedToday = components['schemas']['UsedToday'];
 export type Scope = components['schemas']['Scope'];
-export type Recipients = components['schemas']['Recipients'];
+export type RecipientRule = components['schemas']['RecipientRule'];
 export type IssueApiKeyRequest = components['schemas']['IssueAPIKeyRequest'];
 export type IssuedApiKey = components['schemas']['IssuedAPIKey'];
 export type CreateRecipientRequest = components['schemas']['CreateRecipientRequest'];

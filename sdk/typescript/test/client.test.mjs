@@ -24,7 +24,7 @@ test("webhooks in bytes, with a request's headers", () => {
 
 test("options that are undefined are the defaults", async () => {
   const send = async () => ({ status: 200, retryAfter: null, text: '{"tx_hash":"0x1","status":"confirmed"}' });
-  const api = new Client({ url: "http://remit.example", key: undefined, timeoutMs: undefined, send });
+  const api = new Client({ url: "https://remit.example", key: undefined, timeoutMs: undefined, send });
   assert.equal((await api.get("0x1")).tx_hash, "0x1");
   assert.throws(() => new Client({ url: undefined }), TypeError);
   await assert.rejects(api.pay("order-7", "0x1", NaN), TypeError);

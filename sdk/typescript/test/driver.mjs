@@ -17,7 +17,7 @@ const send = (method, url, headers, body, timeoutMs) =>
       if (answer.status) resolve(answer);
       else reject(new Error("lost"));
     });
-    print({ request, method, url, headers, body, timeout: timeoutMs / 1000 });
+    print({ request, seconds: ms / 1000, method, url, headers, body, timeout: timeoutMs / 1000 });
   });
 const fakes = { send, now: () => ms, sleep: async (more) => void (ms += more) };
 
@@ -44,7 +44,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   try {
     print({ id, value: await value(call, args ?? [], options), seconds: ms / 1000 });
   } catch (e) {
-    const error = e instanceof TypeError ? ["invalid"] : [e.name, e.code, e.index, e.stored && "stored"];
+    const error = e instanceof TypeError ? ["invalid"] : [e.name, e.code, e.index, e.stored && "stored", e.settled && "settled"];
     print({ id, error: error.filter((word) => word || word === 0).join(" "), message: e.message, seconds: ms / 1000 });
   }
 });
