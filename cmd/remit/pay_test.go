@@ -41,7 +41,7 @@ func TestPayAListOfThePage(t *testing.T) {
 				t.Errorf("it did not print %q:\n%s", want, printed)
 			}
 		}
-		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 2 {
+		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 1 || strings.Count(printed, "nothing new: 3 rows, 2230.75 USDC, on ") != 1 {
 			t.Errorf("it printed\n%s", printed)
 		}
 	}
@@ -72,7 +72,7 @@ func TestPayKilledAtRandom(t *testing.T) {
 				defer end()
 				cmd := exec.CommandContext(ctx, binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)
 				cmd.Env = append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_API_KEY="+m.Key)
-				if out, err := cmd.CombinedOutput(); err != nil && kills == 5 {
+				if out, err := cmd.CombinedOutput(); err != nil && kills == 5 && cmd.ProcessState.ExitCode() != 3 { // the other paid the rest
 					t.Errorf("%q: %v\n%s", flags, err, out)
 				}
 			}

@@ -43,6 +43,14 @@ const (
 	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
 )
 
+// A NothingNew reports a run whose rows were all paid and confirmed by an earlier run. Its exit code is 3.
+type NothingNew struct{ text string }
+
+func (e *NothingNew) Error() string { return e.text }
+
+// ExitCode is the exit status of the command.
+func (e *NothingNew) ExitCode() int { return 3 }
+
 // An Incomplete reports a run in which not every row was confirmed. Its exit code is 2 if the
 // other rows are pending, and 1 if any row was refused, failed or is unknown.
 type Incomplete struct {
@@ -77,11 +85,13 @@ type payout struct {
 	symbol   string
 	decimals int
 
-	out    io.Writer
-	number int       // of the next numbered payment; see paybatch.go
-	size   int       // rows of a batch
-	failed []string  // descriptions of payments that paid nobody
-	open   time.Time // until then, requests of the run before may still be carried out
+	out     io.Writer
+	number  int        // of the next numbered payment; see paybatch.go
+	size    int        // rows of a batch
+	failed  []string   // descriptions of payments that paid nobody
+	lacking [][]string // results of paid rows that the file lacks
+	goesOn  bool       // an earlier run did not see the end of every row
+	open    time.Time  // until then, requests of the run before may still be carried out
 
 	mu      sync.Mutex // of the rows' outcomes and the next step
 	written time.Time  // when the results were written last
@@ -94,9 +104,13 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
-	p.open = p.unsettled()
+	p.open, p.goesOn = p.unsettled(), p.unfinished()
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
+	}
+	p.lacking = p.paidElse()
+	for _, r := range p.rows {
+		r.before = r.status
 	}
 	if err := p.summary(out, p.resembling(ctx)); err != nil || c.DryRun {
 		return err
@@ -145,6 +159,12 @@ func (p *payout) read(ctx context.Context) error {
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: nothing was paid; correct or remove %d rows:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+	}
+	total := token.Amount{}
+	for _, r := range rows {
+		if total, err = total.Add(r.amount); err != nil {
+			return fmt.Errorf("%s: the sum of the rows: %w", p.File, err)
+		}
 	}
 	p.rows = rows
 	return nil
@@ -257,7 +277,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 func (p *payout) noted(r *payRow, made remit.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.status, r.hash, r.onChain = string(made.Status), made.TxHash, made.OnchainTxHash
+	r.status, r.hash, r.onChain, r.made = string(made.Status), made.TxHash, made.OnchainTxHash, made.CreatedAt
 	if made.BlockNumber != nil {
 		r.block = uint64(*made.BlockNumber)
 	}
@@ -315,18 +335,45 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 
 // ended summarizes the run.
 func (p *payout) ended(out io.Writer) error {
-	counts, confirmed := map[string]int{}, token.Amount{}
-	for i, r := range p.rows {
+	p.problems(out)
+	counts := map[string]int{}
+	for _, r := range p.rows {
 		counts[r.status]++
-		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
-			confirmed = sum
+	}
+	now := p.of(func(r *payRow) bool { return r.before == "" && r.hash != "" })
+	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" })
+	then := ""
+	if before.rows > 0 {
+		then = fmt.Sprintf("; paid now: %d rows, %s %s; before: %s", now.rows, now.sum.Tokens(p.decimals), p.symbol, before.text(p))
+	}
+	if counts["confirmed"] == len(p.rows) {
+		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
+			return &NothingNew{fmt.Sprintf("nothing new: %s were paid before; another payout needs a name of its own (--run)", before.text(p))}
 		}
-		problem := func(r *payRow) string {
-			if strings.HasPrefix(r.stage, "waiting") {
-				return r.stage
-			}
-			return r.problem
+		all := p.of(func(*payRow) bool { return true })
+		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s%s; %s has the hashes\n", all.rows, all.sum.Tokens(p.decimals),
+			p.symbol, then, p.results())
+		return err
+	}
+	advice := then + "; " + p.results() + " has each"
+	switch {
+	case counts[unknown]+counts[notSent] > 0:
+		advice += "; run the same command again: what was paid is not paid twice"
+	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
+		advice += "; run the same command again with --wait to see their end"
+	}
+	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice}
+}
+
+// problems lists why rows were not paid, and several lines with the same reason as one.
+func (p *payout) problems(out io.Writer) {
+	problem := func(r *payRow) string {
+		if strings.HasPrefix(r.stage, "waiting") {
+			return r.stage
 		}
+		return r.problem
+	}
+	for i, r := range p.rows {
 		same := func(i int) bool { return p.rows[i].status == r.status && problem(p.rows[i]) == problem(r) }
 		if problem(r) == "" || i > 0 && same(i-1) {
 			continue
@@ -337,17 +384,4 @@ func (p *payout) ended(out io.Writer) error {
 		}
 		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, problem(r))
 	}
-	if counts["confirmed"] == len(p.rows) {
-		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows),
-			confirmed.Tokens(p.decimals), p.symbol, p.results())
-		return err
-	}
-	advice := "; " + p.results() + " has each"
-	switch {
-	case counts[unknown]+counts[notSent] > 0:
-		advice += "; run the same command again: what was paid is not paid twice"
-	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
-		advice += "; run the same command again with --wait to see their end"
-	}
-	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice}
 }

@@ -24,13 +24,17 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
 
-// run pays a file and returns the command's output.
+// run pays a file and returns the command's output, in which NothingNew is no error.
 func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 	t.Helper()
 	var c merchant.Pay
 	must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...))
 	var out bytes.Buffer
 	err := c.Run(t.Context(), &out)
+	if again, ok := errors.AsType[*merchant.NothingNew](err); ok {
+		fmt.Fprintln(&out, again)
+		err = nil
+	}
 	return out.String(), err
 }
 
@@ -92,7 +96,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results, err := os.ReadFile(file + ".results.csv")
-	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32}$`, string(results)) {
+	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z$`, string(results)) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
@@ -101,7 +105,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
-		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+" (line 3)") {
+		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for range 2 {
@@ -117,6 +121,48 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	if out, err := run(t, file, api.URL, api.Key, "--yes", "--duplicates", "--run", "June"); !incomplete(err, 2) {
 		t.Errorf("another run pays the rows again: %v\n%s", err, out)
 	}
+}
+
+// TestPayFileSavedAgain: a spreadsheet that saves the file again changes blanks, accents and leading zeros.
+func TestPayFileSavedAgain(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	dot := "address;amount;reference\n" + payee + ";1.000;a\n" + payee + ";2.5;b\n"
+	if _, err := run(t, write(t, dot), api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), `line 2: amount "1.000" may be 1000 or 1.0`) {
+		t.Errorf("a dot between thousands, or not: %v", err)
+	}
+	rows := func(references ...string) (text string) {
+		for _, r := range references {
+			text += payee + ",1," + r + ",Ada\n"
+		}
+		return "address,amount,reference,name\n" + text
+	}
+	file := write(t, rows("00123", "salary Ada ", "Jose\u0301"))
+	pay := func(code int, says string, flags ...string) {
+		t.Helper()
+		var c merchant.Pay
+		must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api.URL, "--key", api.Key, "--yes", "--wait"}, flags...)...))
+		var out bytes.Buffer
+		err := c.Run(t.Context(), &out)
+		told, _ := err.(interface{ ExitCode() int })
+		if got := fmt.Sprint(&out, err); !matches(says, got) || (told == nil) != (code <= 1) || told != nil && told.ExitCode() != code {
+			t.Errorf("%v: %s", flags, got)
+		}
+	}
+	const day = `20\d\d-\d\d-\d\d`
+	pay(0, `all 3 rows are confirmed, 3 USDC; `)
+	must.OK(t, os.WriteFile(file, []byte(rows("00123", "salary Ada", "José")), 0o600))
+	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+` were paid before`)
+	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
+	pay(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`)
+	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 rows, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
+	pay(3, `paid otherwise +1 rows of this run`)
+	pay(0, `all 3 rows are confirmed`, "--run", "July/1")
+	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
+	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
+		t.Errorf("%s%s", june, july)
+	}
+	must.OK(t, os.Remove(file+".results.csv"))
+	pay(3, `nothing new: 3 rows, 3 USDC, on `+day)
 }
 
 // TestPayWarnsOfResemblingAddresses: of rows, of earlier payments, and of the address book, which
@@ -196,7 +242,7 @@ func TestPayAcrossFailures(t *testing.T) {
 	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
 		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
 		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
-			"address,amount_units,idempotency_key\n2,,,,,,0x,4,pay-1\n"), 0o600))
+			"address,amount_units,idempotency_key,reference,name,amount,created_at\n2,,,,,,0x,4,pay-1,,,,\n"), 0o600))
 		must.OK(t, os.Chtimes(refused+".results.csv", time.Time{}, time.Now().Add(-age)))
 		if _, err := run(t, refused, api.URL, api.Key, "--yes"); !incomplete(err, 1) || !matches(want, err.Error()) {
 			t.Errorf("%s after the run before: %v", age, err)

@@ -56,8 +56,22 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 			p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
+	case p.Batch || p.number == 0: // nothing is sent before number 0 is stored
+		return nil
 	}
-	return nil
+	return p.each(ctx, "Looking up", func(r *payRow) bool { return r.status == "" }, func(ctx context.Context, r *payRow) error {
+		stored, err := retried(ctx, p.Patience, func() ([]remit.Payment, error) {
+			stored, err := p.under(ctx, r.key)
+			if r.doubt = inProgress(err); r.doubt {
+				err = nil
+			}
+			return stored, err
+		})
+		if err == nil && len(stored) > 0 {
+			p.noted(r, stored[0])
+		}
+		return err
+	})
 }
 
 // find is look, once.
@@ -72,7 +86,7 @@ func (p *payout) find(ctx context.Context) error {
 		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
 		var asked sync.WaitGroup
 		for i := range window {
-			asked.Go(func() { found[i], errs[i] = p.under(ctx, first+i) })
+			asked.Go(func() { found[i], errs[i] = p.under(ctx, p.batchKey(first+i)) })
 		}
 		asked.Wait()
 		for i := range window {
@@ -91,9 +105,9 @@ func (p *payout) find(ctx context.Context) error {
 	}
 }
 
-// under returns the payment stored under the number of a batch, if any.
-func (p *payout) under(ctx context.Context, number int) (stored []remit.Payment, err error) {
-	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {p.batchKey(number)}}) {
+// under returns the payment stored under a key, if any.
+func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment, err error) {
+	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +121,7 @@ func (p *payout) under(ctx context.Context, number int) (stored []remit.Payment,
 func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ error) {
 	words := maps.Equal(first.Metadata, alone)
 	if batch = first.Payments != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
-		next, err := p.under(ctx, 1)
+		next, err := p.under(ctx, p.batchKey(1))
 		if batch = len(next) > 0; err != nil {
 			return false, err
 		}

@@ -91,7 +91,7 @@ func TestPayBatches(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results := must.Get(os.ReadFile(file + ".results.csv"))(t)
-	for _, column := range []string{`(?m),(pay-[0-9a-f]{32})$`, `(?m)^\d+,confirmed,(0x[0-9a-f]{64}),0x`} {
+	for _, column := range []string{`(?m),(pay-[0-9a-f]{32}),`, `(?m)^\d+,confirmed,(0x[0-9a-f]{64}),0x`} {
 		rows := map[string]int{}
 		for _, m := range regexp.MustCompile(column).FindAllStringSubmatch(string(results), -1) {
 			rows[m[1]]++
@@ -112,7 +112,7 @@ func TestPayBatches(t *testing.T) {
 	all = append(all, upTo(250, 257)...)
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
 		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batches`, out) ||
-		!matches(`paid otherwise +3 rows .*: 0\.001 USDC to .* \(line 2\), 0\.001001 `, out) {
+		!matches(`(?s)paid otherwise +3 rows .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))
@@ -138,8 +138,7 @@ func TestPayBatches(t *testing.T) {
 		}
 	}
 	if out, err := run(t, elsewhere, api.URL, api.Key, "--batch", "--dry-run", "--run", "June"); err != nil ||
-		!matches(`to pay +255 rows`, out) ||
-		!matches(`paid otherwise +255 rows of an earlier run`, out) {
+		!matches(`to pay +255 rows`, out) || strings.Contains(out, "paid otherwise") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	paidOnce(t, api, append(all, 300, 7, 7, 400, 400))

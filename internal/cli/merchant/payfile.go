@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
@@ -10,7 +11,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -22,6 +26,7 @@ type payRow struct {
 	to        token.Address
 	amount    token.Amount
 	reference string
+	name      string // of the recipient, if the file has a column of it; for the results alone
 	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
 	twin      int    // the line of the first row with the same content; 0 for none
 
@@ -29,8 +34,11 @@ type payRow struct {
 	hash    string
 	onChain string
 	block   uint64
-	stage   string // how far a pending payment has come
-	problem string // why it was refused, failed, or is not known
+	made    time.Time // when its payment was made
+	before  string    // the status in which the payment was found before this run paid anything; "" if there was none
+	doubt   bool      // something is begun under its key
+	stage   string    // how far a pending payment has come
+	problem string    // why it was refused, failed, or is not known
 }
 
 // order returns the request of the row.
@@ -52,7 +60,10 @@ const referenceLimit = 128
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
 // many rows before have the same content. It follows from nothing else, so a row keeps its key when the file is
-// renamed, sorted, edited elsewhere, or read on another machine.
+// renamed, sorted, edited elsewhere, or read on another machine. A reference counts without blanks around it and in
+// Unicode's form NFC, since programs that save a file again change both.
+//
+// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
 func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(file) {
@@ -85,6 +96,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		return nil, nil, err
 	}
 	seen := map[string][]int{} // the lines of the rows with the same content
+	commas, thousands := r.Comma == ';', []string{}
 	for {
 		fields, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -101,6 +113,12 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 			bad = append(bad, fmt.Sprintf("line %d: has %d fields, and the header %d", line, len(fields), len(names)))
 			continue
 		}
+		text := strings.TrimSpace(fields[column[amount]])
+		commas = commas || strings.Contains(text, ",")
+		if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
+			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
+				whole, part, whole, cmp.Or(strings.TrimRight(part, "0"), "0")))
+		}
 		row, err := payRowOf(fields, column, address, amount, decimals)
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
@@ -114,6 +132,9 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		row.key = payKey(content, len(seen[content]))
 		seen[content] = append(seen[content], line)
 		rows = append(rows, row)
+	}
+	if commas {
+		bad = append(bad, thousands...)
 	}
 	if len(rows)+len(bad) == 0 {
 		return nil, nil, errors.New("the file has a header and no row; add rows")
@@ -139,7 +160,10 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 func payRowOf(fields []string, column map[string]int, address, amount string, decimals int) (*payRow, error) {
 	row := &payRow{}
 	if i, there := column["reference"]; there {
-		row.reference = fields[i]
+		row.reference = norm.NFC.String(strings.TrimSpace(fields[i]))
+	}
+	if i, there := column["name"]; there {
+		row.name = fields[i]
 	}
 	if utf8.RuneCountInString(row.reference) > referenceLimit {
 		return nil, fmt.Errorf("the reference is too long; shorten it to %d characters", referenceLimit)

@@ -5,22 +5,28 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
-	"amount_units", "idempotency_key"}
+	"amount_units", "idempotency_key", "reference", "name", "amount", "created_at"}
 
-// results is the name of the file of results.
-func (p *payout) results() string { return p.File + ".results.csv" }
+// results is the name of the run's file of results.
+func (p *payout) results() string {
+	if p.Name == "" {
+		return p.File + ".results.csv"
+	}
+	return p.File + "." + url.PathEscape(p.Name) + ".results.csv"
+}
 
 // writeSometimes writes the results, at most once a second.
 func (p *payout) writeSometimes() error {
@@ -45,8 +51,14 @@ func (p *payout) write() error {
 		if r.block != 0 {
 			block = strconv.FormatUint(r.block, 10)
 		}
-		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key})
+		created := ""
+		if !r.made.IsZero() {
+			created = r.made.UTC().Format(time.RFC3339)
+		}
+		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key,
+			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.decimals), created})
 	}
+	_ = w.WriteAll(p.lacking) // hashes of paid rows are never dropped
 	w.Flush()
 	file, err := os.CreateTemp(filepath.Dir(p.File), ".results-*")
 	if err != nil {
@@ -65,6 +77,14 @@ func (p *payout) write() error {
 	return nil
 }
 
+// noFormula keeps a spreadsheet from computing a text.
+func noFormula(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
 // earlier returns the results of an earlier run of the file, without their header.
 func (p *payout) earlier() [][]string {
 	file, err := os.ReadFile(p.results())
@@ -76,6 +96,11 @@ func (p *payout) earlier() [][]string {
 		return nil
 	}
 	return records[1:]
+}
+
+// unfinished reports whether an earlier run did not see the end of every row.
+func (p *payout) unfinished() bool {
+	return slices.ContainsFunc(p.earlier(), func(was []string) bool { return slices.Contains([]string{"", unknown, notSent, "pending"}, was[1]) })
 }
 
 // unsettled returns until when an earlier run's request may be carried out; zero if all its rows have an outcome.
@@ -102,21 +127,21 @@ func (p *payout) recall(first remit.Payment) {
 		if was, ended := ends[r.key]; ours && ended && r.hash == "" {
 			r.status, r.hash, r.onChain, r.problem = was[1], was[2], was[3], was[5]
 			r.block, _ = strconv.ParseUint(was[4], 10, 64) // 0 of a cell that was edited
+			r.made, _ = time.Parse(time.RFC3339, was[12])
 		}
 	}
 }
 
-// otherwise lists rows that an earlier run paid, by its results, and that the file now lacks or has with another key.
-func (p *payout) otherwise() (paid []string) {
+// paidElse returns the results of rows that this run has paid, and that the file now lacks or has with another key.
+func (p *payout) paidElse() (paid [][]string) {
 	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
 	for _, r := range p.rows {
 		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
 	}
 	for _, was := range p.earlier() {
 		id := [3]string{was[8], was[6], was[7]}
-		here[id]--
-		if amount, err := token.ParseAmount(was[7]); here[id] < 0 && err == nil && was[2] != "" {
-			paid = append(paid, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
+		if here[id]--; here[id] < 0 && was[2] != "" && was[1] != "failed" {
+			paid = append(paid, was)
 		}
 	}
 	return paid

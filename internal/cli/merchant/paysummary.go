@@ -7,85 +7,142 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
+// A tally counts rows and their tokens.
+type tally struct {
+	rows        int
+	sum         token.Amount
+	first, last time.Time // of their payments
+}
+
+// of returns the tally of some rows.
+func (p *payout) of(chosen func(*payRow) bool) (t tally) {
+	for _, r := range p.rows {
+		if !chosen(r) {
+			continue
+		}
+		t.rows++
+		if sum, err := t.sum.Add(r.amount); err == nil { // read refuses files with a larger sum
+			t.sum = sum
+		}
+		if !r.made.IsZero() && (t.first.IsZero() || r.made.Before(t.first)) {
+			t.first = r.made
+		}
+		if r.made.After(t.last) {
+			t.last = r.made
+		}
+	}
+	return t
+}
+
+// text is as "2 rows, 300 USDC, on 2026-06-28".
+func (t tally) text(p *payout) string {
+	text := fmt.Sprintf("%d rows, %s %s", t.rows, t.sum.Tokens(p.decimals), p.symbol)
+	first, last := t.first.Format(time.DateOnly), t.last.Format(time.DateOnly)
+	switch {
+	case t.last.IsZero():
+		return text
+	case first == last:
+		return text + ", on " + last
+	}
+	return text + ", from " + first + " to " + last
+}
+
+// shownElse is how many paid rows the summary names that the file lacks.
+const shownElse = 5
+
 // summary shows the payments and warnings, and asks for consent.
 func (p *payout) summary(out io.Writer, warnings []string) error {
-	var total, largest token.Amount
-	var twins []*payRow
-	fresh, paid, failed := 0, 0, 0
+	fresh := p.of(func(r *payRow) bool { return r.status == "" })
+	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
+	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
+	var largest token.Amount
 	for _, r := range p.rows {
-		switch r.status {
-		case "":
-		case "failed":
-			failed++
-			continue
-		default:
-			paid++
-			continue
-		}
-		var err error
-		if total, err = total.Add(r.amount); err != nil {
-			return fmt.Errorf("the sum of the rows: %w", err)
-		}
-		if largest.Less(r.amount) {
+		if r.status == "" && largest.Less(r.amount) {
 			largest = r.amount
-		}
-		fresh++
-		if r.twin != 0 {
-			twins = append(twins, r)
 		}
 	}
 	fmt.Fprintf(out, "%s: %d rows\n", p.File, len(p.rows))
-	if paid > 0 {
-		fmt.Fprintf(out, "  paid before     %d rows, which are not paid again; if this is another payout, give it a name with --run\n", paid)
+	if paid.rows > 0 {
+		fmt.Fprintf(out, "  paid before     %s, which are not paid again; if this is another payout, give it a name with --run\n", paid.text(p))
 	}
-	if failed > 0 {
+	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
 		fmt.Fprintf(out, "  failed before   %d rows, which stay failed; to try them again, give them another "+
 			"reference, or a file of their own with --run\n", failed)
 	}
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s, which paid nobody: rows of it are paid again\n", batch)
 	}
-	if otherwise := p.otherwise(); len(otherwise) > 0 {
-		fmt.Fprintf(out, "  paid otherwise  %d rows of an earlier run, which this file lacks or has under another name or reference: %s\n",
-			len(otherwise), strings.Join(otherwise, ", "))
+	if n := len(p.lacking); n > 0 {
+		fmt.Fprintf(out, "  paid otherwise  %d rows of this run, which the file lacks or has under another reference:\n", n)
+		for _, was := range p.lacking[:min(n, shownElse)] {
+			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.symbol, was[6], was[9], was[0])
+		}
+		if n > shownElse {
+			fmt.Fprintf(out, "    and %d more, at the end of %s\n", n-shownElse, p.results())
+		}
 	}
-	if fresh == 0 {
+	if fresh.rows == 0 {
 		fmt.Fprintln(out, "  to pay          nothing")
 		return nil
 	}
-	most, batches := "", ""
-	switch {
-	case p.Batch:
-		batches = fmt.Sprintf(", in %d batches", (fresh+p.size-1)/p.size)
-	case p.number > 0:
-		most, batches = "at most ", ": this run is begun, and a row that it has paid is not paid again"
+	batches := ""
+	if p.Batch {
+		batches = fmt.Sprintf(", in %d batches", (fresh.rows+p.size-1)/p.size)
 	}
-	fmt.Fprintf(out, "  to pay          %s%d rows, %s %s in all, %s at most in one%s\n", most, fresh,
-		total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals), batches)
-	for _, r := range twins {
-		fmt.Fprintf(out, "  line %d repeats line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
+	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), largest.Tokens(p.decimals), batches)
+	if doubt.rows > 0 {
+		fmt.Fprintf(out, "  unknown         %d rows of these: an earlier request for them was not answered; none is paid twice\n", doubt.rows)
 	}
-	for _, warning := range warnings {
-		fmt.Fprintln(out, "  "+warning)
+	repeats := p.repeats()
+	for _, line := range append(repeats, warnings...) {
+		fmt.Fprintln(out, "  "+line)
 	}
 	if p.DryRun {
 		return nil
 	}
-	if p.Yes && len(twins) > 0 && !p.Duplicates {
+	if p.Yes && len(repeats) > 0 && !p.Duplicates {
 		return fmt.Errorf("nothing was paid: %d rows repeat an earlier row; add --duplicates to pay them too, or tell "+
-			"them apart by a reference", len(twins))
+			"them apart by a reference", len(repeats))
 	}
-	return p.consent(out, len(twins))
+	return p.consent(out, len(repeats))
+}
+
+// repeats describes the rows to pay that have the content of an earlier row, or the recipient and amount of one that
+// this run has paid under a reference that the file no longer has.
+func (p *payout) repeats() (lines []string) {
+	paid := map[[2]string][][]string{}
+	for _, was := range p.lacking {
+		of := [2]string{was[6], was[7]}
+		paid[of] = append(paid[of], was)
+	}
+	for _, r := range p.rows {
+		of := [2]string{r.to.String(), r.amount.String()}
+		earlier := ""
+		switch {
+		case r.status != "":
+			continue
+		case r.twin != 0:
+			earlier = fmt.Sprint("line ", r.twin)
+		case len(paid[of]) > 0:
+			earlier = fmt.Sprintf("a row that this run has paid as %q", paid[of][0][9])
+			paid[of] = paid[of][1:]
+		default:
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s %s to %s", r.line, earlier, r.amount.Tokens(p.decimals), p.symbol, r.to))
+	}
+	return lines
 }
 
 // consent asks on a terminal.
-func (p *payout) consent(out io.Writer, twins int) error {
+func (p *payout) consent(out io.Writer, repeats int) error {
 	if p.Yes {
 		return nil
 	}
@@ -93,8 +150,8 @@ func (p *payout) consent(out io.Writer, twins int) error {
 		return errors.New("nothing was paid; add --yes to pay without a question")
 	}
 	question := "Pay them? [y/N] "
-	if twins > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, the %d that repeat an earlier row too? [y/N] ", twins)
+	if repeats > 0 && !p.Duplicates {
+		question = fmt.Sprintf("Pay them, the %d that repeat an earlier row too? [y/N] ", repeats)
 	}
 	fmt.Fprint(out, question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
