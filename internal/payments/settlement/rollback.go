@@ -152,6 +152,7 @@ func (c *checks[T]) join(check func() T) T {
 			if before != nil {
 				before()
 			}
+			time.Sleep(time.Microsecond) // callers that one answer wakes share a check, whichever of them is first
 			c.mu.Lock()
 			c.running, c.next = c.next, nil
 			c.mu.Unlock()
