@@ -58,7 +58,8 @@ func TestSeen(t *testing.T) {
 		configured int
 		numbers    []uint64
 		want       uint64 // 0: false
-	}{{1, []uint64{9}, 9}, {2, []uint64{9}, 0}, {2, []uint64{7, 9}, 7}, {3, []uint64{9}, 0}, {3, []uint64{90, 9}, 9}, {3, []uint64{90, 8, 9}, 9}} {
+	}{{1, []uint64{9}, 9}, {2, []uint64{9}, 0}, {2, []uint64{7, 9}, 7}, {3, []uint64{9}, 0}, {3, []uint64{90, 9}, 9},
+		{3, []uint64{90, 8, 9}, 9}} {
 		var by chain.Views
 		for _, n := range test.numbers {
 			by = append(by, chain.View{Account: chain.Account{Head: chain.Head{Number: n}}})
