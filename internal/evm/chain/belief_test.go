@@ -52,6 +52,24 @@ func TestLags(t *testing.T) {
 	}
 }
 
+// TestSeen: too few nodes show nothing, and one of three that is ahead or behind does not say by when.
+func TestSeen(t *testing.T) {
+	for _, test := range []struct {
+		configured int
+		numbers    []uint64
+		want       uint64 // 0: false
+	}{{1, []uint64{9}, 9}, {2, []uint64{9}, 0}, {2, []uint64{7, 9}, 7}, {3, []uint64{9}, 0}, {3, []uint64{90, 9}, 9},
+		{3, []uint64{90, 8, 9}, 9}} {
+		var by chain.Views
+		for _, n := range test.numbers {
+			by = append(by, chain.View{Account: chain.Account{Head: chain.Head{Number: n}}})
+		}
+		if got, ok := make(chain.Nodes, test.configured).Seen(by); got != test.want || ok != (got > 0) {
+			t.Errorf("of %d nodes, seen at %v: %d, %t, want %d", test.configured, test.numbers, got, ok, test.want)
+		}
+	}
+}
+
 // TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the
 // transaction at the next nonce. A count alone of one of three is doubted.
 func TestAhead(t *testing.T) {
@@ -101,8 +119,12 @@ func TestAheadAlone(t *testing.T) {
 			s.atNonce, s.txs = chain.Hash{1}, []chain.MinedTx{{From: token.Address{1}, Nonce: 5, Signed: true}}
 		}
 		all := nodes(s, &stub{down: true}, &stub{down: true})
-		if got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:1], token.Address{1}, 5); got != 7 || sure != shown {
-			t.Errorf("shown: %t: %d, %t", shown, got, sure)
+		for _, head := range []chain.Head{s.account.Head, {}} { // Latest gives none
+			views := views(all)[:1]
+			views[0].Head = head
+			if got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views, token.Address{1}, 5); got != 7 || sure != shown {
+				t.Errorf("shown: %t, head %v: %d, %t", shown, head, got, sure)
+			}
 		}
 	}
 }

@@ -15,7 +15,9 @@ import (
 // Where the call passes Within its gas, or of one or two nodes, one answer is enough to pay. A sanctions list is at
 // most as old as its node's chain, and lists follow decrees by days (docs/decisions/0012-screening.md).
 //
-// It queries the next node when one answers badly or takes long. Once ctx has ended, no further node is queried.
+// It queries the next node when one answers badly or takes long, and ends once the others are later than enough by
+// far. A revert of one node is never enough: if it lags, it may not have seen the wallet's funds yet. Once ctx has
+// ended, no further node is queried.
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, unavailable([]error{err})
@@ -51,7 +53,7 @@ func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	for slowest := 0; len(waiting) > 0; {
 		select {
 		case <-late:
-			if asked < len(nodes) || !e.enough() {
+			if asked < len(nodes) || len(e.said) == 0 && (len(n) <= 2 || !n.Suffice(e.refusals)) {
 				next()
 				continue
 			}
@@ -83,8 +85,8 @@ type estimates struct {
 	within           uint64
 	said             []uint64
 	reverted, listed error
-	refusals, list   int
-	errs             []error // the other errors, in the nodes' order, not in the answers'
+	refusals, list   int     // nodes that say either, and the latter
+	errs             []error // the others, in the nodes' order, not in the answers'
 }
 
 // add adds an answer, and reports whether no other can change the result. Of three or more nodes, two estimates must
@@ -111,14 +113,8 @@ func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
 	return false
 }
 
-// enough reports whether the answers are enough if the other nodes are late by far. A revert alone of one or two nodes
-// is not: a node that lags may not have seen the wallet's funds yet.
-func (e *estimates) enough() bool {
-	return len(e.said) > 0 || len(e.of) > 2 && e.of.Suffice(e.refusals)
-}
-
-// result returns what Estimate does. ErrReverted counts only if no node gives a better answer. It clears the list,
-// too, so that ErrListed counts after it.
+// result returns what Estimate does. ErrReverted counts only without a better answer. It clears the list, so ErrListed
+// counts after it.
 func (e *estimates) result() (uint64, error) {
 	if len(e.said) > 0 {
 		return believe(len(e.of), e.said, func(a, b uint64) int { return cmp.Compare(b, a) }), nil
@@ -145,22 +141,17 @@ func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint6
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gases, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
-	var said []uint64
-	for i, gas := range gases {
-		if errs[i] == nil {
-			said = append(said, gas)
+	for i, err := range errs {
+		if err != nil {
+			gases[i] = 0
 		}
 	}
-	slices.Sort(said)
-	i := len(said) - 1
-	if last == 0 && i > 0 {
-		last = said[0]
+	low, high := min(gases[0], gases[1]), max(gases[0], gases[1])
+	if high/2 > cmp.Or(last, low, high) {
+		high = low
 	}
-	if i >= 0 && last > 0 && said[i]/2 > last {
-		i--
-	}
-	if i < 0 {
+	if high == 0 {
 		return 0, unavailable(errs)
 	}
-	return said[i] + more, nil
+	return high + more, nil
 }

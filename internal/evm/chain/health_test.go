@@ -179,6 +179,11 @@ func TestHedge(t *testing.T) {
 			[]int{1, 1, 1}},
 		{"two are", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
 			{stub: &stub{}, takes: always(usual)}}, 0, chain.ErrListed, usual, []int{1, 1, 1}},
+		{"two are beside one that clears it and reverts", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
+			{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed,
+			2 * usual, []int{1, 1, 1}},
+		{"and beside one that passes", []*slow{{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
+			{stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
 		{"and one where no other answers", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{down: true},
 			takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
 		{"and one of two", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}, 0,
@@ -204,6 +209,29 @@ func TestHedge(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWithin: of three nodes, one that executes a call within its gas is asked alone, and one that says otherwise is
+// not believed. Where two differ, a third that hangs has missed.
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := priced(60), priced(60), priced(60)
+		nodes := slowly(a, b, c)
+		for _, test := range []struct {
+			a     uint64
+			asked []int
+		}{{60, []int{1, 0, 0}}, {60_000, []int{2, 1, 0}}} {
+			a.gas = test.a
+			gas, err := nodes.Estimate(t.Context(), chain.Call{Within: 60})
+			if diff := cmp.Diff(test.asked, asked(a, b, c)); gas != 60 || err != nil || diff != "" {
+				t.Errorf("%d, %v, requests (-want +got):\n%s", gas, err, diff)
+			}
+		}
+		c.takes = always(time.Hour)
+		if _, err := nodes.Estimate(t.Context(), chain.Call{}); err != nil || nodes.Health()[2].Missed != 1 {
+			t.Errorf("%v, or it has missed nothing", err)
+		}
+	})
 }
 
 // TestSlowestAnswer: of the answers since Health was last called the slowest counts, of each

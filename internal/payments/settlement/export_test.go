@@ -22,4 +22,4 @@ func (s *Settler) NoteSilent(ctx context.Context, heads chain.Heads, known *stor
 type Checks = checks[bool]
 
 // Join is checks.join.
-func (c *checks[T]) Join(check func() T) T { return c.join(check) }
+func (c *checks[T]) Join(check func() T) T { return c.join(context.Background(), check) }

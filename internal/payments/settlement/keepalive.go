@@ -253,7 +253,6 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 		return wallet.PendingTx{}, store.ErrChanged
 	}
 	b.coins = stored.Coins()
-	stored.Tx.GasUnit = b.GasUnit // a version that did not know the chain stored none
 	tx, again := stored.Tx, stored.Bump
 	tx.Gas = stored.Gas()
 	cancelled, hopeless := stored.LastAttempt().Noop, b.class == chain.Wrong

@@ -28,6 +28,7 @@ type bad struct {
 	shown   bool // it shows a transaction at every nonce, signed by the wallet
 	receipt func(*chain.Receipt)
 	nothing bool // it has no receipt
+	deaf    bool // it gives no account
 	takes   time.Duration
 }
 
@@ -79,6 +80,9 @@ func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (cha
 		return chain.Account{}, err
 	}
 	a, err := b.Node.Account(ctx, w, c, h)
+	if b.deaf {
+		err = chain.ErrRejected
+	}
 	if b.account != nil {
 		b.account(&a)
 	}
@@ -191,19 +195,25 @@ func TestOneNodeMiscounts(t *testing.T) {
 	}
 }
 
-// TestOneNodeCountsMoreThanTheTables: its word alone pauses nothing, and the log names it.
+// TestOneNodeCountsMoreThanTheTables: its word alone pauses nothing, and the log names it. While the others are silent,
+// the wallet waits for them.
 func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
-	for name, shown := range map[string]bool{"a count": false, "a transaction": true} {
+	for name, test := range map[string]struct{ shown, silent bool }{"a count": {}, "a transaction": {shown: true},
+		"a count, and the others are silent": {silent: true}, "a transaction, and they are": {true, true}} {
 		w := newWorld(t, nil)
-		p := w.commit("a", 0)
+		p := w.commit("a", minute)
 		w.paid(p, p.TxHash)
 		w.second()
-		log := w.three(bad{account: func(a *chain.Account) { a.Mined = 2 }, shown: shown})
-		got := must.Get(w.round())(t)
-		if paused := w.record().Paused != ""; paused != shown || (got.Suspect > 0) != shown {
-			t.Errorf("%s: paused: %t, %+v", name, paused, got)
+		log := w.three(bad{account: func(a *chain.Account) { a.Mined = 2 }, shown: test.shown})
+		if test.silent {
+			nodes := w.settler.Nodes.(chain.Nodes)
+			w.settler.Nodes = chain.Nodes{bad{Node: nodes[0], name: "a", deaf: true}, nodes[1], bad{Node: nodes[2], name: "c", deaf: true}}
 		}
-		if strings.Contains(log.String(), `it counts transactions that it does not show" node=bad`) == shown {
+		got := must.Get(w.round())(t)
+		if r := w.record(); r.Paused != "" != test.shown || (got.Suspect > 0) != test.shown || r.Ceiling > 65 {
+			t.Errorf("%s: paused for %q, ceiling %d, %+v", name, r.Paused, r.Ceiling, got)
+		}
+		if strings.Contains(log.String(), `it counts transactions that it does not show" node=bad`) == test.shown {
 			t.Errorf("%s: %s", name, log)
 		}
 	}

@@ -159,8 +159,9 @@ func (p *pass) tally(change func(*Report)) {
 
 // chainAhead pauses every wallet, until a person resumes it, if transactions of this one are mined at nonces that
 // were never reserved: another program uses its key, or the tables were restored from the past. Either may pay twice
-// from any wallet. No-ops of a lost recovery pause none, nor does a bare count of too few nodes. It reports true if the wallet must wait for the next round.
-// A crash before the last write leaves next_nonce as it was, and the next run does everything again.
+// from any wallet. No-ops of a lost recovery pause none, nor does a bare count of too few nodes. It reports true if
+// the wallet must wait for the next round. A crash before the last write leaves next_nonce as it was, and the next run
+// does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	if count == 0 {

@@ -141,8 +141,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	}
 	owners := map[uint64]owner{}
 	for _, s := range p.pendingTxs {
-		coin, gas := p.GasUnit.Takes(s.Amount, s.Gas) // converts items of a version that stored gas apart
-		owners[s.Nonce] = owner{coin, gas, s.Merchant}
+		owners[s.Nonce] = owner{s.Amount, s.Gas, s.Merchant}
 	}
 	for _, id := range p.reserved() {
 		reservation := p.wallet.Reservations[id]
@@ -152,8 +151,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		stored, readErr := p.Store.Payment(ctx, id)
 		if readErr == nil {
 			need := store.NeedOf(stored, reservation.At)
-			coin, gas := p.GasUnit.Takes(need.Amount, need.Gas)
-			owners[reservation.Nonce] = owner{coin, gas, stored.Merchant}
+			owners[reservation.Nonce] = owner{need.Amount, need.Gas, stored.Merchant}
 		} else if !errors.Is(readErr, store.ErrNotFound) && !errors.Is(readErr, store.ErrUnreadable) {
 			err = readErr
 		}

@@ -129,7 +129,7 @@ type secondLook struct {
 // lookAgain asks the nodes again, after the receipts. A node that changes chains during a round gives
 // heads of one and receipts of the other.
 func (r *round) lookAgain(ctx context.Context) secondLook {
-	return r.checks.join(func() secondLook {
+	return r.checks.join(ctx, func() secondLook {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
 		have := heads.Standing(ctx, f.block).Have
 		return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
@@ -144,7 +144,7 @@ type checks[T any] struct {
 }
 
 // join returns the result of a check that begins after the call.
-func (c *checks[T]) join(check func() T) T {
+func (c *checks[T]) join(ctx context.Context, check func() T) T {
 	c.mu.Lock()
 	if c.next == nil {
 		before := c.running
@@ -152,6 +152,7 @@ func (c *checks[T]) join(check func() T) T {
 			if before != nil {
 				before()
 			}
+			Sleep(ctx, time.Microsecond) // callers that one answer wakes share a check, whichever of them is first
 			c.mu.Lock()
 			c.running, c.next = c.next, nil
 			c.mu.Unlock()

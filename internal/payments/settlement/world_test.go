@@ -122,7 +122,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 	r := payment.Request{Merchant: merchant, Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
 	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
 	p := payment.New(payment.KeyID(merchant, "test", key), r, coin, "net", w.Now().Add(-age)).
-		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
+		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees, GasUnit: w.settler.GasUnit})
 	_, _, err := w.Tables.Create(context.Background(), p)
 	w.Must(err)
 	w.made = append(w.made, p.ID)

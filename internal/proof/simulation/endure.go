@@ -38,10 +38,6 @@ var disturbances = map[string]func(c *Cluster, p *calm){
 	"":       func(*Cluster, *calm) {},
 }
 
-// SeveralWallets names worlds with more than one busy wallet, for a Reduction. If two passes of a round wait for one
-// answer, both go on at one instant, and the Go scheduler decides which is first: such a seed rarely goes two ways.
-const SeveralWallets = "several wallets"
-
 const (
 	oneHost = "one host"
 	tightly = 1_300 // coins for two orders
@@ -64,9 +60,7 @@ func endurance(rng *rand.Rand, r Reduction) (s Setup) {
 	case 1:
 		s.Wallets, s.Coins = 1, tightly
 	}
-	if s.Habit = habit(rng, r); r.Without[SeveralWallets] {
-		s.Wallets, s.Refills = 1, settings.Refills{}
-	}
+	s.Habit = habit(rng, r)
 	return s
 }
 
