@@ -90,21 +90,20 @@ func TestExhaustive(t *testing.T) {
 			t.Parallel()
 			e := explorer{t: t, interleaving: interleaving}
 			effects, first := e.try()
-			for i := range effects {
-				for _, outcome := range scheduler.Faults() {
-					e.try(simulation.Fault{Effect: i, Outcome: outcome})
-				}
+			outcomes := scheduler.Faults()
+			for i := 0; i < effects*len(outcomes); i += inRace(7, 1) {
+				e.try(simulation.Fault{Effect: i / len(outcomes), Outcome: outcomes[i%len(outcomes)]})
 			}
 			single, pair := e.schedules, 0
 			if *singles {
 				first = nil
 			}
 			for _, i := range first {
-				for _, outcome := range scheduler.Faults() {
+				for _, outcome := range outcomes {
 					one := simulation.Fault{Effect: i, Outcome: outcome}
 					_, second := e.try(one)
 					for _, j := range second {
-						for _, other := range scheduler.Faults() {
+						for _, other := range outcomes {
 							if pair++; pair%*share == 0 {
 								e.try(one, simulation.Fault{Effect: j, Outcome: other})
 							}
