@@ -94,7 +94,7 @@ quick: ## The loop while you work: the tests of internal/ but the seven longest 
 	  [ -z "$$changed" ] || { echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
 
 .PHONY: lint-template
-lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
+lint-template: ## cfn-lint with serverless rules and checkov on template.yaml, cfn-lint on what SAM makes of it
 	@tools/install aws cfnlint checkov
 	tools/lint-template
 
