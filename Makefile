@@ -26,7 +26,6 @@ export SAM_CLI_TELEMETRY := 0
 
 # What tools/install brings of the programs that the machine lacks.
 export PATH := $(CURDIR)/.cache/path:$(PATH)
-export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 # How a function is compiled for Lambda. lambda.norpc leaves out the RPC server
 # of the runtime before provided.al2023. Without buildvcs, buildid and paths two
@@ -36,8 +35,8 @@ LAMBDA_TARGETS := build deploy
 $(LAMBDA_TARGETS): export GOFLAGS := -tags=lambda.norpc -trimpath -buildvcs=false '-ldflags=-s -w -buildid='
 
 # Without a C compiler a first build takes less time, and nothing here needs one
-# but the race detector of `make test-all`. The targets share what they compile.
-$(LAMBDA_TARGETS) run test stage smoke e2e: export CGO_ENABLED := 0
+# but the race detector (tools/verdict). The targets share what they compile.
+$(LAMBDA_TARGETS) run test test-all quick simulate lint vuln explore stage smoke e2e: export CGO_ENABLED := 0
 
 # compile builds the programs $(2) in the directory .cache/$(1), and says how far it is. The number of
 # packages is that of an empty build cache.

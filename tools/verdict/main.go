@@ -59,7 +59,7 @@ func run(args []string) error {
 		raced := slices.DeleteFunc(slices.Clone(packages), drives)
 		others := slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })
 		beside := make(chan error, 1)
-		go func() { beside <- t.test(all, []string{"nice"}, flags, raced) }()
+		go func() { beside <- t.test(all, []string{"nice", "env", "CGO_ENABLED=1"}, flags, raced) }()
 		err = t.test(all, nil, slices.Delete(slices.Clone(flags), race, race+1), others)
 		err = cmp.Or(err, <-beside)
 	}
