@@ -59,7 +59,10 @@ func run(args []string) error {
 		raced := slices.DeleteFunc(slices.Clone(packages), drives)
 		others := slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })
 		beside := make(chan error, 1)
-		go func() { beside <- t.test(all, []string{"nice"}, flags, raced) }()
+		skip := "-skip=^(" + strings.Join(unraced, "|") + ")$"
+		go func() {
+			beside <- t.test(all, []string{"nice", "env", "CGO_ENABLED=1"}, append([]string{skip}, flags...), raced)
+		}()
 		err = t.test(all, nil, slices.Delete(slices.Clone(flags), race, race+1), others)
 		err = cmp.Or(err, <-beside)
 	}
@@ -71,6 +74,11 @@ func run(args []string) error {
 func drives(pkg string) bool {
 	return slices.Contains([]string{"e2e", "e2e/browser", "sdk"}, short(pkg))
 }
+
+// unraced are long tests of `make test` that drive other processes, or repeat at length what shorter tests of
+// their packages do.
+var unraced = []string{"TestEveryFault", "TestGuides", "TestManyMerchants", "TestMoveUnknown", "TestOneOfThree",
+	"TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestRecoveryUnderFaults"}
 
 // test runs the tests of packages and counts them.
 func (t *tally) test(all bool, prefix, flags, packages []string) error {

@@ -78,7 +78,8 @@ func TestVerdict(t *testing.T) {
 }
 
 // TestPackagesOfTestAll: make test-all runs every package that has tests and starts a goroutine, or
-// that has a test that may need a tool. make test runs every package.
+// that has a test that may need a tool. make test runs every package, and so the unraced tests: none is
+// in a file that asks for a tool.
 func TestPackagesOfTestAll(t *testing.T) {
 	t.Chdir("../..")
 	patterns := []string{"./...", "./e2e/...", "./bench/...", "./sdk/go/..."}
@@ -86,20 +87,32 @@ func TestPackagesOfTestAll(t *testing.T) {
 	if len(some) < 20 || len(some) >= len(every) {
 		t.Errorf("%d of %d packages", len(some), len(every))
 	}
+	missing := slices.Clone(unraced)
 	for _, pkg := range every {
 		starts := ""
 		files := must.Get(filepath.Glob(filepath.Join(short(pkg), "*.go")))(t)
 		for _, file := range files {
+			asks := false
 			ast.Inspect(must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t), func(n ast.Node) bool {
-				imports, _ := n.(*ast.ImportSpec)
-				if _, is := n.(*ast.GoStmt); is || imports != nil && strings.HasSuffix(imports.Path.Value, `/tooltest"`) {
+				switch n := n.(type) {
+				case *ast.ImportSpec:
+					asks = asks || strings.HasSuffix(n.Path.Value, `/tooltest"`)
+				case *ast.GoStmt:
 					starts = file
+				case *ast.FuncDecl:
+					missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name.Name && !asks })
 				}
 				return true
 			})
+			if asks {
+				starts = file
+			}
 		}
 		if starts != "" && !slices.Contains(some, pkg) {
 			t.Errorf("make test-all leaves out %s, in spite of %s", pkg, starts)
 		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("make test has no %v", missing)
 	}
 }
