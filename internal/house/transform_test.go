@@ -42,11 +42,11 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|logs:GetQueryResults|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
-// of none, are deployed by canaries.
+// before all routes, are deployed by canaries.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t) {
 		t.Run(stage, func(t *testing.T) { faults(t, template, stage == "prod") })
@@ -109,6 +109,10 @@ func faults(t *testing.T, template node, production bool) {
 					add("the canary of %s watches %s, which is not of its new version: %s", id, name, watched)
 				}
 			}
+			if may := fmt.Sprint(at[any](all["MoveAliases"], "Properties.PolicyDocument")); !strings.Contains(may,
+				"-"+strings.TrimSuffix(id, "DeploymentGroup")+"-*") {
+				add("CodeDeploy may not move the alias of %s", id)
+			}
 		case "AWS::ApiGateway::Stage":
 			for _, s := range at[[]any](r, "Properties.MethodSettings") {
 				if at[any](s, "MetricsEnabled") == true {
@@ -118,7 +122,7 @@ func faults(t *testing.T, template node, production bool) {
 		}
 	}
 	slices.Sort(canaries)
-	want := []string{"CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
+	want := []string{"AuthorizerFunction", "CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
 	if production && !slices.Equal(canaries, want) || !production && len(canaries) > 0 {
 		add("%v are deployed by canaries, in production %v should be", canaries, want)
 	}
