@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -266,5 +267,14 @@ func TestDeadConnection(t *testing.T) {
 				t.Errorf("a dead connection costs %v, want %v (it spoke %v)", took, within, hung.Load())
 			}
 		})
+	}
+}
+
+func TestCollect(t *testing.T) {
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
+	boot.Collect("256")
+	if p, most := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != 400 || most != 192<<20 {
+		t.Errorf("garbage up to %d %% and %d bytes", p, most)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -167,13 +169,16 @@ var errLost = errors.New("connection reset")
 // errLost, before they are applied or, with applied, after.
 type store struct {
 	memory.APIKeys
+	mu      sync.Mutex
 	calls   map[string]int
 	failing []string
 	applied bool
 }
 
 func (s *store) call(method string, apply func() error) error {
+	s.mu.Lock()
 	s.calls[method]++
+	s.mu.Unlock()
 	if !slices.Contains(s.failing, method) {
 		return apply()
 	}
@@ -416,5 +421,33 @@ func TestCheckName(t *testing.T) {
 		if err := apikey.CheckName(c.In[0]); !errors.Is(err, outcomes[c.Want]) {
 			t.Errorf("CheckName(%q) = %v, want %v", c.In[0], err, outcomes[c.Want])
 		}
+	})
+}
+
+// A pair of calls returns once both have begun.
+type pair struct {
+	*store
+	both sync.WaitGroup
+}
+
+func (p *pair) Terms(ctx context.Context, m string) (apikey.Terms, error) {
+	p.both.Done()
+	p.both.Wait()
+	return p.store.Terms(ctx, m)
+}
+
+func (p *pair) Touch(ctx context.Context, h apikey.Hash, at, since time.Time) error {
+	p.both.Done()
+	p.both.Wait()
+	return p.store.Touch(ctx, h, at, since)
+}
+
+// TestUseIsRecordedBesideTheTerms: neither call waits for the other.
+func TestUseIsRecordedBesideTheTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it fails when all wait
+		f, _, m := stack(t)
+		p := &pair{store: f}
+		p.both.Add(2)
+		must.Get(apikey.NewAuthenticator(p, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Hour)))(t)
 	})
 }
