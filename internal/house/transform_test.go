@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
@@ -49,7 +50,7 @@ var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|logs
 // before all routes, are deployed by canaries.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t) {
-		t.Run(stage, func(t *testing.T) { faults(t, template, stage == "prod") })
+		t.Run(stage, func(t *testing.T) { faults(t, template, strings.HasPrefix(stage, "prod")) })
 	}
 }
 
@@ -63,7 +64,19 @@ func faults(t *testing.T, template node, production bool) {
 			(r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain") {
 			add("%s is lost with the stack, or stays when its first deployment fails", id)
 		}
+		if kind := at[string](v, "Type"); kind == "AWS::Lambda::Function" || kind == "AWS::IAM::Role" {
+			// STACK-ID-12 characters, of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)
+			if n := check.LongestName + len("-"+id+"-123456789012"); n > 64 {
+				add("the name of %s has up to %d characters: CloudFormation cuts those over 64", id, n)
+			}
+		}
 		switch kind {
+		case "AWS::KMS::Key":
+			for _, s := range at[[]any](r, "Properties.KeyPolicy.Statement") {
+				if strings.Contains(fmt.Sprint(at[any](s, "Principal")), "FunctionRole") && r["DependsOn"] == nil {
+					add("%s names roles that KMS may not see yet", id)
+				}
+			}
 		case "AWS::ApiGateway::Account":
 			add("%s: a setting of the account belongs to no stack: remit preflight says how to make it", id)
 		case "AWS::SQS::QueuePolicy":

@@ -39,6 +39,10 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 	return here, err
 }
 
+// LongestName is how many characters a stack's name has at most: with more, CloudFormation shortens the names by which
+// CodeDeploy's rights and a pipeline's role know functions and roles.
+const LongestName = 19
+
 // isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
 func (e *examination) isWhole(ctx context.Context) (string, error) {
 	failed, verb := fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status), "delete-stack"
@@ -62,6 +66,10 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 	default:
 		if strings.HasSuffix(string(status), "_IN_PROGRESS") && status != types.StackStatusReviewInProgress {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
+		}
+		if status == "" && len(e.Stack) > LongestName {
+			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its functions and roles; "+
+				"choose one of at most %d", len(e.Stack), LongestName)
 		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
