@@ -3,8 +3,11 @@ package house_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -196,7 +201,11 @@ func python(t *testing.T, in, out any, args ...string) {
 	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	cmd := exec.CommandContext(t.Context(), ".cache/venv/bin/python", append([]string{"-B", "-W", "ignore"}, args...)...)
 	cmd.Stdin = bytes.NewReader(must.Get(json.Marshal(in))(t))
-	must.OK(t, json.Unmarshal(must.Get(cmd.Output())(t), out))
+	text, err := cmd.Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		t.Fatalf("%v: %s", err, failed.Stderr)
+	}
+	must.OK(t, errors.Join(err, json.Unmarshal(text, out)))
 }
 
 // TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only if
@@ -324,4 +333,47 @@ func longestValue(t *testing.T, name string, p node) int {
 	}
 	t.Errorf("nothing says how long %s may be: give it a MaxLength", name)
 	return 0
+}
+
+// deployed prints what tools/samconfig reads of the stacks that it reads the names of.
+const deployed = `
+import importlib.machinery, json, sys
+config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
+json.dump([config.running(name, "us-east-1") for name in json.load(sys.stdin)], sys.stdout)`
+
+// TestReleaseKnowsTheLastFailure: tools/samconfig finds the parameters of a stack, and on any page of its events the last
+// update of the stack itself that failed.
+func TestReleaseKnowsTheLastFailure(t *testing.T) {
+	event := func(id, of, status string) string {
+		return fmt.Sprintf("<member><StackId>arn:stack</StackId><EventId>%s</EventId><PhysicalResourceId>%s</PhysicalResourceId>"+
+			"<ResourceStatus>%s</ResourceStatus></member>", id, of, status)
+	}
+	pages := map[string]string{
+		"": event("5", "arn:stack", "UPDATE_COMPLETE") + event("4", "queue", "UPDATE_FAILED") + "</StackEvents><NextToken>2</NextToken>",
+		"2": event("3", "arn:stack", "UPDATE_ROLLBACK_COMPLETE") + event("2", "arn:stack", "UPDATE_ROLLBACK_IN_PROGRESS") +
+			event("1", "arn:stack", "UPDATE_FAILED") + "</StackEvents>",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := "<StackEvents>" + pages[r.FormValue("NextToken")]
+		if r.FormValue("Action") == "DescribeStacks" {
+			answer = "<Stacks><member><StackId>arn:stack</StackId><Parameters><member><ParameterKey>TokenLow</ParameterKey>" +
+				"<ParameterValue>7</ParameterValue></member></Parameters></member></Stacks>"
+			if r.FormValue("StackName") == "new" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprint(w, "<R><Error><Code>ValidationError</Code><Message>Stack with id new does not exist</Message></Error></R>")
+				return
+			}
+		}
+		_, _ = fmt.Fprintf(w, "<R><%[1]sResult>%s</%[1]sResult></R>", r.FormValue("Action"), answer)
+	}))
+	defer server.Close()
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"} {
+		t.Setenv(name, value)
+	}
+	var found []any
+	python(t, []string{"remit", "new"}, &found, "-c", deployed)
+	want := []any{[]any{node{"TokenLow": "7"}, "2"}, []any{node{}, nil}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Error(diff)
+	}
 }
