@@ -261,9 +261,13 @@ func TestDeadConnection(t *testing.T) {
 				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond) })
 			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file}))
 			must.Get(client.GetItem(t.Context(), get("keys")))(t)
-			began := time.Now()
-			must.Get(client.GetItem(t.Context(), get("keys")))(t)
-			if took := time.Since(began); took < within || took > within+900*time.Millisecond || hung.Load() == nil {
+			var took time.Duration
+			for tries := 0; hung.Load() == nil && tries < 20; tries++ { // a connection may be free too late for the next request
+				began := time.Now()
+				must.Get(client.GetItem(t.Context(), get("keys")))(t)
+				took = time.Since(began)
+			}
+			if took < within || took > within+900*time.Millisecond || hung.Load() == nil {
 				t.Errorf("a dead connection costs %v, want %v (it spoke %v)", took, within, hung.Load())
 			}
 		})
