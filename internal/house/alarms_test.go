@@ -113,7 +113,7 @@ var (
 	thrice = recording{[]float64{1, none, 1, none, 1}, []float64{9, none, none, none, 9}}
 )
 
-// busy is what 10 million payments a month make of one answer 503 in each minute: all of 462 requests are 0 but one.
+// busy has one answer 503 in each minute of 10 million payments a month: of 462 requests one is 1, the others 0.
 var busy = slices.Repeat([]float64{1.0 / 462}, 5)
 
 var recorded = map[string]recording{

@@ -173,6 +173,10 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 	for _, f := range functions(t) {
 		canaries += fmt.Sprint(at[any](f, "DeploymentPreference.Alarms"))
 	}
+	if after := fmt.Sprint(at[any](readTemplate(t), "Resources.SettlementStoppedAlarm.DependsOn")); after !=
+		"[CheckReceiptsFunctionEveryMinute Apiv1Stage]" {
+		t.Errorf("SettlementStoppedAlarm rings before the first run: it follows %s", after)
+	}
 	silent := 0
 	_, urgent, _ := strings.Cut(string(all["docs/alarms/README.md"]), "go to `UrgentTopicArn`: ")
 	urgent, _, _ = strings.Cut(urgent, "\n")

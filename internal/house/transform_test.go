@@ -335,7 +335,7 @@ func longestValue(t *testing.T, name string, p node) int {
 	return 0
 }
 
-// deployed prints what tools/samconfig reads of the stacks that it reads the names of.
+// deployed prints the parameters and the last failure of each stack that it is given.
 const deployed = `
 import importlib.machinery, json, sys
 config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
