@@ -225,8 +225,9 @@ deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, fr
 	parameters=$$(.cache/venv/bin/python tools/samconfig --release $(ENV) $(SET)) && .cache/venv/bin/sam deploy --config-env $(ENV) --parameter-overrides $$parameters $(ARGS)
 
 .PHONY: smoke
-smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)
+smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…, STACK=remit-dev to compare what runs with what was deployed first)
 	$(call compile,run,-tags=sandbox ./cmd/remit)
+	@$(if $(STACK),.cache/run/remit doctor --stack $(STACK) --only 'live versions')
 	@.cache/run/remit smoke $(URL) $(ARGS)
 
 .PHONY: stage

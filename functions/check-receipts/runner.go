@@ -31,9 +31,10 @@ type runner struct {
 
 // measure returns the units for balances of the token.
 func measure(env *boot.Env, c stack.Config) runreport.Of {
-	number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
-	return runreport.Of{Decimals: c.Token.Decimals, TokenGas: c.GasUnit > 0, TokenLow: boot.Parse(env, "TOKEN_LOW", number),
-		GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
+	low, err := runreport.TokenLow(env.Optional("TOKEN_LOW", ""), c.Live)
+	env.Refuse(err)
+	return runreport.Of{Decimals: c.Token.Decimals, TokenGas: c.GasUnit > 0, TokenLow: low,
+		GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
 }
 
 // run queues the webhooks that are due, then settles. An error of the one does not stop the other. One that the

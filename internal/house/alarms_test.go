@@ -2,20 +2,30 @@ package house_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
+	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -34,7 +44,7 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 	return dispatch.Result{}, p.error
 }
 
-// rings maps each alarm to the reason why our metric crosses its threshold, in one of its periods.
+// rings maps each alarm of our metrics to the reason why one crosses its threshold, in a period.
 // The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
 	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
@@ -44,6 +54,9 @@ var rings = map[string]func(*emf.Meter){
 	"UnreadableAlarm":         ran(settlement.Report{Unreadable: 1}),
 	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
 	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
+	"RequestsFailedAlarm":     answers(1, errors.New("unexpected")),
+	"DynamoDBThrottlesAlarm":  refused("ThrottlingException", getKey),
+	"KeyErrorsAlarm":          refused("InternalServiceError", readSecret),
 	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
 	"WalletsLowAlarm": ran(settlement.Report{Funding: []uint64{2},
 		Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
@@ -84,61 +97,103 @@ var noFaults = map[string]error{
 }
 
 // measured has AWS's metrics with their documented dimensions.
-var measured = map[string][]string{
-	"AWS/ApiGateway 5XXError": {"ApiName Stage"}, "AWS/Lambda Errors": {"FunctionName Resource ExecutedVersion"}, "AWS/Lambda Throttles": {""},
-	"AWS/Events TriggeredRules": {"RuleName"}, "AWS/DynamoDB WriteThrottleEvents": {"TableName"},
-	"AWS/SQS ApproximateNumberOfMessagesVisible": {"QueueName"}, "AWS/SQS ApproximateAgeOfOldestMessage": {"QueueName"},
+var measured = map[string]string{
+	"AWS/ApiGateway 5XXError": "ApiName Stage", "AWS/Lambda Errors": "FunctionName Resource ExecutedVersion",
+	"AWS/Lambda Throttles": "FunctionName", "AWS/Events TriggeredRules": "RuleName",
+	"AWS/SQS ApproximateNumberOfMessagesVisible": "QueueName", "AWS/SQS ApproximateAgeOfOldestMessage": "QueueName",
 }
 
-// TestEveryAlarmRings: each alarm of the template watches a metric of AWS, or one of ours that
-// crosses the threshold when the alarm's reason occurs, and never otherwise.
+// Recorded periods of AWS's metrics: those that ring an alarm, and those that must not.
+type recording struct{ rings, quiet []float64 }
+
+var (
+	none   = math.NaN() // no value in a period
+	once   = recording{[]float64{1}, []float64{none}}
+	twice  = recording{[]float64{1, none, none, none, 1}, []float64{none, 9, none, 0, none}}
+	thrice = recording{[]float64{1, none, 1, none, 1}, []float64{9, none, none, none, 9}}
+)
+
+// busy has one answer 503 in each minute of 10 million payments a month: of 462 requests one is 1, the others 0.
+var busy = slices.Repeat([]float64{1.0 / 462}, 5)
+
+var recorded = map[string]recording{
+	"ApiServerErrorsAlarm": {[]float64{0.05, 0, 0.05, none, 0.05}, busy},
+	"WalletKeyReadAlarm":   once, "DeploymentFailedAlarm": once,
+	"AuthorizerCrashesAlarm": twice, "SendPaymentCrashesAlarm": twice, "SendPaymentsCrashesAlarm": twice, "CheckReceiptsCrashesAlarm": twice,
+	"AuthorizerThrottlesAlarm": thrice, "SendPaymentThrottlesAlarm": thrice, "CheckReceiptsThrottlesAlarm": thrice,
+	"WebhookQueueAgeAlarm":    {slices.Repeat([]float64{301}, 5), []float64{301, 301, 301, 301, 300}},
+	"WebhookDeadLettersAlarm": {[]float64{1}, []float64{0}},
+}
+
+// rung reports whether an alarm is in ALARM after these periods, as CloudWatch decides.
+func rung(p node, threshold float64, periods []float64) bool {
+	of := at[int](p, "EvaluationPeriods")
+	needs, breaches := cmp.Or(at[int](p, "DatapointsToAlarm"), of), 0
+	for _, v := range periods[len(periods)-of:] {
+		breach := v > threshold
+		if p["ComparisonOperator"] == "LessThanThreshold" {
+			breach = v < threshold
+		}
+		if math.IsNaN(v) {
+			breach = p["TreatMissingData"] == "breaching"
+		}
+		if breach {
+			breaches++
+		}
+	}
+	return breaches >= needs
+}
+
+// TestEveryAlarmRings: each alarm of the template watches a metric of AWS or of ours that rings it when the alarm's reason
+// occurs, and otherwise never.
 func TestEveryAlarmRings(t *testing.T) {
-	left := len(rings)
-	defaults := at[node](readTemplate(t), "Parameters")
+	left := len(rings) + len(recorded)
 	for name, r := range resources(t, "AWS::CloudWatch::Alarm") {
 		p := at[node](r, "Properties")
 		namespace, metric, dimensions := at[string](p, "Namespace"), at[string](p, "MetricName"), []string{}
 		for _, d := range at[[]any](p, "Dimensions") {
 			dimensions = append(dimensions, at[string](d, "Name"))
 		}
-		if namespace != "Remit" {
-			if !slices.Contains(measured[namespace+" "+metric], strings.Join(dimensions, " ")) {
+		threshold := must.Get(strconv.ParseFloat(fmt.Sprint(p["Threshold"]), 64))(t)
+		left--
+		if of, known := recorded[name]; known {
+			if measured[namespace+" "+metric] != strings.Join(dimensions, " ") {
 				t.Errorf("%s: AWS does not measure %s %s by %v", name, namespace, metric, dimensions)
+			}
+			if !rung(p, threshold, of.rings) || rung(p, threshold, of.quiet) {
+				t.Errorf("%s rings for %v: %t, for %v: %t", name, of.rings, rung(p, threshold, of.rings), of.quiet, rung(p, threshold, of.quiet))
 			}
 			continue
 		}
-		threshold, ok := p["Threshold"].(int)
-		if parameter, named := p["Threshold"].(string); named {
-			threshold, ok = defaults[parameter].(node)["Default"].(int)
-		}
-		ring := rings[name]
-		if left--; ring == nil || !ok {
-			t.Errorf("%s: nothing says how it rings, or its threshold is no number", name)
+		if rings[name] == nil {
+			t.Errorf("nothing says how %s rings", name)
 			continue
 		}
-		crosses := func(did func(*emf.Meter)) bool {
+		periods, needs := at[int](p, "EvaluationPeriods"), at[int](p, "DatapointsToAlarm")
+		crosses := func(did func(*emf.Meter), of int) bool {
 			var out bytes.Buffer
 			m := emf.New(&out, "remit", time.Now)
 			did(m)
 			must.OK(t, m.Flush())
-			value, found := statistic(t, out.Bytes(), metric, dimensions, at[string](p, "Statistic"))
-			if !found {
-				return p["TreatMissingData"] == "breaching"
-			}
-			return (value > float64(threshold)) == (p["ComparisonOperator"] == "GreaterThanThreshold") && value != float64(threshold)
+			value := statistic(t, append(out.Bytes(), refusals.Bytes()...), metric, dimensions, at[string](p, "Statistic"))
+			return rung(p, threshold, append(slices.Repeat([]float64{none}, periods-of), slices.Repeat([]float64{value}, of)...))
 		}
-		if !crosses(ring) {
-			t.Errorf("%s does not ring", name)
+		if !crosses(rings[name], periods) || needs > 0 && (!crosses(rings[name], needs) || crosses(rings[name], needs-1)) {
+			t.Errorf("%s does not ring, or too soon", name)
 		}
-		if crosses(func(m *emf.Meter) {
+		refusals.Reset()
+		low := must.Get(runreport.TokenLow("", false))(t)
+		if crosses(func(m *emf.Meter) { // a sandbox with a faucet's 20 tokens, and a stack that is well
+			runreport.Add(m, settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}},
+				runreport.Of{Decimals: 6, TokenLow: low, GasLowGwei: 2_000_000})
 			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", emf.Count, 1)
-		}) {
+		}, periods) {
 			t.Errorf("%s rings when all is well", name)
 		}
 		for what, err := range noFaults {
-			if name != "SettlementStoppedAlarm" && crosses(answers(6, err)) {
+			if name != "SettlementStoppedAlarm" && crosses(answers(6, err), periods) {
 				t.Errorf("%s rings for %s", name, what)
 			}
 		}
@@ -146,15 +201,55 @@ func TestEveryAlarmRings(t *testing.T) {
 	if left != 0 {
 		t.Errorf("template.yaml lacks %d of the alarms that ring", left)
 	}
+	if sum := (node{"EvaluationPeriods": 5, "DatapointsToAlarm": 3}); !rung(sum, 0, busy) {
+		t.Error("more than no 5XX in a minute would not ring for ever under 10 million payments a month")
+	}
+}
+
+// refusals are lines of calls that AWS refused.
+var refusals bytes.Buffer
+
+// refused has AWS refuse a call: its answers have the code, and call makes one of a service.
+func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
+	return func(*emf.Meter) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"%s [None, %s]"}`, "x#"+strings.Fields(code)[0], "reasons", code)
+		}))
+		defer server.Close()
+		was := slog.Default()
+		defer slog.SetDefault(was)
+		slog.SetDefault(slog.New(slog.NewJSONHandler(&refusals, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})))
+		refusals.Reset()
+		cfg := boot.OpenWith(func(name string) string {
+			return map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",
+				"STACK": "remit", "AWS_ENDPOINT_URL": server.URL}[name]
+		}).AWS
+		cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+		_ = call(cfg)
+	}
+}
+
+func getKey(cfg aws.Config) error {
+	_, err := dynamo.OpenAPIKeys(cfg, "keys").Find(context.Background(), [32]byte{})
+	return err
+}
+
+func readSecret(cfg aws.Config) error {
+	_, err := secrets.Open(cfg, "rpc", time.Now, func([]byte) (int, error) { return 0, nil }).Get(context.Background())
+	return err
 }
 
 // statistic computes a metric with these dimensions from lines of the log, as CloudWatch does of one period.
-func statistic(t *testing.T, lines []byte, metric string, dimensions []string, of string) (value float64, found bool) {
+func statistic(t *testing.T, lines []byte, metric string, dimensions []string, of string) float64 {
 	t.Helper()
 	var values []float64
 	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
 		var line map[string]any
 		must.OK(t, decoder.Decode(&line))
+		if line["_aws"] == nil {
+			continue
+		}
 		directive := line["_aws"].(map[string]any)["CloudWatchMetrics"].([]any)[0].(map[string]any)
 		if !slices.Equal(words(directive["Dimensions"].([]any)[0]), dimensions) { // of a node, a wallet or a code
 			continue
@@ -169,7 +264,7 @@ func statistic(t *testing.T, lines []byte, metric string, dimensions []string, o
 		}
 	}
 	if len(values) == 0 {
-		return 0, false
+		return none
 	}
 	sum := 0.0
 	for _, v := range values {
@@ -177,14 +272,14 @@ func statistic(t *testing.T, lines []byte, metric string, dimensions []string, o
 	}
 	switch of {
 	case "Sum":
-		return sum, true
+		return sum
 	case "Average":
-		return sum / float64(len(values)), true
+		return sum / float64(len(values))
 	case "Minimum":
-		return slices.Min(values), true
+		return slices.Min(values)
 	case "Maximum":
-		return slices.Max(values), true
+		return slices.Max(values)
 	}
 	t.Fatalf("no statistic %q", of)
-	return 0, false
+	return none
 }

@@ -19,7 +19,11 @@ import (
 func TestBudget(t *testing.T) {
 	count := map[string]int{
 		"parameters": len(at[node](readTemplate(t), "Parameters")),
-		"alarms":     len(resources(t, "AWS::CloudWatch::Alarm")),
+	}
+	for _, alarm := range resources(t, "AWS::CloudWatch::Alarm") {
+		if at[any](alarm, "Properties.AlarmActions") != nil {
+			count["alarms"]++
+		}
 	}
 	onLambda := map[string]bool{}
 	for _, pkg := range list(t, "{{.ImportPath}}", "-deps", "./functions/...") {

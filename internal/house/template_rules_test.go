@@ -51,6 +51,7 @@ var rules = []rule{
 
 	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
 	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
+	{"an alarm that watches a version, which may serve nobody, notifies nobody; every other does", "AWS::CloudWatch::Alarm", pages},
 	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
 
 	{"a stack can be deployed beside another: nothing has a fixed name", "",
@@ -233,6 +234,15 @@ func repeats(r node) string {
 	}
 	if len(responses) == 0 {
 		return "no GatewayResponses"
+	}
+	return ""
+}
+
+func pages(r node) string {
+	version, notifies := strings.Contains(fmt.Sprint(at[any](r, "Properties.Dimensions")), ".Version.Version"),
+		at[any](r, "Properties.AlarmActions") != nil
+	if notifies == version || notifies != (at[any](r, "Properties.OKActions") != nil) {
+		return fmt.Sprintf("it watches a version: %t, and notifies: %t", version, notifies)
 	}
 	return ""
 }

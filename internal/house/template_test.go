@@ -166,17 +166,28 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-var judgesARelease = regexp.MustCompile(`^(SendPayments?|CheckReceipts)(Errors|Crashes)$`)
-
 func TestEveryAlarmHasItsPage(t *testing.T) {
 	all := files(t)
 	alarms := slices.Sorted(maps.Keys(resources(t, "AWS::CloudWatch::Alarm")))
+	canaries := ""
+	for _, f := range functions(t) {
+		canaries += fmt.Sprint(at[any](f, "DeploymentPreference.Alarms"))
+	}
+	if after := fmt.Sprint(at[any](readTemplate(t), "Resources.SettlementStoppedAlarm.DependsOn")); after !=
+		"[CheckReceiptsFunctionEveryMinute Apiv1Stage]" {
+		t.Errorf("SettlementStoppedAlarm rings before the first run: it follows %s", after)
+	}
+	silent := 0
 	_, urgent, _ := strings.Cut(string(all["docs/alarms/README.md"]), "go to `UrgentTopicArn`: ")
 	urgent, _, _ = strings.Cut(urgent, "\n")
 	for _, alarm := range alarms {
 		short := strings.TrimSuffix(alarm, "Alarm")
-		said := slices.Contains(strings.FieldsFunc(urgent, func(r rune) bool { return r == ',' || r == ' ' }), short) ||
-			judgesARelease.MatchString(short)
+		said := slices.Contains(strings.FieldsFunc(urgent, func(r rune) bool { return strings.ContainsRune(", .", r) }), short)
+		if actions := at[any](readTemplate(t), "Resources."+alarm+".Properties.AlarmActions"); actions == nil {
+			if silent++; !strings.Contains(canaries, alarm) {
+				t.Errorf("%s notifies nobody, and stops no canary", alarm)
+			}
+		}
 		if is := strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources."+alarm+".Properties.AlarmActions")),
 			"HasUrgentTopic"); is != said {
 			t.Errorf("%s is urgent: %v in template.yaml, %v in docs/alarms/README.md", alarm, is, said)
@@ -184,6 +195,9 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources.Dashboard")), "${"+alarm+".Arn}") {
 			t.Errorf("the dashboard does not show %s", alarm)
 		}
+	}
+	if silent > 8 {
+		t.Errorf("%d alarms only stop canaries, more than 8", silent)
 	}
 	pages := slices.DeleteFunc(names(t, "docs/alarms/*.md"), func(name string) bool { return name == "README" })
 	if !slices.Equal(alarms, pages) {

@@ -3,8 +3,11 @@ package house_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +17,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
@@ -42,14 +48,14 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|logs:GetQueryResults|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
-// of none, are deployed by canaries.
+// before all routes, are deployed by canaries.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t) {
-		t.Run(stage, func(t *testing.T) { faults(t, template, stage == "prod") })
+		t.Run(stage, func(t *testing.T) { faults(t, template, strings.HasPrefix(stage, "prod")) })
 	}
 }
 
@@ -63,7 +69,19 @@ func faults(t *testing.T, template node, production bool) {
 			(r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain") {
 			add("%s is lost with the stack, or stays when its first deployment fails", id)
 		}
+		if kind := at[string](v, "Type"); kind == "AWS::Lambda::Function" || kind == "AWS::IAM::Role" {
+			// STACK-ID-12 characters, of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)
+			if n := check.LongestName + len("-"+id+"-123456789012"); n > 64 {
+				add("the name of %s has up to %d characters: CloudFormation cuts those over 64", id, n)
+			}
+		}
 		switch kind {
+		case "AWS::KMS::Key":
+			for _, s := range at[[]any](r, "Properties.KeyPolicy.Statement") {
+				if strings.Contains(fmt.Sprint(at[any](s, "Principal")), "FunctionRole") && r["DependsOn"] == nil {
+					add("%s names roles that KMS may not see yet", id)
+				}
+			}
 		case "AWS::ApiGateway::Account":
 			add("%s: a setting of the account belongs to no stack: remit preflight says how to make it", id)
 		case "AWS::SQS::QueuePolicy":
@@ -109,6 +127,10 @@ func faults(t *testing.T, template node, production bool) {
 					add("the canary of %s watches %s, which is not of its new version: %s", id, name, watched)
 				}
 			}
+			if may := fmt.Sprint(at[any](all["MoveAliases"], "Properties.PolicyDocument")); !strings.Contains(may,
+				"-"+strings.TrimSuffix(id, "DeploymentGroup")+"-*") {
+				add("CodeDeploy may not move the alias of %s", id)
+			}
 		case "AWS::ApiGateway::Stage":
 			for _, s := range at[[]any](r, "Properties.MethodSettings") {
 				if at[any](s, "MetricsEnabled") == true {
@@ -118,7 +140,7 @@ func faults(t *testing.T, template node, production bool) {
 		}
 	}
 	slices.Sort(canaries)
-	want := []string{"CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
+	want := []string{"AuthorizerFunction", "CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
 	if production && !slices.Equal(canaries, want) || !production && len(canaries) > 0 {
 		add("%v are deployed by canaries, in production %v should be", canaries, want)
 	}
@@ -179,7 +201,11 @@ func python(t *testing.T, in, out any, args ...string) {
 	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	cmd := exec.CommandContext(t.Context(), ".cache/venv/bin/python", append([]string{"-B", "-W", "ignore"}, args...)...)
 	cmd.Stdin = bytes.NewReader(must.Get(json.Marshal(in))(t))
-	must.OK(t, json.Unmarshal(must.Get(cmd.Output())(t), out))
+	text, err := cmd.Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		t.Fatalf("%v: %s", err, failed.Stderr)
+	}
+	must.OK(t, errors.Join(err, json.Unmarshal(text, out)))
 }
 
 // TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only if
@@ -307,4 +333,47 @@ func longestValue(t *testing.T, name string, p node) int {
 	}
 	t.Errorf("nothing says how long %s may be: give it a MaxLength", name)
 	return 0
+}
+
+// deployed prints the parameters and the last failure of each stack that it is given.
+const deployed = `
+import importlib.machinery, json, sys
+config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
+json.dump([config.running(name, "us-east-1") for name in json.load(sys.stdin)], sys.stdout)`
+
+// TestReleaseKnowsTheLastFailure: tools/samconfig finds the parameters of a stack, and on any page of its events the last
+// update of the stack itself that failed.
+func TestReleaseKnowsTheLastFailure(t *testing.T) {
+	event := func(id, of, status string) string {
+		return fmt.Sprintf("<member><StackId>arn:stack</StackId><EventId>%s</EventId><PhysicalResourceId>%s</PhysicalResourceId>"+
+			"<ResourceStatus>%s</ResourceStatus></member>", id, of, status)
+	}
+	pages := map[string]string{
+		"": event("5", "arn:stack", "UPDATE_COMPLETE") + event("4", "queue", "UPDATE_FAILED") + "</StackEvents><NextToken>2</NextToken>",
+		"2": event("3", "arn:stack", "UPDATE_ROLLBACK_COMPLETE") + event("2", "arn:stack", "UPDATE_ROLLBACK_IN_PROGRESS") +
+			event("1", "arn:stack", "UPDATE_FAILED") + "</StackEvents>",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := "<StackEvents>" + pages[r.FormValue("NextToken")]
+		if r.FormValue("Action") == "DescribeStacks" {
+			answer = "<Stacks><member><StackId>arn:stack</StackId><Parameters><member><ParameterKey>TokenLow</ParameterKey>" +
+				"<ParameterValue>7</ParameterValue></member></Parameters></member></Stacks>"
+			if r.FormValue("StackName") == "new" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprint(w, "<R><Error><Code>ValidationError</Code><Message>Stack with id new does not exist</Message></Error></R>")
+				return
+			}
+		}
+		_, _ = fmt.Fprintf(w, "<R><%[1]sResult>%s</%[1]sResult></R>", r.FormValue("Action"), answer)
+	}))
+	defer server.Close()
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"} {
+		t.Setenv(name, value)
+	}
+	var found []any
+	python(t, []string{"remit", "new"}, &found, "-c", deployed)
+	want := []any{[]any{node{"TokenLow": "7"}, "2"}, []any{node{}, nil}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -45,9 +45,9 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of
-// the version, which names the function too, so that a canary sees what the new one does: answers
-// of 500, and payments that it left half way. Nodes, wallets, settings and repeated requests fail
+// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the
+// stack and of the version, which names the function too, so that a canary sees what the new one does:
+// answers of 500, and payments that it left half way. Nodes, wallets, settings and repeated requests fail
 // no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
@@ -70,6 +70,7 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
 	if p.status == http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting) {
 		e.meter.AddOf("Version", e.version, "RequestsFailed", "Count", 1)
+		e.meter.AddOf("", "", "RequestsFailed", "Count", 1)
 	}
 	if err := e.meter.Flush(); err != nil {
 		slog.WarnContext(ctx, "metering", "err", err)

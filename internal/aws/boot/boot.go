@@ -6,6 +6,8 @@ package boot
 import (
 	"log/slog"
 	"os"
+	"runtime/debug"
+	"strconv"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -16,6 +18,7 @@ import (
 // exits; Lambda tries again with the next event.
 func start[H, L any](wire func(*Env) H, adapt func(H) L) {
 	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
+	Collect(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"))
 	env := Open()
 	h := wire(env)
 	if err := env.Err(); err != nil {
@@ -23,4 +26,13 @@ func start[H, L any](wire func(*Env) H, adapt func(H) L) {
 		os.Exit(1)
 	}
 	lambda.Start(adapt(h))
+}
+
+// Collect sets the garbage collector's target, for a function with that many MB of memory: the live heap is some MB, so
+// garbage may grow to four times as much, and so a cycle is rare, but not beyond three quarters of memory.
+func Collect(memory string) {
+	debug.SetGCPercent(400)
+	if mb, err := strconv.Atoi(memory); err == nil {
+		debug.SetMemoryLimit(int64(mb) << 20 / 4 * 3)
+	}
 }

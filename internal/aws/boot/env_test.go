@@ -6,17 +6,21 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -222,5 +226,56 @@ func TestStarts(t *testing.T) {
 		if runs != 1 || !errors.Is(err, failure) {
 			t.Errorf("%s: %d runs, %v", event, runs, err)
 		}
+	}
+}
+
+// TestDeadConnection: an attempt on a connection that died while the function slept is cut off, and the next one uses another.
+func TestDeadConnection(t *testing.T) {
+	for within, wire := range map[time.Duration]func(func(*boot.Env) *dynamodb.Client) func(*boot.Env) *dynamodb.Client{
+		time.Second:     boot.Impatient[*dynamodb.Client], // the authorizer's
+		2 * time.Second: func(same func(*boot.Env) *dynamodb.Client) func(*boot.Env) *dynamodb.Client { return same },
+	} {
+		t.Run(within.String(), func(t *testing.T) {
+			t.Parallel()
+			var dead, hung atomic.Value
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body) // only then the server notices that the client has gone
+				if dead.Load() == r.RemoteAddr {
+					hung.Store(r.Proto)
+					<-r.Context().Done()
+					return
+				}
+				dead.Store(r.RemoteAddr)
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				_, _ = w.Write([]byte(`{}`))
+			}))
+			server.EnableHTTP2 = true
+			server.StartTLS()
+			defer server.Close()
+			file := filepath.Join(t.TempDir(), "ca.pem")
+			must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+			client := wire(func(e *boot.Env) *dynamodb.Client {
+				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond) })
+			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file}))
+			must.Get(client.GetItem(t.Context(), get("keys")))(t)
+			var took time.Duration
+			for tries := 0; hung.Load() == nil && tries < 20; tries++ { // a connection may be free too late for the next request
+				began := time.Now()
+				must.Get(client.GetItem(t.Context(), get("keys")))(t)
+				took = time.Since(began)
+			}
+			if took < within || took > within+900*time.Millisecond || hung.Load() == nil {
+				t.Errorf("a dead connection costs %v, want %v (it spoke %v)", took, within, hung.Load())
+			}
+		})
+	}
+}
+
+func TestCollect(t *testing.T) {
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
+	boot.Collect("256")
+	if p, most := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != 400 || most != 192<<20 {
+		t.Errorf("garbage up to %d %% and %d bytes", p, most)
 	}
 }

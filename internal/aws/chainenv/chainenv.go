@@ -4,6 +4,7 @@ package chainenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,7 +72,13 @@ func Nodes(env *boot.Env) chain.Provider {
 
 type provider struct{ nodes *secrets.Secret[chain.Nodes] }
 
-func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
+func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
+	nodes, err := p.nodes.Get(ctx)
+	if errors.Is(err, secrets.ErrMissing) {
+		err = fmt.Errorf("%w: %w", chain.ErrNoNodes, err)
+	}
+	return nodes, err
+}
 
 func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	urls, err := secrets.RPC(value)

@@ -17,6 +17,9 @@ import (
 // answer that decides about money is compared with all other nodes' answers.
 type Nodes []Node
 
+// ErrNoNodes is a Provider's error before an operator has stored the nodes.
+var ErrNoNodes = errors.New("no nodes are stored")
+
 // A Provider returns the nodes to use now: they may change while a process lives. It returns an
 // error if no node is known.
 type Provider interface {

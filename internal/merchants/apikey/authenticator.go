@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,11 +53,13 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 	if k.Mode != a.mode || !k.Valid(now) {
 		return Principal{}, ErrInvalid
 	}
+	var touched sync.WaitGroup
+	touched.Go(func() { a.touch(ctx, k, now) })
 	terms, err := a.keys.Terms(ctx, k.MerchantID)
+	touched.Wait()
 	if err != nil {
 		return Principal{}, fmt.Errorf("looking up the terms of %s: %w", k.MerchantID, err)
 	}
-	a.touch(ctx, k, now)
 	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant, Terms: terms}, nil
 }
 

@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -167,13 +169,21 @@ var errLost = errors.New("connection reset")
 // errLost, before they are applied or, with applied, after.
 type store struct {
 	memory.APIKeys
+	mu      sync.Mutex
+	beside  *sync.WaitGroup // Terms and Touch return once both have begun; nil: they need not
 	calls   map[string]int
 	failing []string
 	applied bool
 }
 
 func (s *store) call(method string, apply func() error) error {
+	s.mu.Lock()
 	s.calls[method]++
+	s.mu.Unlock()
+	if s.beside != nil && (method == "Terms" || method == "Touch") {
+		s.beside.Done()
+		s.beside.Wait()
+	}
 	if !slices.Contains(s.failing, method) {
 		return apply()
 	}
@@ -416,5 +426,15 @@ func TestCheckName(t *testing.T) {
 		if err := apikey.CheckName(c.In[0]); !errors.Is(err, outcomes[c.Want]) {
 			t.Errorf("CheckName(%q) = %v, want %v", c.In[0], err, outcomes[c.Want])
 		}
+	})
+}
+
+// TestUseIsRecordedBesideTheTerms: neither call waits for the other.
+func TestUseIsRecordedBesideTheTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it fails when all wait
+		f, _, m := stack(t)
+		f.beside = new(sync.WaitGroup)
+		f.beside.Add(2)
+		must.Get(apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Hour)))(t)
 	})
 }

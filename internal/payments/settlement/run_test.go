@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // TestRun: a run makes a round per block while something is pending, waits once for another run's
@@ -224,4 +226,21 @@ type limited struct {
 func (l limited) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
 	chain.Waited(ctx, l.wait)
 	return l.world.Head(ctx, rule)
+}
+
+// none is a stack before its nodes are stored.
+type none struct{}
+
+func (none) Nodes(context.Context) (chain.Nodes, error) { return nil, chain.ErrNoNodes }
+
+// TestNoNodesYet: a new stack rings no alarm, since its runs end well. One whose wallet has paid does.
+func TestNoNodesYet(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, tables := range []*memory.Payments{memory.NewPayments(), w.Tables} {
+		_, err := settlement.New(stack.Config{ChainID: 1}, settlement.Parts{
+			Store: tables, Nodes: none{}, Log: slog.New(slog.DiscardHandler), Now: w.Now}).Run(t.Context(), "run")
+		if used := tables == w.Tables; errors.Is(err, chain.ErrNoNodes) != used {
+			t.Errorf("a wallet has paid: %t, and the run ends with %v", used, err)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,10 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
+		if errors.Is(err, chain.ErrNoNodes) && s.unused(ctx) {
+			s.Log.InfoContext(ctx, "nothing to settle before nodes are stored")
+			return total, nil // no alarm for a new stack
+		}
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
 	patient, began := true, s.Now()
@@ -146,6 +151,12 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 		s.Wait(ctx, pause)
 	}
+}
+
+// unused reports that no wallet has paid yet.
+func (s *Settler) unused(ctx context.Context) bool {
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	return err == nil && !slices.ContainsFunc(wallets, func(w wallet.Registration) bool { return w.Opened })
 }
 
 // A run is Run's state between its rounds.

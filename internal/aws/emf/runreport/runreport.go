@@ -2,6 +2,7 @@
 package runreport
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -21,6 +22,11 @@ type Of struct {
 	Decimals             int     // of the token: one has 10^Decimals units
 	TokenLow, GasLowGwei float64 // a wallet with less whole tokens, or gwei, is low
 	TokenGas             bool    // the token pays gas, so that there are no gwei to measure
+}
+
+// TokenLow reads Of.TokenLow. Empty is 100, but 5 where no money is real: a faucet gives 20.
+func TokenLow(text string, live bool) (float64, error) {
+	return strconv.ParseFloat(cmp.Or(text, map[bool]string{true: "100", false: "5"}[live]), 64)
 }
 
 // Add adds the report of a run of check-receipts to m. Amounts of the token are written as whole tokens, gas in gwei.

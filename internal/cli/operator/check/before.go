@@ -39,6 +39,10 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 	return here, err
 }
 
+// LongestName is how many characters a stack's name has at most: with more, CloudFormation shortens the names by which
+// CodeDeploy's rights and a pipeline's role know functions and roles.
+const LongestName = 19
+
 // isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
 func (e *examination) isWhole(ctx context.Context) (string, error) {
 	failed, verb := fmt.Errorf("the last change of %s failed (%s)", e.Stack, e.now.Status), "delete-stack"
@@ -63,6 +67,10 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 		if strings.HasSuffix(string(status), "_IN_PROGRESS") && status != types.StackStatusReviewInProgress {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
 		}
+		if status == "" && len(e.Stack) > LongestName {
+			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its functions and roles; "+
+				"choose one of at most %d", len(e.Stack), LongestName)
+		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
 	return "", fixed(e.command("cloudformation %s --stack-name %s", verb, e.Stack), "%w", failed)
@@ -86,6 +94,10 @@ func (e *examination) changes(context.Context) (string, error) {
 		case was != fmt.Sprint(p.Default) && !e.set[name]:
 			lines = append(lines, fmt.Sprintf("%s: keeps %s, its default is %q", name, was, p.Default))
 		}
+	}
+	least, most := e.refs["PaymentsCapacityMinimum"], e.refs["PaymentsCapacityMaximum"] // digits
+	if e.refs["PaymentsCapacity"] == "provisioned" && cmp.Or(cmp.Compare(len(least), len(most)), cmp.Compare(least, most)) > 0 {
+		return "", fmt.Errorf("PaymentsCapacityMinimum is %s, more than the maximum of %s", least, most)
 	}
 	return cmp.Or(strings.Join(lines, "\n"), "none changes"), nil
 }

@@ -145,3 +145,17 @@ func TestPreflightReadsTables(t *testing.T) {
 		ExpressionAttributeValues: map[string]types.AttributeValue{":v": text("x")}}))(t)
 	want("damaged ones", same, "BAD payments, version 2: the stored settings are damaged")
 }
+
+// TestLongName: CloudFormation would shorten the names of functions and roles.
+func TestLongName(t *testing.T) {
+	over(t, &operatortest.Cloud{Status: "none", Answer: func(_ *http.Request, action, _ string) string {
+		return map[string]string{"Query": "{}", "GetItem": "{}"}[action]
+	}})
+	for n, refused := range map[int]bool{check.LongestName: false, check.LongestName + 1: true} {
+		var out bytes.Buffer
+		err := (&check.Preflight{Stack: strings.Repeat("r", n), Template: "../../../../template.yaml"}).Run(t.Context(), &out)
+		if errors.Is(err, check.ErrNotReady) != refused || strings.Contains(out.String(), "would cut the names") != refused {
+			t.Errorf("a name of %d characters: %v\n%s", n, err, &out)
+		}
+	}
+}

@@ -68,6 +68,7 @@ type examination struct {
 	who      arn.ARN           // the caller
 
 	minGasGwei uint64
+	only       string // check to make; empty: all
 	nodes      chain.Nodes
 	urls       []string // of nodes
 	wallets    wallet.Registry
@@ -164,6 +165,7 @@ func planned(a deployed.Account, parameters map[string]string, out io.Writer) (*
 type Doctor struct {
 	deployed.Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
+	Only       string `placeholder:"CHECK" help:"Make this check alone, such as 'live versions'."`
 }
 
 // Run makes every check of a deployed stack. It returns an error if one finds a problem.
@@ -172,7 +174,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 	if d.Account == nil {
 		when = local
 	}
-	return (&examination{Deployment: d, minGasGwei: c.MinGasGwei}).run(ctx, when, errUnwell)
+	return (&examination{Deployment: d, minGasGwei: c.MinGasGwei, only: c.Only}).run(ctx, when, errUnwell)
 }
 
 // load reads the nodes, wallets and rules, which several checks share.
@@ -204,7 +206,7 @@ func (e *examination) run(ctx context.Context, when moment, failed error) error 
 	var text strings.Builder
 	bad := 0
 	for _, c := range e.checks() {
-		if c.when&when == 0 {
+		if c.when&when == 0 || e.only != "" && c.name != e.only {
 			continue
 		}
 		result, err := c.examine(ctx)
@@ -221,6 +223,9 @@ func (e *examination) run(ctx context.Context, when moment, failed error) error 
 		findings = append(findings, f)
 		lines := strings.TrimSpace(f.Result + "\n" + f.Do)
 		fmt.Fprintf(&text, "%-4s %-28s %s\n", word, f.Check, strings.ReplaceAll(lines, "\n", "\n     "))
+	}
+	if len(findings) == 0 {
+		return fmt.Errorf("there is no check %q; remit doctor lists them", e.only)
 	}
 	if err := e.Show(findings, text.String()); err != nil || bad == 0 {
 		return err
