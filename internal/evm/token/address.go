@@ -80,7 +80,10 @@ func (a Address) IsPrecompile() bool {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads text as ParseAddress does.
-func (a *Address) UnmarshalText(b []byte) (err error) {
-	*a, err = ParseAddress(string(b))
+func (a *Address) UnmarshalText(b []byte) error {
+	read, err := ParseAddress(string(b))
+	if err == nil {
+		*a = read
+	}
 	return err
 }
