@@ -189,8 +189,7 @@ const (
 	checksumMsg = "Does not match its EIP-55 checksum: send it all in lower case, or correct it"
 )
 
-// metadata reads an optional object of strings. A fault is noted for the whole
-// field, since an answer never repeats a merchant's names.
+// metadata reads an optional object of strings. A fault is of the whole field: answers never repeat a merchant's names.
 func (f *form) metadata(field string) map[string]string {
 	v, ok := f.given(field)
 	switch {

@@ -64,8 +64,7 @@ func eventAt(d webhook.Delivery) string {
 // 1,000 writes a second; reading each once a minute costs half a read unit a minute.
 const deliveryShards = 4
 
-// shardOf returns the shard of a parked delivery by the last digit of its id,
-// which is random, and an empty one for other deliveries.
+// shardOf returns the shard of a parked delivery by the last digit of its id, which is random; "" if it is not parked.
 func shardOf(d webhook.Delivery) string {
 	if !d.Parked {
 		return ""

@@ -74,8 +74,7 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and
-// Finish set the attributes of later states.
+// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and Finish set later states' attributes.
 func encodePayment(p payment.Payment) attributes {
 	it := paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment", MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey,

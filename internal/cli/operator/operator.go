@@ -49,8 +49,7 @@ type Commands struct {
 	Recover change.Command[payment.Recovering] `cmd:"" help:"Restore lost payments from the chain."`
 }
 
-// socket is the file of the socket at which the stack that serves the API at an
-// address takes commands. Only the user who runs the stack may use it.
+// socket is where the stack that serves the API at an address takes commands, from the user who runs it alone.
 func socket(address string) string {
 	address = strings.Replace(address, "localhost", "127.0.0.1", 1)
 	return filepath.Join(os.TempDir(), fmt.Sprintf("remit-%d-%s.sock", os.Getuid(), address))
@@ -132,8 +131,7 @@ func (e *response) ask(yes bool, consequences string) error {
 	return nil
 }
 
-// Elsewhere returns the URL of the stack on this machine that a command is about,
-// "" for a stack on AWS and for commands without a stack.
+// Elsewhere returns the URL of a command's stack on this machine, "" for a stack on AWS and for no stack.
 func Elsewhere(parsed *kong.Context) string {
 	for _, flag := range parsed.Flags() {
 		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {

@@ -76,8 +76,7 @@ func stable(contract string) pricing {
 	return pricing{Gas: rule}
 }
 
-// profiles are the known chains, each main network before its test network.
-// docs/chains.md has the source of each value.
+// profiles are the known chains, each main network before its test network. docs/chains.md has each value's source.
 var profiles = []Profile{
 	{1, "Ethereum", finalized, 12 * second, 200, 64, called, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 	{11155111, "Ethereum Sepolia", safe, 12 * second, 200, 64, called, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},

@@ -53,8 +53,7 @@ func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logge
 	}
 }
 
-// Note logs the version of the settings of payments or keys that was read, or why none
-// can be obeyed. An alarm reads the latter.
+// Note logs the version of settings that was read, or why none can be obeyed. An alarm reads the latter.
 func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
 	if err != nil {
 		log.ErrorContext(ctx, "settings unusable", "settings", of, "err", err)

@@ -36,8 +36,7 @@ func MaxAmount() Amount {
 	return a
 }
 
-// ParseAmount reads decimal digits as an amount. Signs, blanks, points,
-// exponents, leading zeros and anything above 2^256-1 match ErrAmount.
+// ParseAmount reads decimal digits. Signs, blanks, points, exponents, leading zeros and over 2^256-1 match ErrAmount.
 func ParseAmount(s string) (Amount, error) {
 	if s == "" || len(s) > 78 || (s[0] == '0' && s != "0") {
 		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
@@ -74,8 +73,7 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	return ParseAmount(digits)
 }
 
-// Tokens writes the amount in whole tokens of so many decimals, with as many of
-// them as it needs: the form that ParseTokens reads.
+// Tokens writes the amount in whole tokens, with as many decimals as it needs: the form that ParseTokens reads.
 func (a Amount) Tokens(decimals int) string {
 	digits := a.String()
 	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
@@ -193,8 +191,8 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Token is one stablecoin on one chain. It can have other decimals on another
-// chain: USDC has 6 on Ethereum and 18 on BNB Chain.
+// A Token is one stablecoin on one chain; on another it can have other decimals: USDC has 6 on Ethereum, 18 on BNB
+// Chain.
 type Token struct {
 	Symbol   string  // "USDC"
 	Decimals int     // digits after the decimal point, 0 to 36

@@ -22,8 +22,8 @@ type Entry struct {
 	ActiveAt  time.Time // from this instant on it may be paid
 }
 
-// Public is an entry as its merchant sees it, in answers and in events. Every field
-// is always written, null where it has no value.
+// Public is an entry as its merchant sees it, in answers and events. Every field is written, null where it has no
+// value.
 type Public struct {
 	Address   token.Address `json:"address"` // with its EIP-55 checksum
 	Label     *string       `json:"label"`
@@ -82,8 +82,7 @@ type AddressBook struct {
 	now  func() time.Time
 }
 
-// NewAddressBook returns the books in store. A new entry is active when the Hold of keys has
-// passed; keys may be nil where none is added.
+// NewAddressBook returns the books in store. A new entry is active after the Hold of keys, nil where none is added.
 func NewAddressBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *AddressBook {
 	return &AddressBook{store, keys, now}
 }

@@ -53,8 +53,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 	}}, nil
 }
 
-// register registers a wallet once the functions may sign with its key in KMS. It is an
-// error if it is retired, or registered with another key.
+// register registers a wallet once the functions may sign with its key in KMS, unless it is retired or has another key.
 func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {

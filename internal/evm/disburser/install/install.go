@@ -34,8 +34,7 @@ func DeployerCode() []byte {
 		"3601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3")
 }
 
-// Deployment returns the call data with which the Deployer makes the contract: a salt
-// of zero, and the code that returns the contract's.
+// Deployment returns the data with which the Deployer makes the contract: a salt of zero, and the init code.
 func Deployment() []byte { return append(make([]byte, word), disburser.InitCode()...) }
 
 // Address returns where the Deployer makes the contract, on every chain (EIP-1014).

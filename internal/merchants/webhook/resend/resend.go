@@ -23,8 +23,7 @@ var ErrTooMany = errors.New("100,000 deliveries or more: begin later")
 
 // Failed returns the deliveries created in [from, to) that were exhausted or cancelled or have lost their job by now,
 // one per event, oldest first, without their bodies. An event that another delivery brought to the endpoint, or still
-// carries, is left out. ErrTooMany if the log since from is too long to search: the failures of a part of it could
-// pass for all.
+// carries, is left out. ErrTooMany if the log since from is too long to search: a part could pass for all.
 func Failed(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint string, from, to, now time.Time) (
 	failed []webhook.Delivery, err error) {
 	since, err := log.Between(ctx, o, endpoint, from, time.Time{}, scanLimit)
@@ -50,8 +49,8 @@ func Failed(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint str
 	return failed, nil
 }
 
-// All resends each delivery that Failed returns and returns the new
-// deliveries. A second call, also after a crash, resends only the rest.
+// All resends each delivery of Failed and returns the new ones. A second call, also after a crash, resends only the
+// rest.
 func All(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint string, from, to, now time.Time) (
 	resent []webhook.Delivery, err error) {
 	failed, err := Failed(ctx, log, o, endpoint, from, to, now)
