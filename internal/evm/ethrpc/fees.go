@@ -54,8 +54,7 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	return sum, nil
 }
 
-// Fees implements chain.Node. Calls within a second share an answer. Without a node's tip, it takes the last block's
-// median.
+// Fees implements chain.Node. Calls within a second share an answer. Without a tip, it takes the last block's median.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	asked := n.market.DoChan("", func() (any, error) {
 		if kept := n.kept.Load(); kept != nil && n.now().Sub(kept.at) < time.Second {

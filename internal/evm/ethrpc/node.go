@@ -74,8 +74,7 @@ type Node struct {
 
 var _ chain.Node = (*Node)(nil)
 
-// Open returns the node at an http or https URL. It makes no request. An error matches ErrURL and does not quote the
-// URL.
+// Open returns the node at an http or https URL. It makes no request. An error matches ErrURL and quotes no URL.
 func Open(rawURL string, config Config) (*Node, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

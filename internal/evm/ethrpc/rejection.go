@@ -56,8 +56,7 @@ func revertedWith(data any) []byte {
 	return b
 }
 
-// unanswered returns a failed request's error without the URL's secrets: net/http begins with it, and gateways quote
-// it.
+// unanswered returns a failed request's error without the URL's secrets: net/http and gateways quote it.
 func (n *Node) unanswered(err error) error {
 	if status, ok := errors.AsType[*httpError](err); ok {
 		return fmt.Errorf("HTTP %d: %s", status.Status, n.secrets.cut(string(status.Body)))

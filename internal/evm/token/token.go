@@ -191,8 +191,7 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Token is one stablecoin on one chain; on another it can have other decimals: USDC has 6 on Ethereum, 18 on BNB
-// Chain.
+// A Token is a stablecoin on one chain; on another it can have other decimals: USDC 6 on Ethereum, 18 on BNB Chain.
 type Token struct {
 	Symbol   string  // "USDC"
 	Decimals int     // digits after the decimal point, 0 to 36

@@ -23,8 +23,7 @@ const (
 	merchantLen = 16 // 95 bits
 )
 
-// A Secret is a well-formed key's text. It prints and logs as its prefix; only Reveal returns it. The zero Secret is
-// none.
+// A Secret is a well-formed key's text. It prints and logs as its prefix; Reveal returns it. The zero Secret is none.
 type Secret struct{ text string }
 
 // A Hash is the SHA-256 of a whole key.

@@ -187,8 +187,7 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d functions run as deployed", functions), nil
 }
 
-// runsOtherwise names how a function's live version differs from the deployed one. It shows no value, which may be
-// secret.
+// runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.
 func (e *examination) runsOtherwise(ctx context.Context, name string) (all []string, err error) {
 	client := lambda.NewFromConfig(e.Account.AWS)
 	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})

@@ -129,8 +129,7 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 // interrupted is the age from which a key without a registration was left by an interrupted command.
 const interrupted = time.Minute
 
-// Unregistered returns unregistered wallets whose keys are stored, and whether a command that stored one was
-// interrupted.
+// Unregistered returns unregistered wallets with stored keys, and whether a command that stored one was interrupted.
 func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, old bool, err error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {

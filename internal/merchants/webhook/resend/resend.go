@@ -49,8 +49,7 @@ func Failed(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint str
 	return failed, nil
 }
 
-// All resends each delivery of Failed and returns the new ones. A second call, also after a crash, resends only the
-// rest.
+// All resends each delivery of Failed and returns the new ones. A second call, also after a crash, resends the rest.
 func All(ctx context.Context, log *webhook.Log, o webhook.Owner, endpoint string, from, to, now time.Time) (
 	resent []webhook.Delivery, err error) {
 	failed, err := Failed(ctx, log, o, endpoint, from, to, now)
