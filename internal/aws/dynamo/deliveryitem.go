@@ -13,7 +13,7 @@ type deliveryItem struct {
 	SK            string     `dynamodbav:"sk"`
 	EventID       string     `dynamodbav:"event_id"`
 	EventType     string     `dynamodbav:"event_type"`
-	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as in every first delivery
+	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as at first
 	Body          []byte     `dynamodbav:"body,omitempty"`
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`

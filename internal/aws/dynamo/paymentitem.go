@@ -23,7 +23,7 @@ type paymentItem struct {
 	Fingerprint string            `dynamodbav:"fingerprint"`
 	To          string            `dynamodbav:"to"`
 	Amount      string            `dynamodbav:"amount"`
-	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in the call data
+	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in call data
 	References  []string          `dynamodbav:"references,omitempty"`     // of each entry of a batch, "" for none; absent: no batch
 	BatchBy     string            `dynamodbav:"batch_contract,omitempty"` // with entries
 	Reference   string            `dynamodbav:"reference,omitempty"`

@@ -33,7 +33,7 @@ var (
 // oracleCall queries the oracle for the fee of size n.
 func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 	word := token.Units(n).Bytes32()
-	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: slices.Concat(method[:], word[:])}, "latest")
+	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: append(method[:], word[:]...)}, "latest")
 }
 
 // l1Fee adds the oracle's answers. An unknown fee is an error, not zero: a wallet needs it to send signed transactions.

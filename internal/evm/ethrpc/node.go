@@ -69,7 +69,7 @@ type Node struct {
 	market   singleflight.Group     // questions for fees
 	kept     atomic.Pointer[quoted] // the last answer
 	searched sync.Map               // by the length of a batch's call data
-	limits   atomic.Bool            // it refuses a call that needs more gas than it has, unlike Besu (hyperledger/besu#6978)
+	limits   atomic.Bool            // it refuses a call with too little gas, unlike Besu (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)

@@ -1,6 +1,5 @@
-// Package apikey has the API keys of merchants: how a key is minted, parsed,
-// rotated and revoked, and which merchant it belongs to. It never stores, logs or prints a key: it keeps the key's SHA-256
-// and the parts that lists show. It knows neither HTTP nor any database.
+// Package apikey has the API keys of merchants: how a key is minted, parsed, rotated and revoked, and whose it is. It
+// never stores, logs or prints a key, but its SHA-256 and the parts that lists show. It knows neither HTTP nor a database.
 package apikey
 
 import (

@@ -53,7 +53,7 @@ const MaxCount = 1_000_000_000
 
 // A Limit is the most that a key pays in a UTC day. The zero Limit is none.
 type Limit struct {
-	Key    string       `json:"key"`    // id of the key that the limit was made with; rotation keeps it, and so the day's use
+	Key    string       `json:"key"`    // the id that the limit was made with; rotation keeps it, and the day's use
 	Amount token.Amount `json:"amount"` // in the token's smallest unit; zero: any
 	Count  uint64       `json:"count"`  // of payments; zero: any
 }
