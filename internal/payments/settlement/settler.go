@@ -131,12 +131,12 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		if all {
 			run.compared = nil
 		}
-		pause := max(s.BlockTime, min(run.waited, closing)) // while calls are short
+		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
 		case round.Busy || err != nil:
 			patient = true
 		case round.ClaimedElsewhere && patient:
-			// Another run claims a wallet. If it was killed, its claim ends.
+			// Another run claims a wallet. If that was killed, its claim ends within claimTime.
 			patient, pause = false, claimTime
 		default:
 			return total, nil

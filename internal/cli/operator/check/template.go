@@ -120,7 +120,7 @@ func (t template) reserved() (sum int, err error) {
 	return sum, nil
 }
 
-// text resolves a value on which a function's concurrency depends. A condition is "true" or "false". known: it can.
+// text resolves a value on which a function's concurrency depends. A condition is "true" or "false".
 func (t template) text(v any) (_ string, known bool) {
 	of, function := v.(map[string]any)
 	if !function {
