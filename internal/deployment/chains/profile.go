@@ -22,8 +22,7 @@ type Profile struct {
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // the usual time between two blocks
 	FeeLimit         uint64        // gwei per gas
-	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
-	// (docs/decisions/0015-window.md).
+	// Payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md).
 	Window uint64
 	pricing
 	USDC string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified

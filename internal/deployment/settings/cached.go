@@ -16,9 +16,8 @@ type Cached[T any] struct {
 	value T
 }
 
-// Get returns the value that was read less than MaxAge before now, or else the result of read. It
-// returns read's error rather than an older value, and keeps nothing of it. Two calls at once may
-// both read; neither waits for the other.
+// Get returns the value that was read less than MaxAge before now, or else the result of read. It returns read's error
+// rather than an older value, and keeps nothing of it. Two calls at once may both read; neither waits for the other.
 func (c *Cached[T]) Get(ctx context.Context, now time.Time, read func(context.Context) (T, error)) (T, error) {
 	c.mu.Lock()
 	value, age, known := c.value, now.Round(0).Sub(c.at), c.known

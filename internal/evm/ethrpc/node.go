@@ -43,9 +43,8 @@ type Config struct {
 
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before the first request.
 //
-// Its first request also queries the chain id. If it is another chain's, every later call returns
-// chain.ErrWrongChain, as long as the process lives. Errors do not name the node: callers of
-// several nodes add String.
+// Its first request also queries the chain id. If it is another chain's, every later call returns chain.ErrWrongChain,
+// as long as the process lives. Errors do not name the node: callers of several nodes add String.
 type Node struct {
 	host    string
 	chainID uint64

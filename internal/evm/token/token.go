@@ -17,9 +17,8 @@ var ErrAmount = errors.New("invalid amount")
 // ErrOverflow reports a sum or product that does not fit in 256 bits.
 var ErrOverflow = errors.New("amount overflows 256 bits")
 
-// An Amount is a quantity of a token in its smallest unit: for USDC, 1 is
-// 0.000001 USDC; for ether, 1 is one wei. Amounts are immutable and
-// comparable with ==; the zero Amount is zero.
+// An Amount is a quantity of a token in its smallest unit: for USDC, 1 is 0.000001 USDC; for ether, 1 is one wei.
+// Amounts are immutable and comparable with ==; the zero Amount is zero.
 type Amount struct{ units uint256.Int }
 
 // Units returns the amount of n smallest units.

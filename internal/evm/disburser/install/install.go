@@ -21,9 +21,8 @@ func Approval(contract token.Address, amount token.Amount) []byte {
 	return append(data, units[:]...)
 }
 
-// Deployer is the contract that creates contracts at addresses that follow from their
-// code alone, at the same address on every chain:
-// https://github.com/Arachnid/deterministic-deployment-proxy.
+// Deployer is the contract that creates contracts at addresses that follow from their code alone, at the same address
+// on every chain: https://github.com/Arachnid/deterministic-deployment-proxy.
 func Deployer() token.Address {
 	return token.Address(unhex("4e59b44847b379578588920ca78fbf26c0b4956c"))
 }

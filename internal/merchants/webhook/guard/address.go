@@ -32,9 +32,8 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation
 }
 
-// unicast is the only part of IPv6 that public hosts are numbered from (RFC
-// 4291, section 2.4). Outside it lie loopback, link-local, unique local,
-// multicast, NAT64 and all the ways to write an IPv4 address in IPv6.
+// unicast is the only part of IPv6 that public hosts are numbered from (RFC 4291, section 2.4). Outside it lie
+// loopback, link-local, unique local, multicast, NAT64 and all the ways to write an IPv4 address in IPv6.
 var unicast = netip.MustParsePrefix("2000::/3")
 
 // Public reports whether a host on the internet can have address a: none with a zone, or of IPv4 written as IPv6.
