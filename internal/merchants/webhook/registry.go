@@ -197,8 +197,7 @@ func live(ctx context.Context, store EndpointStore, o Owner, id string) (Endpoin
 	return e, err
 }
 
-// known returns an endpoint, deleted or not. Text that is no id, which no store need take, is ErrNotFound without a
-// read.
+// known returns an endpoint, deleted or not. Text that is no id is ErrNotFound without a read.
 func known(ctx context.Context, store EndpointStore, o Owner, id string) (e Endpoint, err error) {
 	err = ErrNotFound
 	if endpointID.MatchString(id) {

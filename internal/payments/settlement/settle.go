@@ -146,8 +146,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	return p.nonceUsed(ctx, s, atNonce)
 }
 
-// reservable reports whether a payment had reserved the nonce when the pass read the
-// wallet, or may have reserved it since.
+// reservable reports whether a payment had reserved the nonce when the pass read the wallet, or may have since.
 func (p *pass) reservable(nonce uint64) bool {
 	held := slices.Collect(maps.Values(p.wallet.Reservations))
 	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })

@@ -206,8 +206,7 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	return ok && deadline.Sub(s.Now()) < need+closing
 }
 
-// age returns the time since at by our clock. A time far ahead was written by a wrong
-// clock, and counts as very long ago.
+// age returns the time since at by our clock. A time far ahead, of a wrong clock, counts as very long ago.
 func (s *Settler) age(at time.Time) time.Duration {
 	age := s.Now().Sub(at)
 	if age < -skew {

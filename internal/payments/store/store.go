@@ -50,8 +50,7 @@ type Store interface {
 
 // Payments keeps payments.
 type Payments interface {
-	// Create stores p if no payment is stored under its ID. Otherwise it returns the stored payment, with created
-	// false.
+	// Create stores p if no payment is stored under its ID. Otherwise it returns the stored one, with created false.
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 
 	// Payment returns the payment stored under id, or ErrNotFound.

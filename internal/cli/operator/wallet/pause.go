@@ -158,8 +158,7 @@ type walletResume struct{ pausing }
 
 // Change shows the nonces of chain and tables, then resumes wallets, or none while the chain is ahead of one. If the
 // chain is behind the tables, it only deletes the final block that the nodes lack: the next run of check-receipts
-// accepts their chain, and resumes the wallets that fit it. With --all, a wallet without a readable record stays as it
-// is.
+// accepts their chain, and resumes the wallets that fit it. With --all, a wallet without a readable record is left.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, missing, err := c.wallets(ctx, d)
 	if err != nil {
