@@ -127,8 +127,7 @@ type delivery struct {
 	body   []byte
 }
 
-// receive serves as the merchant's webhook endpoint, which answers its first failures messages with
-// 500.
+// receive serves as the merchant's webhook endpoint, which answers its first failures messages with 500.
 func receive(t *testing.T, failures int32) (url string, got <-chan delivery) {
 	t.Helper()
 	deliveries := make(chan delivery, 100)

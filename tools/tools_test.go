@@ -1,5 +1,4 @@
-// Package tools_test runs the scripts that install tools, in a directory of their own with
-// commands that only pretend.
+// Package tools_test runs the scripts that install tools, in a directory of their own with commands that only pretend.
 package tools_test
 
 import (

@@ -28,8 +28,7 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	return nil
 }
 
-// complete prints the words that may follow a line, for bash's complete -C: commands, or
-// flags where the last word begins with a dash.
+// complete prints the words that may follow a line, for bash's complete -C: commands, or flags after a dash.
 func complete(w io.Writer, node *kong.Node, line string) {
 	words := strings.Fields(line)
 	var last string

@@ -1,5 +1,4 @@
-// Command remit is the command line: the whole stack on one machine, the
-// embedded chain alone, a merchant's tools and an operator's.
+// Command remit is the command line: the whole stack on one machine, the embedded chain, tools.
 package main
 
 import (

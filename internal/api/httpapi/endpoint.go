@@ -45,10 +45,9 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the
-// stack and of the version, which names the function too, so that a canary sees what the new one does:
-// answers of 500, and payments that it left half way. Nodes, wallets, settings and repeated requests fail
-// no version. An answer that is no refusal writes nothing.
+// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and
+// of the version, which names the function too, so that a canary sees what the new one does: answers of 500, and payments left half way.
+// Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -274,8 +273,7 @@ func fitting[V any](items []V) int {
 	return len(items)
 }
 
-// requestID returns the caller's request id if it sent exactly one of 1 to 128
-// letters, digits, ".", "_" and "-", and a new one otherwise.
+// requestID returns the caller's one request id, of 1 to 128 letters, digits, ".", "_" and "-", or a new one.
 func requestID(r *http.Request) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	sent := r.Header.Values("X-Request-Id")

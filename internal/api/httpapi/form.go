@@ -69,8 +69,7 @@ func (f *form) amount(field string) token.Amount {
 	return f.positive(field, v)
 }
 
-// positive reads v as an amount above zero: a number, or a string of its digits, for
-// clients whose numbers are not exact.
+// positive reads an amount above zero: a number, or a string of digits, for clients whose numbers are not exact.
 func (f *form) positive(field string, v strictjson.Value) token.Amount {
 	if v.Kind == strictjson.String && digits.MatchString(v.Text) {
 		v.Kind = strictjson.Number

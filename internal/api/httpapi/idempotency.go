@@ -13,8 +13,7 @@ import (
 // maxKey is the longest Idempotency-Key, its quotes not counted.
 const maxKey = 255
 
-// idempotencyKey returns the Idempotency-Key of a request, "" if it sent none.
-// Anything but one well-formed header is errKeySyntax.
+// idempotencyKey returns a request's Idempotency-Key, "" for none. Anything but one well-formed header is errKeySyntax.
 func idempotencyKey(h http.Header) (string, error) {
 	sent := h.Values("Idempotency-Key")
 	switch len(sent) {
@@ -26,8 +25,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	return "", errKeySyntax
 }
 
-// notAfter returns the time of Remit-Not-After, zero if the request has none. Package dispatch knows
-// whether it is too far ahead.
+// notAfter returns the time of Remit-Not-After, zero for none. Package dispatch judges whether it is too far ahead.
 func notAfter(h http.Header) (time.Time, error) {
 	switch sent := h.Values("Remit-Not-After"); {
 	case len(sent) == 0:

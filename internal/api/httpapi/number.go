@@ -22,7 +22,7 @@ var (
 // number is never built before its exponent is known to be small, so that 1e999999999 costs nothing.
 func wholeNumber(literal string) (token.Amount, error) {
 	_, power, _ := strings.Cut(strings.ToLower(literal), "e")
-	if len(literal) > maxLiteral || len(strings.TrimLeft(power, "+-0")) > 3 { // digits that no literal so short can need
+	if len(literal) > maxLiteral || len(strings.TrimLeft(power, "+-0")) > 3 { // no literal so short can need it
 		return token.Amount{}, errLiteral
 	}
 	n, _ := new(big.Rat).SetString(literal) // which takes every literal of JSON

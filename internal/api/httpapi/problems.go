@@ -40,8 +40,7 @@ type problem struct {
 	retryAfter int         // seconds, Retry-After header; 0: none
 }
 
-// problems has the problem of every error that a caller can act on; the first
-// match wins. An error's own text goes to the log only.
+// problems are of errors that a caller can act on; the first match wins. An error's own text goes to the log only.
 var problems = []struct {
 	is error
 	problem
@@ -108,8 +107,7 @@ var problems = []struct {
 		detail: "The webhook was changed by another request. Try again."}},
 }
 
-// badRequest is the problem of a request that a rule of the service refuses.
-// Nothing was started, and no Idempotency-Key was used up.
+// badRequest is of a request that a rule refuses. Nothing was started, and no Idempotency-Key was used up.
 func badRequest(code, detail string) problem { return refusal(http.StatusBadRequest, code, detail) }
 
 func refusal(status int, code, detail string) problem {

@@ -56,8 +56,7 @@ func (q *query) err() error { return q.bad.orNil() }
 
 func (q *query) refuse(name, kind, msg string) { q.bad.add(kind, msg, "query", name) }
 
-// given returns a parameter and whether it was sent exactly once, as
-// percent-encoded UTF-8. It notes a fault if it was sent otherwise.
+// given returns a parameter that was sent once, as percent-encoded UTF-8. It notes a fault if it was sent otherwise.
 func (q *query) given(name string) (string, bool) {
 	sent := q.values[name]
 	switch {

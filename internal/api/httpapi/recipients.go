@@ -110,8 +110,7 @@ func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint 
 	})
 }
 
-// A recipientCursor is the position at which the next page of an address book
-// begins. recipientCursors names its kind in checksums.
+// A recipientCursor is where an address book's next page begins. recipientCursors names its kind in checksums.
 type recipientCursor struct {
 	Limit   int           `json:"n"`
 	At      time.Time     `json:"t"`

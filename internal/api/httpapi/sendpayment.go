@@ -67,8 +67,8 @@ func (f *form) request(c *call) payment.Request {
 	return r
 }
 
-// send answers with the payment of r, unless f has faults. place says where in the body the recipient of an entry is.
-func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request, place func(int) []any) (answer, error) {
+// send answers with the payment of r, unless f has faults. at says where in the body the recipient of an entry is.
+func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request, at func(int) []any) (answer, error) {
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
@@ -92,7 +92,7 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 			own = entry.Index
 		}
-		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, place(own)...), "Must not be a wallet of this service"}}
+		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, at(own)...), "Must not be a wallet of this service"}}
 	case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
 		return answer{}, errors.Join(errKeyless, err)
 	case err != nil:
@@ -204,8 +204,7 @@ const (
 	checksumMsg = "Does not match its EIP-55 checksum: send it all in lower case, or correct it"
 )
 
-// metadata reads an optional object of strings. A fault is noted for the whole
-// field, since an answer never repeats a merchant's names.
+// metadata reads an optional object of strings. A fault is of the whole field: answers never repeat a merchant's names.
 func (f *form) metadata(field string) map[string]string {
 	v, ok := f.given(field)
 	switch {

@@ -47,8 +47,7 @@ func (e *Env) awsConfig() aws.Config {
 	return cfg
 }
 
-// credentials are those of the function's role. They do not expire while the
-// process lives: Lambda ends it before they do.
+// credentials are of the function's role. Lambda ends the process before they expire.
 type credentials struct{ lookup func(string) string }
 
 func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
@@ -67,8 +66,7 @@ func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 // endpoints gives a client of the SDK its service's address, if the environment says so for that very service.
 type endpoints struct{ lookup func(string) string }
 
-// GetServiceBaseEndpoint is the method by which the SDK's clients ask their
-// configuration's sources. The name is theirs.
+// GetServiceBaseEndpoint is the method by which the SDK's clients query their configuration's sources.
 func (s endpoints) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
 	url := s.lookup("AWS_ENDPOINT_URL_" + strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")))
 	return url, url != "", nil

@@ -6,9 +6,8 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 )
 
-// Closed keeps a function from starting on a stack with real money that is in test mode or
-// unwatched, also where the template's Rules were not asked: it records which chains.Deployment
-// says is open, next to variables that are missing.
+// Closed keeps a function from starting on a stack with real money that is in test mode or unwatched, also where the
+// template's Rules were not asked: it records what chains.Deployment calls open, next to missing variables.
 func Closed(env *Env) {
 	env.Refuse(chains.Deployment{
 		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"),

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// withoutBase removes from path the base path under which a custom domain serves the API: API Gateway passes it on.
-// resource is the template of the route it matched, such as /balance/{address}; the part of the path before its match
-// of the template is the base path. A path that does not end in a literal match is returned as it is, for the handler
-// to refuse.
+// withoutBase removes the base path under which a custom domain serves the API: API Gateway passes it on. resource is
+// the template of the route it matched, such as /balance/{address}; the part of the path before its match of the
+// template is the base path. A path that does not end in a literal match is returned as it is, for the handler to
+// refuse.
 func withoutBase(path, resource string) string {
 	have, want := strings.Split(path, "/"), strings.Split(strings.TrimPrefix(resource, "/"), "/")
 	base := len(have) - len(want)

@@ -17,8 +17,7 @@ type Job func(ctx context.Context, body string) error
 // Queue runs a function that takes its work from an SQS queue.
 func Queue(wire func(*Env) Job) { start(wire, Batches) }
 
-// answerWithin is kept back from the time Lambda gives an invocation, so that
-// a batch with a message that hangs is still answered for the others.
+// answerWithin is kept back from an invocation's time: a batch with a message that hangs is answered for the others.
 const answerWithin = time.Second
 
 // Batches adapts job to SQS events. The messages of a batch are handled at the same time, so that a slow one delays

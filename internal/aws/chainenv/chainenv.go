@@ -33,8 +33,7 @@ func Asset(env *boot.Env) (token.Token, string) {
 	return config.Token, config.Network
 }
 
-// SilentAfter returns how long a node is silent before payments are confirmed without it
-// (stack.Config), from QUORUM and MODE.
+// SilentAfter returns stack.Config.SilentAfter, from QUORUM and MODE.
 func SilentAfter(env *boot.Env) time.Duration {
 	after, err := stack.ParseQuorum(env.Optional("QUORUM", ""), env.String("MODE"))
 	if err != nil {
@@ -59,9 +58,8 @@ func Config(env *boot.Env) stack.Config {
 	return config
 }
 
-// Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
-// the moment, watched for as long as it names them. The secret is not read yet: a function
-// whose secret has no value starts, and fails when a node is needed.
+// Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names, watched while it names them. It is not
+// read yet: a function whose secret has no value starts, and fails when a node is needed.
 func Nodes(env *boot.Env) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
 	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (chain.Nodes, error) {

@@ -1,5 +1,4 @@
-// Package dispatchenv reads from a function's environment the parts of a dispatcher. Only the
-// functions that pay merchants' payments link it.
+// Package dispatchenv reads a dispatcher's parts from the environment. Only functions that pay merchants link it.
 package dispatchenv
 
 import (
@@ -24,8 +23,7 @@ func Batches(env *boot.Env, d *dispatch.Dispatcher) dispatch.Turnstile {
 	return dispatch.Turnstile{To: d, Places: places, Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: env.Now, Log: slog.Default()}
 }
 
-// New returns the dispatcher of the environment. draw picks a number below its argument,
-// by which requests spread over wallets.
+// New returns the environment's dispatcher. draw picks a number below its argument, to spread requests over wallets.
 func New(env *boot.Env, draw func(n int) int) *dispatch.Dispatcher {
 	config := chainenv.Config(env)
 	return dispatch.New(config, dispatch.Parts{

@@ -28,14 +28,12 @@ func OpenAPIKeys(config aws.Config, name string) *APIKeys {
 	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
 }
 
-// Create implements apikey.Store. A call that repeats it after a lost answer meets
-// its own item, which ownOrTaken tells from another merchant's.
+// Create implements apikey.Store. When a call repeats it after a lost answer, ownOrTaken recognizes its own item.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
 	return s.transact(ctx, "putting "+k.ID, s.putNew(k)...)
 }
 
-// issueTries bounds how often others may issue keys of the merchant meanwhile: each
-// time one more is stored, until there are apikey.MaxLive.
+// issueTries bounds how often others may issue keys meanwhile: each time one more is stored, up to apikey.MaxLive.
 const issueTries = 2 * apikey.MaxLive
 
 // indexLag is the time after which the merchant index surely has a key.
@@ -43,8 +41,7 @@ const indexLag = 10 * time.Minute
 
 // Issue implements apikey.Store. The index may lag, so an item of the merchant names the valid keys that were issued
 // lately, at most as many as are valid, and its revision lets one of several callers store its key. Rotated keys are
-// not named there: no limit refuses them. When the SDK repeats the transaction after a lost answer, its token makes
-// the answer the first one.
+// not named: no limit refuses them. The transaction's token gives a repetition after a lost answer the first answer.
 func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 	for range issueTries {
 		it, err := get(ctx, s.table, issuedKey(k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
@@ -128,8 +125,7 @@ func ownOrTaken(item attributes, k apikey.Key) error {
 	return apikey.ErrExists
 }
 
-// Find implements apikey.Finder with a strongly consistent read: an
-// authorizer's refusal is cached, so a new key must never be missed.
+// Find implements apikey.Finder, strongly consistent: an authorizer's refusal is cached, so no new key may be missed.
 func (s *APIKeys) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error) {
 	return get(ctx, s.table, apiKeyKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
 }

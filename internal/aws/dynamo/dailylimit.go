@@ -76,8 +76,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	return outcome(err, store.ErrDailyLimit, "charging the day of "+c.Merchant)
 }
 
-// Refund implements store.DailyLimits. The SDK never repeats it: a repetition
-// after a lost answer would give back twice.
+// Refund implements store.DailyLimits. The SDK never repeats it: that would give back twice after a lost answer.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	var set, conditions []string
 	names, values := map[string]string{}, attributes{}

@@ -141,8 +141,7 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 	return list, nil
 }
 
-// Due implements webhook.DueStore with one query per shard of the due index, and from
-// the other end with another for a shard that has more.
+// Due implements webhook.DueStore: a query of each shard of the due index, and one from the other end if it has more.
 func (s *Webhooks) Due(ctx context.Context, now time.Time, limit int) ([]webhook.Due, error) {
 	due := []webhook.Due{}
 	if limit < 1 {

@@ -13,7 +13,7 @@ type deliveryItem struct {
 	SK            string     `dynamodbav:"sk"`
 	EventID       string     `dynamodbav:"event_id"`
 	EventType     string     `dynamodbav:"event_type"`
-	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as in every first delivery
+	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as at first
 	Body          []byte     `dynamodbav:"body,omitempty"`
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
@@ -65,8 +65,7 @@ func eventAt(d webhook.Delivery) string {
 // 1,000 writes a second; reading each once a minute costs half a read unit a minute.
 const deliveryShards = 4
 
-// shardOf returns the shard of a parked delivery by the last digit of its id,
-// which is random, and an empty one for other deliveries.
+// shardOf returns the shard of a parked delivery by the last digit of its id, which is random; "" if it is not parked.
 func shardOf(d webhook.Delivery) string {
 	if !d.Parked {
 		return ""

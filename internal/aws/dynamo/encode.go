@@ -37,9 +37,8 @@ func number(n uint64) types.AttributeValue {
 // time. The zero time is "", to be omitted.
 func instant(t time.Time) string { return layOut(t, "2006-01-02T15:04:05.000000000Z") } // RFC 3339
 
-// moment keeps only the decimals that a time has, for times that are never sorted or compared as text. Most have
-// three decimals; the six bytes saved by each keep an item below the next write unit. The zero time is "", to be
-// omitted.
+// moment keeps only the decimals that a time has, for times that are never sorted or compared as text. Most have three;
+// the six bytes saved by each keep an item below the next write unit. The zero time is "", to be omitted.
 func moment(t time.Time) string { return layOut(t, time.RFC3339Nano) }
 
 func layOut(t time.Time, layout string) string {
@@ -49,8 +48,7 @@ func layOut(t time.Time, layout string) string {
 	return t.UTC().Format(layout)
 }
 
-// units encodes an amount of at most 38 digits as a number, which a condition
-// can compare and an update can subtract from.
+// units encodes an amount of at most 38 digits as a number, which conditions can compare and updates subtract from.
 func units(a token.Amount) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: a.String()}
 }

@@ -27,8 +27,7 @@ const (
 	// firstLook is the first read of a filtered list: 13 kB of each bucket; secondLook the other,
 	// of 200 kB. All of it is 3.4 MB: 430 read units, $0.0001, and some 100 ms.
 	firstLook, secondLook = 64, 1000
-	// bucketLooks is how many requests a page sends to a bucket. The second of a list without a
-	// filter reads a whole page.
+	// bucketLooks is how many requests a page sends to a bucket. Without a filter, the second reads a whole page.
 	bucketLooks = 2
 	// listWidth is how many buckets are read at once: the SDK keeps ten idle
 	// connections to a host (aws/transport/http, DefaultHTTPTransportMaxIdleConnsPerHost).

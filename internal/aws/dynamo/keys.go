@@ -18,8 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Attributes that are keys of a table or an index. Package schema and template.yaml
-// declare them with these names; a test compares the two.
+// Attributes that are keys of a table or an index, as in package schema and template.yaml; a test compares them.
 const (
 	attrPK            = "pk"
 	attrSK            = "sk"
@@ -68,8 +67,7 @@ const termsPrefix = "merchant#"
 
 func termsKey(merchantID string) primaryKey { return hashKey(termsPrefix + merchantID) }
 
-// Items of the table Payments. A wallet and its pending transactions are one
-// partition, so that one query reads them in nonce order.
+// Items of the table Payments. One query reads a wallet and its pending transactions, in nonce order.
 
 const paymentPrefix = "payment#"
 
@@ -110,14 +108,12 @@ func comparedKey(chainID uint64, table string) primaryKey {
 }
 
 // ListBuckets is how many partitions of the index a merchant's list is spread over. A payment writes two units to one
-// of them (its commit and its end), and a partition takes 1,000 a second (DynamoDB developer guide, "Best practices
-// for designing and using partition keys effectively"), so that one merchant's list takes 8,000 payments a second.
-// Reading a page costs a request to each. The number may grow, and never shrink: a list reads the buckets that this
-// number names.
+// of them (its commit and its end), and a partition takes 1,000 a second (DynamoDB developer guide, "Best practices for
+// designing and using partition keys effectively"), so that one merchant's list takes 8,000 payments a second. Reading
+// a page costs a request to each. The number may grow, but never shrink: a list reads only so many buckets.
 const ListBuckets = 16
 
-// listPK and listSK are a payment's place in its merchant's list: a bucket chosen by
-// the id, and a text that sorts by time, then by id.
+// listPK and listSK are a payment's place in its merchant's list: a bucket by id, and text that sorts by time and id.
 
 func listPK(merchantID, mode, id string) string {
 	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
@@ -141,8 +137,7 @@ const pendingTxPrefix = "pendingtx#"
 // pendingTxSK pads the nonce to the 20 digits of the largest uint64, so that the text sorts by nonce.
 func pendingTxSK(nonce uint64) string { return fmt.Sprintf("%s%020d", pendingTxPrefix, nonce) }
 
-// Items of the table Webhooks. All endpoints of a merchant are one partition. The
-// log of an endpoint is another, sorted by its deliveries' ids.
+// Items of the table Webhooks: a partition for a merchant's endpoints, one for an endpoint's log, by delivery id.
 const (
 	endpointPrefix = "endpoint#"
 	logPrefix      = "log#"

@@ -13,10 +13,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Reserve implements store.Nonces with one update of one item, never in a transaction: a transaction makes every
-// other writer of a busy item fail. The right-hand sides of an update read the item before it, so the reservation
-// gets the nonce before the increment. When the SDK repeats the update after a lost answer, it finds its own
-// reservation and returns it.
+// Reserve implements store.Nonces with one update of one item, never in a transaction: a transaction makes every other
+// writer of a busy item fail. The right-hand sides of an update read the item before it, so the reservation gets the
+// nonce before the increment. An update that the SDK repeats finds its own reservation and returns it.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
 	if n.Amount != wallet.Spendable(n.Amount) || n.Gas != wallet.Spendable(n.Gas) {
 		// No stored wallet has so much, and no expression can hold the number.
@@ -55,8 +54,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 	return decodeWallet(n.Wallet)(item)
 }
 
-// unreserved answers a need whose condition failed, from the wallet w that was
-// read with err: the payment's earlier reservation, or the refusal.
+// unreserved answers a need whose condition failed, by w, read with err: an earlier reservation, or the refusal.
 func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error) {
 	if err != nil {
 		return wallet.Wallet{}, err

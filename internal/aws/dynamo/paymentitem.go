@@ -23,7 +23,7 @@ type paymentItem struct {
 	Fingerprint string            `dynamodbav:"fingerprint"`
 	To          string            `dynamodbav:"to"`
 	Amount      string            `dynamodbav:"amount"`
-	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in the call data
+	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in call data
 	References  []string          `dynamodbav:"references,omitempty"`     // of each entry of a batch, "" for none; absent: no batch
 	BatchBy     string            `dynamodbav:"batch_contract,omitempty"` // with entries
 	Reference   string            `dynamodbav:"reference,omitempty"`
@@ -75,8 +75,7 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and
-// Finish set the attributes of later states.
+// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and Finish set later states' attributes.
 func encodePayment(p payment.Payment) attributes {
 	it := paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment", MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey,

@@ -31,9 +31,8 @@ func OpenPayments(config aws.Config, name string) *Payments {
 	return NewPayments(dynamodb.NewFromConfig(config), name)
 }
 
-// Create implements store.Payments. When the SDK repeats the put after a lost answer and meets a Prepared payment
-// with the revision of p, that is p itself, stored by the first put: the revision covers the request, the transaction
-// and the time.
+// Create implements store.Payments. When the SDK repeats the put after a lost answer and meets a Prepared payment with
+// p's revision, that is p itself, stored by the first put: a revision covers request, transaction and time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
 	if err := store.FitsPayment(p); err != nil {
 		return payment.Payment{}, false, err
@@ -75,8 +74,7 @@ func decodeHash(item attributes) (payment.ID, error) {
 	return readable(r, it.PaymentID, "a hash")
 }
 
-// Reassign implements store.Payments. A payment that has p's revision already
-// is left so: the SDK may have repeated the write.
+// Reassign implements store.Payments. A payment with p's revision stays: the SDK may have repeated the write.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	return s.make(ctx, change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
@@ -100,8 +98,7 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
 }
 
-// Adopt implements store.Payments. When the SDK repeats it after a lost answer the
-// payment has a merchant, and the caller gets ErrChanged.
+// Adopt implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
@@ -149,8 +146,7 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 	return decodePayment(item)
 }
 
-// Finish implements store.Payments. When the SDK repeats it after a lost answer
-// the payment is final, and the caller gets ErrChanged.
+// Finish implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at",
 		when: "#state = :committed AND version = :before",

@@ -15,8 +15,7 @@ import (
 // errMissing reports a required attribute that an item lacks, or an attribute that contradicts the item's others.
 var errMissing = errors.New("missing or inconsistent")
 
-// A reader turns attributes into values and collects the errors, so that one
-// line of the log names every damaged attribute of an item.
+// A reader turns attributes into values and collects errors: one log line names every damaged attribute of an item.
 type reader struct{ errs []error }
 
 // read decodes an item's attributes into it, a pointer to a struct: all that can be.

@@ -96,8 +96,7 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 	return page, false, nil
 }
 
-// DeleteEntry implements recipient.Store. When the SDK repeats it after a lost
-// answer the entry is gone, and the caller gets ErrNotFound.
+// DeleteEntry implements recipient.Store. When the SDK repeats it after a lost answer, the caller gets ErrNotFound.
 func (s *APIKeys) DeleteEntry(ctx context.Context, merchant, mode string, a token.Address) error {
 	err := s.remove(ctx, change{key: entryKey(merchant, mode, a), when: "attribute_exists(key_hash)"})
 	return outcome(err, recipient.ErrNotFound, "deleting an entry")

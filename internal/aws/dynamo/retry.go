@@ -18,8 +18,7 @@ import (
 // has none: its condition may fail because the first call was applied. The comment on each such write in this package
 // names the error that its caller then gets.
 
-// conflicts makes the SDK repeat a call that lost against a transaction on the
-// same item. Such a call was not applied.
+// conflicts makes the SDK repeat a call that lost against a transaction on its item, and was not applied.
 func conflicts(o *dynamodb.Options) {
 	if r, ok := retry.AddWithErrorCodes(o.Retryer).(aws.RetryerV2); ok {
 		o.Retryer = &conflictRetryer{RetryerV2: r}

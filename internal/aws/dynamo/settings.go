@@ -48,8 +48,7 @@ type settingsItem struct {
 	Values    map[string]string `dynamodbav:"values"`
 }
 
-// decodeSettings returns a version of settings, or one of settings' errors with the
-// number of the version alone, where it can be read.
+// decodeSettings returns a version of settings, or an error of settings with the version's number alone.
 func decodeSettings[T any](table string, t settings.Table[T], item attributes) (v T, err error) {
 	var it settingsItem
 	r := read(item, &it)
@@ -66,8 +65,7 @@ func decodeSettings[T any](table string, t settings.Table[T], item attributes) (
 	return v, err
 }
 
-// setSettings stores v as the next version, both as the current one and in the history,
-// from which it removes the oldest.
+// setSettings stores v as the next version, as the current one and in the history, whose oldest it removes.
 func setSettings[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, v T) error {
 	if err := t.Validate(v); err != nil {
 		return err

@@ -19,8 +19,7 @@ type table struct {
 	name string
 }
 
-// get reads one item, strongly consistent, and decodes it. It returns missing if
-// there is none. name names the item in errors.
+// get reads one item, strongly consistent, and decodes it, or returns missing. name names the item in errors.
 func get[T any](ctx context.Context, t table, k primaryKey, name string, missing error, decode func(attributes) (T, error)) (T, error) {
 	var none T
 	out, err := t.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: k, ConsistentRead: aws.Bool(true)})
@@ -64,8 +63,7 @@ type pager[P any] interface {
 	NextPage(ctx context.Context, options ...func(*dynamodb.Options)) (P, error)
 }
 
-// paged yields the items of all pages. It reads a page when the items before it are used up, and
-// ends after an error, which names the query.
+// paged yields the items of all pages, each read when its turn comes. It ends after an error, which names the query.
 func paged[P any](ctx context.Context, reading string, pages pager[P], items func(P) []attributes) iter.Seq2[attributes, error] {
 	return func(yield func(attributes, error) bool) {
 		for pages.HasMorePages() {
@@ -249,8 +247,7 @@ func refused(err error) (item attributes, ok bool) {
 	return failed.Item, true
 }
 
-// outcome returns the error of a write of one item: refusal if its condition
-// failed. A nil refusal stands for a write that was made before.
+// outcome returns the error of a write of one item: refusal, nil for a write made before, if its condition failed.
 func outcome(err, refusal error, doing string) error {
 	if _, ok := refused(err); ok {
 		return refusal

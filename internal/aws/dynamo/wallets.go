@@ -54,8 +54,7 @@ func unmoved(to wallet.State) func(attributes) error {
 	}
 }
 
-// Retire implements store.Wallets with one transaction. The registration is its first write: if the
-// wallet is retired already, that write decides.
+// Retire implements store.Wallets with one transaction. The registration's write, the first, decides.
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
 	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
 	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)
@@ -251,8 +250,7 @@ type walletItem struct {
 	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
 }
 
-// encodeWallet writes the maps even when they are empty: a reservation sets an
-// element of each, which DynamoDB does in an existing map only.
+// encodeWallet writes empty maps too: reservations set their elements, which DynamoDB does in existing maps only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
 		PK: walletPK(w.ID), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,

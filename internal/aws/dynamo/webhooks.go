@@ -14,8 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// Webhooks is the webhook.Store kept in the table Webhooks. Only Due reads an
-// index; every other read is strongly consistent.
+// Webhooks is the webhook.Store in the table Webhooks. Only Due reads an index; other reads are strongly consistent.
 type Webhooks struct{ table }
 
 var _ webhook.Store = (*Webhooks)(nil)

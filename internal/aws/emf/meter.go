@@ -1,6 +1,5 @@
-// Package emf writes metrics as lines of the log, in Amazon CloudWatch's embedded metric format: no
-// call, and nothing to lose when a function ends. Every metric has the dimension stack, and some
-// also a node's or a wallet's name, so that their number stays small.
+// Package emf writes metrics as lines of the log, in Amazon CloudWatch's embedded metric format: no call, and nothing
+// to lose when a function ends. Each has the dimension stack, and few a node's or a wallet's name too.
 package emf
 
 import (

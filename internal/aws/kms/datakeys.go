@@ -35,8 +35,7 @@ type DataKeys struct {
 	held    map[string]cipher.AEAD // of others, by the same
 }
 
-// OpenDataKeys returns data keys under the key with that ARN, which may be empty if nothing
-// is sealed; KMS is not asked for anything yet.
+// OpenDataKeys returns data keys under the key arn, which may be empty if nothing is sealed. It makes no request.
 func OpenDataKeys(cfg aws.Config, arn string) *DataKeys {
 	return &DataKeys{client: kms.NewFromConfig(cfg), key: arn, held: map[string]cipher.AEAD{}}
 }

@@ -1,5 +1,4 @@
-// Package kms has keys in AWS KMS sign, and seal. A key never leaves KMS; whose
-// account a signature is of, package keyring finds out.
+// Package kms has keys in AWS KMS sign, and seal. A key never leaves KMS; package keyring finds a signature's account.
 package kms
 
 import (
@@ -17,8 +16,7 @@ type Keys struct{ client *kms.Client }
 // Open returns the keys; KMS is not asked for anything yet.
 func Open(cfg aws.Config) Keys { return Keys{kms.NewFromConfig(cfg)} }
 
-// Sign returns the DER form of an ECDSA signature of a digest of 32 bytes by the key
-// arn. It has no effect: after any error it may be repeated.
+// Sign returns the key arn's ECDSA signature of a digest of 32 bytes, in DER. It has no effect, and may be repeated.
 func (k Keys) Sign(ctx context.Context, arn string, digest []byte) ([]byte, error) {
 	out, err := k.client.Sign(ctx, &kms.SignInput{
 		KeyId: &arn, Message: digest, MessageType: types.MessageTypeDigest, SigningAlgorithm: types.SigningAlgorithmSpecEcdsaSha256,

@@ -1,5 +1,4 @@
-// Package queue sends the messages by which one Lambda function gives work to
-// another, by Amazon SQS. Package boot receives them.
+// Package queue sends messages by which a Lambda function gives work to another, by SQS. Package boot receives them.
 package queue
 
 import (
@@ -37,8 +36,7 @@ const batchLimit, batchBytes = 10, 256 << 10
 // errRefused reports a message of a batch that SQS did not take, as opposed to the batch.
 var errRefused = errors.New("SQS did not take the message")
 
-// A message waits until another message's request sends it, or until it is first in line and sends
-// the waiting messages itself.
+// A message waits until another's request sends it, or until it is first and sends the waiting messages itself.
 type message struct {
 	entry types.SendMessageBatchRequestEntry
 	turn  chan struct{}
@@ -134,8 +132,7 @@ type Hints struct {
 	delay  time.Duration
 }
 
-// NewHints returns the settle queue at url. delay is the time from a hint to
-// the start of check-receipts: about a block, at most 15 minutes.
+// NewHints returns the settle queue at url. check-receipts starts delay after a hint: about a block, at most 15 min.
 func NewHints(client *sqs.Client, url string, delay time.Duration) *Hints {
 	return &Hints{client, url, min(max(delay, 0), webhook.QueueLimit)}
 }

@@ -1,5 +1,4 @@
-// Package schema makes and examines the three tables of a stack in DynamoDB. The functions find them made
-// by template.yaml.
+// Package schema makes and examines a stack's three tables in DynamoDB. For functions, template.yaml makes them.
 package schema
 
 import (

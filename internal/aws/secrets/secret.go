@@ -1,5 +1,4 @@
-// Package secrets reads secrets from AWS Secrets Manager while a function runs. It caches them in
-// the process for minutes and never logs them.
+// Package secrets reads secrets from AWS Secrets Manager, keeps them in the process for minutes and never logs them.
 package secrets
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 )
 
-// ErrMissing reports a secret that does not exist or has no value: no operator has
-// put one there yet, or one was taken away.
+// ErrMissing reports a secret that does not exist or has no value: none was put there yet, or it was taken away.
 var ErrMissing = errors.New("the secret has no value")
 
 const (
@@ -107,8 +105,7 @@ func (s *Secret[T]) read(ctx context.Context) ([]byte, error) {
 	return out.SecretBinary, nil
 }
 
-// ErrRPC reports an RPC secret that cannot be used. Errors that match it quote
-// nothing of it: URLs of nodes carry a provider's key.
+// ErrRPC reports an unusable RPC secret. Errors that match it quote nothing of it: nodes' URLs carry a provider's key.
 var ErrRPC = errors.New("unusable RPC secret")
 
 // RPC reads the RPC secret,

@@ -1,5 +1,4 @@
-// Package walletenv reads from a signing function's environment where the keys of its
-// wallets are. Only the functions that sign link it.
+// Package walletenv finds the keys of wallets by a function's environment. Only functions that sign link it.
 package walletenv
 
 import (

@@ -144,8 +144,7 @@ func (e *response) ask(yes bool, consequences string) error {
 	return nil
 }
 
-// Elsewhere returns the URL of the stack on this machine that a command is about,
-// "" for a stack on AWS and for commands without a stack.
+// Elsewhere returns the URL of a command's stack on this machine, "" for a stack on AWS and for no stack.
 func Elsewhere(parsed *kong.Context) string {
 	for _, flag := range parsed.Flags() {
 		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {

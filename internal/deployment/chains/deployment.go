@@ -18,8 +18,7 @@ type Deployment struct {
 	AlarmTopic        string // AlarmTopicArn
 }
 
-// IsMain reports whether the chain is a main network, on which tokens are money. It knows the
-// chains that have a profile.
+// IsMain reports whether a chain with a profile is a main network, on which tokens are money.
 func IsMain(id uint64) bool {
 	i := slices.IndexFunc(profiles, func(p Profile) bool { return p.ID == id })
 	return i >= 0 && i%2 == 0 // each stands before its test network

@@ -22,8 +22,7 @@ type Profile struct {
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // the usual time between two blocks
 	FeeLimit         uint64        // gwei per gas
-	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
-	// (docs/decisions/0015-window.md).
+	// Payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md).
 	Window uint64
 	pricing
 	USDC string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
@@ -76,8 +75,7 @@ func stable(contract string) pricing {
 	return pricing{Gas: rule}
 }
 
-// profiles are the known chains, each main network before its test network.
-// docs/chains.md has the source of each value.
+// profiles are the known chains, each main network before its test network. docs/chains.md has each value's source.
 var profiles = []Profile{
 	{1, "Ethereum", finalized, 12 * second, 200, 64, called, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 	{11155111, "Ethereum Sepolia", safe, 12 * second, 200, 64, called, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},

@@ -16,9 +16,8 @@ type Cached[T any] struct {
 	value T
 }
 
-// Get returns the value that was read less than MaxAge before now, or else the result of read. It
-// returns read's error rather than an older value, and keeps nothing of it. Two calls at once may
-// both read; neither waits for the other.
+// Get returns the value that was read less than MaxAge before now, or else the result of read. It returns read's error
+// rather than an older value, and keeps nothing of it. Two calls at once may both read; neither waits for the other.
 func (c *Cached[T]) Get(ctx context.Context, now time.Time, read func(context.Context) (T, error)) (T, error) {
 	c.mu.Lock()
 	value, age, known := c.value, now.Round(0).Sub(c.at), c.known
@@ -53,8 +52,7 @@ func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logge
 	}
 }
 
-// Note logs the version of the settings of payments or keys that was read, or why none
-// can be obeyed. An alarm reads the latter.
+// Note logs the version of settings that was read, or why none can be obeyed. An alarm reads the latter.
 func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
 	if err != nil {
 		log.ErrorContext(ctx, "settings unusable", "settings", of, "err", err)

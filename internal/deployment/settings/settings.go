@@ -50,8 +50,7 @@ func Unusable(err error) bool {
 type Stamp struct {
 	Version uint64 // counts up from 1; 0: not stored yet
 	Needs   uint64 // the lowest Code that understands it
-	// Confirmed reports that an operator has confirmed it for the table that it is read
-	// from. The copy in a restored table is not confirmed.
+	// Confirmed: an operator has confirmed it for this table. The copy in a restored table is not.
 	Confirmed bool
 	At        time.Time
 	Who, Why  string

@@ -180,8 +180,7 @@ func higher(from, to token.Amount) bool {
 	return !from.IsZero() && (to.IsZero() || from.Less(to))
 }
 
-// unlessOwn reports whether a limit was raised. How the chain's own, 0, compares is not
-// known here: a change from it or to it counts.
+// unlessOwn reports whether a limit was raised. A change from or to the chain's own, 0, counts: it is not known here.
 func unlessOwn(from, to uint64) bool { return to > from || to == 0 }
 
 func refillsMore(from, to Refill) bool {

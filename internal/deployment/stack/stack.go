@@ -61,8 +61,7 @@ type Config struct {
 	Token   token.Token
 	Network string // "base-sepolia", as merchants read it
 
-	// ByCall has a transfer executed once, by eth_call within the token's worst case, in
-	// place of estimates (docs/chains.md).
+	// ByCall has transfers executed once, by eth_call within the token's worst case, not estimated (docs/chains.md).
 	ByCall bool
 
 	Gas     chain.GasRule // how the chain's gas is paid

@@ -37,7 +37,10 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // UnmarshalText reads a text like ParseHash.
-func (h *Hash) UnmarshalText(b []byte) (err error) {
-	*h, err = ParseHash(string(b))
+func (h *Hash) UnmarshalText(b []byte) error {
+	read, err := ParseHash(string(b))
+	if err == nil {
+		*h = read
+	}
 	return err
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestReceipts: when a receipt is agreed on. Block 5 is 0x05 on the chain that most nodes follow,
-// 0xf5 on a fork.
+// TestReceipts: when a receipt is agreed on. Block 5 is 0x05 on the chain that most nodes follow, 0xf5 on a fork.
 func TestReceipts(t *testing.T) {
 	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
 	log := chain.Log{Topics: []chain.Hash{{7}}}
@@ -308,8 +307,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestReceded: a node that calls less final than before is named by its position, also beside
-// another node of its host.
+// TestReceded: a node that calls less final than before is named by its position, also beside another node of its host.
 func TestReceded(t *testing.T) {
 	a, b := &stub{name: "a"}, &stub{name: "a"}
 	a.account.Final, b.account.Final = 20, 18

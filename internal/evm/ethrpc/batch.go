@@ -12,16 +12,14 @@ import (
 )
 
 const (
-	// maxBatch is the initial limit of calls in one request, which most nodes accept (geth 1000,
-	// Nethermind 1024, Infura and QuickNode about 100 by plan). Others accept fewer: Base's public
-	// endpoint 10, Moralis 20, ApeChain 3.
+	// maxBatch is the initial limit of calls in one request, which most nodes accept (geth 1000, Nethermind 1024,
+	// Infura and QuickNode about 100 by plan). Others accept fewer: Base's public one 10, Moralis 20, ApeChain 3.
 	maxBatch = 100
 	// patience bounds all waits of one exchange for a node that limits its rate. Calls that yield wait twice as long.
 	patience = 5 * time.Second
 	// regrow is how long a smaller size lasts before a request of twice the size is tried.
 	regrow = 5 * time.Minute
-	// firstWait is the first wait after such a refusal, unless the node names a time. Each later
-	// wait is twice as long.
+	// firstWait is the first wait after such a refusal, unless the node names a time. Each later wait doubles.
 	firstWait = 200 * time.Millisecond
 )
 

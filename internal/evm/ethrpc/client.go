@@ -22,8 +22,7 @@ func clientOver(transport http.RoundTripper) *http.Client {
 // NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the environment.
 func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)
-	// Not HTTP/2: its one connection, dead after a Lambda's sleep, is only
-	// found out by a timeout, and takes every request with it.
+	// Not HTTP/2: only a timeout finds its one connection dead after a Lambda's sleep, for every request.
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Protocols:           protocols,

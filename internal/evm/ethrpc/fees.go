@@ -33,11 +33,10 @@ var (
 // oracleCall queries the oracle for the fee of size n.
 func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 	word := token.Units(n).Bytes32()
-	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: slices.Concat(method[:], word[:])}, "latest")
+	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: append(method[:], word[:]...)}, "latest")
 }
 
-// l1Fee adds the oracle's answers. An unknown fee is an error, not zero: without the fee a wallet
-// cannot send its signed transactions.
+// l1Fee adds the oracle's answers. An unknown fee is an error, not zero: a wallet needs it to send signed transactions.
 func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	for _, word := range words {
 		if len(word) != 32 {
@@ -55,8 +54,7 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	return sum, nil
 }
 
-// Fees implements chain.Node. Calls within a second share an answer. If a node suggests no tip, it
-// takes the median tip of the latest block.
+// Fees implements chain.Node. Calls within a second share an answer. Without a tip, it takes the last block's median.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	asked := n.market.DoChan("", func() (any, error) {
 		if kept := n.kept.Load(); kept != nil && n.now().Sub(kept.at) < time.Second {
@@ -140,8 +138,7 @@ const codeReverted = 3
 // (EIP-8037, of the fork Amsterdam). It was 17,100 before (EIP-2200, as EIP-2929 changed it).
 const setGas = 64 * 1530
 
-// searched has the gas limits with which a node is likely to estimate batches of one size: as they
-// are, and to new holders. Zero means no limit.
+// searched has gas limits for a node's estimates of batches of one size, as they are and to new holders; zero: none.
 type searched [2]count
 
 // then returns the limits for the next batch, given the gas of the last one: unchanged if the node accepted them, and

@@ -30,8 +30,7 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
-// A batchError is the one error object with which a node answers a whole batch. It is no answer to
-// any of its calls, and does not unwrap.
+// A batchError is the one error object that answers a whole batch. It is no call's answer, and does not unwrap.
 type batchError struct{ told *rpcError }
 
 func (e *batchError) Error() string { return e.told.Message }
@@ -65,8 +64,7 @@ type answer struct {
 
 func (a answer) failed() bool { return a.Error != nil && string(a.Error) != "null" }
 
-// told reads an error object, or a gateway's error that is a text. An error of another form stays an
-// error, without words.
+// told reads an error object, or a gateway's error that is a text. An error of another form has no words.
 func (a answer) told() *rpcError {
 	told := new(rpcError)
 	if json.Unmarshal(a.Error, &told.Message) != nil {

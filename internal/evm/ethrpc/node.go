@@ -43,9 +43,8 @@ type Config struct {
 
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before the first request.
 //
-// Its first request also queries the chain id. If it is another chain's, every later call returns
-// chain.ErrWrongChain, as long as the process lives. Errors do not name the node: callers of
-// several nodes add String.
+// Its first request also queries the chain id. If it is another chain's, every later call returns chain.ErrWrongChain,
+// as long as the process lives. Errors do not name the node: callers of several nodes add String.
 type Node struct {
 	host    string
 	chainID uint64
@@ -69,13 +68,12 @@ type Node struct {
 	market   singleflight.Group     // questions for fees
 	kept     atomic.Pointer[quoted] // the last answer
 	searched sync.Map               // by the length of a batch's call data
-	limits   atomic.Bool            // it refuses a call that needs more gas than it has, unlike Besu (hyperledger/besu#6978)
+	limits   atomic.Bool            // it refuses a call with too little gas, unlike Besu (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)
 
-// Open returns the node at rawURL, which must be http or https. It makes no request. An error
-// matches ErrURL and does not quote the URL.
+// Open returns the node at an http or https URL. It makes no request. An error matches ErrURL and quotes no URL.
 func Open(rawURL string, config Config) (*Node, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

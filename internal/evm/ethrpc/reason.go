@@ -15,8 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 )
 
-// knownErrors are custom errors that tokens revert with: those of ERC-6093 for EIP-20, and of
-// OpenZeppelin's Pausable.
+// knownErrors are tokens' custom errors: of ERC-6093 for EIP-20, and of OpenZeppelin's Pausable.
 var knownErrors = []string{
 	"ERC20InsufficientBalance(address,uint256,uint256)", "ERC20InsufficientAllowance(address,uint256,uint256)",
 	"ERC20InvalidSender(address)", "ERC20InvalidReceiver(address)", "ERC20InvalidSpender(address)", "EnforcedPause()",
@@ -72,8 +71,7 @@ func reasonOf(data []byte) string {
 
 func selectorOf(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
 
-// abiBytes reads the bytes, or the string, that is argument i of ABI-encoded arguments: the argument is
-// the offset of their length.
+// abiBytes reads argument i of ABI-encoded arguments, bytes or a string: it is the offset of their length.
 func abiBytes(arguments []byte, i int) ([]byte, bool) {
 	at, _, ok := abiWord(arguments, 32*i)
 	if !ok {

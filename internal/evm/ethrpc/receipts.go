@@ -9,8 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// Receipts implements chain.Node. It returns the readable receipts with the first error of the
-// others: their errors tend to be the same.
+// Receipts implements chain.Node. It returns readable receipts with the first error of the others, mostly equal.
 func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	answers := make([]*receipt, len(hashes))
 	calls := make([]query, len(hashes))

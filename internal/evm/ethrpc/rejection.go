@@ -44,8 +44,8 @@ func (n *Node) rejection(err error) error {
 	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words), data: revertedWith(answer.Data)}
 }
 
-// revertedWith reads revert data from an error's data: "0x…" of geth and most others, {"data":
-// "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
+// revertedWith reads revert data: "0x…" of geth and most others, {"data": "0x…"} of Hardhat, "Reverted 0x…" of
+// Nethermind.
 func revertedWith(data any) []byte {
 	if object, ok := data.(map[string]any); ok {
 		data = object["data"]
@@ -56,8 +56,7 @@ func revertedWith(data any) []byte {
 	return b
 }
 
-// unanswered returns the error of a failed request without the URL's secrets: net/http's errors
-// begin with the URL, and gateways quote it.
+// unanswered returns a failed request's error without the URL's secrets: net/http and gateways quote it.
 func (n *Node) unanswered(err error) error {
 	if status, ok := errors.AsType[*httpError](err); ok {
 		return fmt.Errorf("HTTP %d: %s", status.Status, n.secrets.cut(string(status.Body)))

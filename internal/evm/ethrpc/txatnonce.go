@@ -127,5 +127,5 @@ func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, num
 		}
 	}
 	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce without a transaction.
-	return chain.Hash{}, fmt.Errorf("%w: block %d used the nonce without a transaction of the wallet", errAnswer, number)
+	return chain.Hash{}, fmt.Errorf("%w: block %d used the nonce without the wallet's transaction", errAnswer, number)
 }

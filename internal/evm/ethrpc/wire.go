@@ -18,8 +18,7 @@ import (
 // errAnswer reports an answer of the wrong shape.
 var errAnswer = errors.New("unusable answer")
 
-// A quantity is a JSON-RPC quantity: "0x" and hex digits. It may have leading zeros, which the
-// specification forbids and some nodes send.
+// A quantity is a JSON-RPC quantity: "0x" and hex digits. Some nodes send leading zeros, which are forbidden.
 type quantity struct{ token.Amount }
 
 func (q *quantity) UnmarshalJSON(b []byte) error {
@@ -171,8 +170,7 @@ func (l logged) event() chain.Log {
 	return chain.Log{Contract: token.Address(l.Contract), Topics: l.Topics, Data: l.Data}
 }
 
-// of returns the receipt of tx, and false if tx is not mined: some nodes send a receipt without a
-// block for a pending transaction.
+// of returns the receipt of tx, and false if tx is not mined: some nodes send one without a block before that.
 func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	switch {
 	case r.Tx != tx:

@@ -12,12 +12,10 @@ import (
 // ErrAddress reports text that is not an address.
 var ErrAddress = errors.New("invalid address")
 
-// ErrChecksum is the ErrAddress of 40 hex digits in mixed case whose case does
-// not follow EIP-55: one of them is probably mistyped.
+// ErrChecksum is the ErrAddress of 40 hex digits whose mixed case does not follow EIP-55: probably a mistyped one.
 var ErrChecksum = fmt.Errorf("%w: it does not match its EIP-55 checksum", ErrAddress)
 
-// An Address is a 20-byte account or contract address of an EVM chain. The
-// zero Address is the chain's burn address and never a recipient.
+// An Address is an account or contract of an EVM chain. The zero Address is the burn address and never a recipient.
 type Address [20]byte
 
 // ParseAddress reads "0x" and 40 hex digits. All lower and all upper case pass; mixed case must match EIP-55, else
@@ -38,8 +36,7 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// Resembles reports whether b is another address with the same first and last four hex
-// digits, which are all that most wallets show.
+// Resembles reports whether b is another address with the same first and last four digits, all that most wallets show.
 func (a Address) Resembles(b Address) bool {
 	return a != b && [2]byte(a[:]) == [2]byte(b[:]) && [2]byte(a[18:]) == [2]byte(b[18:])
 }
@@ -80,7 +77,10 @@ func (a Address) IsPrecompile() bool {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads text as ParseAddress does.
-func (a *Address) UnmarshalText(b []byte) (err error) {
-	*a, err = ParseAddress(string(b))
+func (a *Address) UnmarshalText(b []byte) error {
+	read, err := ParseAddress(string(b))
+	if err == nil {
+		*a = read
+	}
 	return err
 }

@@ -17,9 +17,8 @@ var ErrAmount = errors.New("invalid amount")
 // ErrOverflow reports a sum or product that does not fit in 256 bits.
 var ErrOverflow = errors.New("amount overflows 256 bits")
 
-// An Amount is a quantity of a token in its smallest unit: for USDC, 1 is
-// 0.000001 USDC; for ether, 1 is one wei. Amounts are immutable and
-// comparable with ==; the zero Amount is zero.
+// An Amount is a quantity of a token in its smallest unit: for USDC, 1 is 0.000001 USDC; for ether, 1 is one wei.
+// Amounts are immutable and comparable with ==; the zero Amount is zero.
 type Amount struct{ units uint256.Int }
 
 // Units returns the amount of n smallest units.
@@ -36,8 +35,7 @@ func MaxAmount() Amount {
 	return a
 }
 
-// ParseAmount reads decimal digits as an amount. Signs, blanks, points,
-// exponents, leading zeros and anything above 2^256-1 match ErrAmount.
+// ParseAmount reads decimal digits. Signs, blanks, points, exponents, leading zeros and over 2^256-1 match ErrAmount.
 func ParseAmount(s string) (Amount, error) {
 	if s == "" || len(s) > 78 || (s[0] == '0' && s != "0") {
 		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
@@ -74,8 +72,7 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	return ParseAmount(digits)
 }
 
-// Tokens writes the amount in whole tokens of so many decimals, with as many of
-// them as it needs: the form that ParseTokens reads.
+// Tokens writes the amount in whole tokens, with as many decimals as it needs: the form that ParseTokens reads.
 func (a Amount) Tokens(decimals int) string {
 	digits := a.String()
 	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
@@ -193,8 +190,7 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Token is one stablecoin on one chain. It can have other decimals on another
-// chain: USDC has 6 on Ethereum and 18 on BNB Chain.
+// A Token is a stablecoin on one chain; on another it can have other decimals: USDC 6 on Ethereum, 18 on BNB Chain.
 type Token struct {
 	Symbol   string  // "USDC"
 	Decimals int     // digits after the decimal point, 0 to 36

@@ -1,6 +1,5 @@
-// Package apikey has the API keys of merchants: how a key is minted, parsed,
-// rotated and revoked, and which merchant it belongs to. It never stores, logs or prints a key: it keeps the key's SHA-256
-// and the parts that lists show. It knows neither HTTP nor any database.
+// Package apikey has the API keys of merchants: how a key is minted, parsed, rotated and revoked, and whose it is. It
+// never stores, logs or prints a key, but its SHA-256 and the parts that lists show. It knows neither HTTP nor a database.
 package apikey
 
 import (
@@ -29,8 +28,7 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is neither %q nor %q", s, Test, Live)
 }
 
-// A Key is the record of an API key that has been handed out. The key's text
-// is not part of the record and cannot be computed from it.
+// A Key is the record of an API key that was handed out. The key's text cannot be computed from it.
 type Key struct {
 	Hash         Hash   // the store finds the record by it
 	ID           string // "key_" and the 12 characters that stand in Prefix
@@ -59,8 +57,7 @@ type Minted struct {
 	Secret Secret
 }
 
-// ErrInvalid reports a key that is malformed, unknown, revoked, expired, or of
-// the other mode. It never reveals which.
+// ErrInvalid reports a key that is malformed, unknown, revoked, expired, or of the other mode, never which.
 var ErrInvalid = errors.New("invalid API key")
 
 // ErrNotFound reports a key id that does not exist or belongs to another merchant.
@@ -84,8 +81,7 @@ type Finder interface {
 	// before the call, so that a key works as soon as its merchant has it. Every field of the Key is filled.
 	Find(ctx context.Context, hash Hash) (Key, error)
 
-	// Terms returns a merchant's terms, the zero Terms if none are stored. It sees
-	// every write that was answered before the call.
+	// Terms returns a merchant's terms, zero if none are stored. It sees every write that was answered before.
 	Terms(ctx context.Context, merchantID string) (Terms, error)
 
 	// Touch sets LastUsedAt to at, unless LastUsedAt is later than since already. It returns nil in both cases, and
@@ -99,21 +95,17 @@ func NewestFirst(a, b Key) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// A Store keeps the keys of a Registry. Each of its writes is all or nothing,
-// and may be answered with an error although it was applied.
+// A Store keeps a Registry's keys. Each write is all or nothing, and may be answered with an error although applied.
 type Store interface {
 	Finder
 
-	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed, if the
-	// stored terms are neither from nor to.
+	// SetTerms replaces a merchant's terms. ErrTerms, with nothing changed, if the stored ones are neither from nor to.
 	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
 
-	// All returns every key of every merchant, unordered. It reads the whole
-	// table, so it is for operators: no function has that right.
+	// All returns every key of every merchant, unordered, from the whole table. No function has that right.
 	All(ctx context.Context) ([]Key, error)
 
-	// Create stores a new key. Creating the very same key again changes
-	// nothing and returns nil; ErrExists reports that another key has its hash.
+	// Create stores a new key. Repeating it changes nothing and returns nil; ErrExists: another key has its hash.
 	Create(ctx context.Context, k Key) error
 
 	// Issue is Create for a further key of k.MerchantID. It returns ErrLimit, storing nothing, if most of its keys or

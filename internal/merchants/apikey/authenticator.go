@@ -24,8 +24,7 @@ type Authenticator struct {
 	mode Mode
 }
 
-// NewAuthenticator returns an authenticator for a stack of the given mode. It
-// refuses keys of the other mode without a read.
+// NewAuthenticator returns an authenticator of a stack's mode. It refuses keys of the other mode without a read.
 func NewAuthenticator(keys Finder, mode Mode) *Authenticator {
 	return &Authenticator{keys, mode}
 }

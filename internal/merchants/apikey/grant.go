@@ -27,8 +27,7 @@ func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks,
 // Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero Scopes is empty.
 type Scopes uint8
 
-// ScopesOf returns the set of the given scopes. It skips unknown
-// words: a key of a later version may do less here, never more.
+// ScopesOf returns the set of scopes. It skips unknown words: a key of a later version may do less here, never more.
 func ScopesOf(scopes ...Scope) (set Scopes) {
 	for i, s := range AllScopes() {
 		if slices.Contains(scopes, s) {
@@ -57,7 +56,7 @@ const MaxCount = 1_000_000_000
 
 // A Limit is the most that a key pays in a UTC day. The zero Limit is none.
 type Limit struct {
-	Key    string       `json:"key"`    // id of the key that the limit was made with; rotation keeps it, and so the day's use
+	Key    string       `json:"key"`    // the id that the limit was made with; rotation keeps it, and the day's use
 	Amount token.Amount `json:"amount"` // in the token's smallest unit; zero: any
 	Count  uint64       `json:"count"`  // of payments; zero: any
 }
@@ -122,8 +121,7 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// A Public is a key as its merchant sees it, in answers and in events. Every field
-// is always written, null where it has no value.
+// A Public is a key as its merchant sees it, in answers and events. Every field is written, null where it has no value.
 type Public struct {
 	ID         string  `json:"id"`
 	Prefix     string  `json:"prefix"`

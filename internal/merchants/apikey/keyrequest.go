@@ -14,8 +14,7 @@ var ErrKeysScope = errors.New("a key with the scope keys has no limits; remove t
 // ErrNoScope reports a key that could do nothing.
 var ErrNoScope = errors.New("the key would have no scope; name one")
 
-// A KeyRequest describes a key to be made. The zero KeyRequest asks for the scopes and
-// the expiry of the asking key, without limits.
+// A KeyRequest describes a key to make. The zero one asks for the asking key's scopes and expiry, without limits.
 type KeyRequest struct {
 	Label   string        // empty: none
 	Scopes  []Scope       // nil: the asking key's, without Keys if the new key has a limit

@@ -19,8 +19,7 @@ func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalFrom returns the principal ctx carries. A handler that finds none
-// was reached past the authenticator and must refuse the request.
+// PrincipalFrom returns the principal of ctx. A handler that finds none must refuse: no authenticator saw it.
 func PrincipalFrom(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	return p, ok

@@ -30,9 +30,8 @@ func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader)
 }
 
 // Create makes a merchant of that name and its first key; the zero KeyRequest asks for a key that may do everything.
-// Two calls with one name make two merchants. It returns an error of CheckName for a name that a merchant may not
-// have, ErrKeysScope or ErrNoScope. After any other error the merchant may be stored; its key was never handed out,
-// so no request can use it.
+// Two calls with one name make two merchants. It returns an error of CheckName for a name that a merchant may not have,
+// ErrKeysScope or ErrNoScope. After any other error the merchant may be stored; its key was never handed out.
 func (r *Registry) Create(ctx context.Context, merchantName string, request KeyRequest) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err

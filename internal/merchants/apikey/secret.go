@@ -23,15 +23,13 @@ const (
 	merchantLen = 16 // 95 bits
 )
 
-// A Secret is the text of a well-formed key. It prints and logs as its prefix;
-// only Reveal returns the text. The zero Secret is no key.
+// A Secret is a well-formed key's text. It prints and logs as its prefix; Reveal returns it. The zero Secret is none.
 type Secret struct{ text string }
 
 // A Hash is the SHA-256 of a whole key.
 type Hash [sha256.Size]byte
 
-// Mint makes a fresh key of the given mode from random, which must be a
-// cryptographic source. It returns an error only if random does.
+// Mint makes a key of a mode from random, which must be cryptographic. It returns an error only if random does.
 func Mint(random io.Reader, mode Mode) (Secret, error) {
 	id, err := draw(random, idLen)
 	if err != nil {

@@ -22,8 +22,7 @@ type Entry struct {
 	ActiveAt  time.Time // from this instant on it may be paid
 }
 
-// Public is an entry as its merchant sees it, in answers and in events. Every field
-// is always written, null where it has no value.
+// Public is an entry as its merchant sees it, in answers and events. Each field is written, null without a value.
 type Public struct {
 	Address   token.Address `json:"address"` // with its EIP-55 checksum
 	Label     *string       `json:"label"`
@@ -82,16 +81,15 @@ type AddressBook struct {
 	now  func() time.Time
 }
 
-// NewAddressBook returns the books in store. A new entry is active when the Hold of keys has
-// passed; keys may be nil where none is added.
+// NewAddressBook returns the books in store. A new entry is active after the Hold of keys, nil where none is added.
 func NewAddressBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *AddressBook {
 	return &AddressBook{store, keys, now}
 }
 
-// Add enters an address and returns its entry, or the existing entry. announce notifies the
-// merchant of a new entry before it is stored, so no entry is ever paid without notice. An error of
-// announce stores nothing, and a crash in between leaves a notice of an entry that does not exist.
-// After any other error the entry may be stored; adding it again repeats the notice.
+// Add enters an address and returns its entry, or the existing one. announce notifies the merchant of a new entry
+// before it is stored, so none is paid without notice. An error of announce stores nothing, and a crash in between
+// leaves a notice of an entry that does not exist. After any other error the entry may be stored; adding it again
+// repeats the notice.
 func (b *AddressBook) Add(ctx context.Context, e Entry, announce func(context.Context, Entry) error) (Entry, bool, error) {
 	there, err := b.Entry(ctx, e.Merchant, e.Mode, e.Address)
 	if !errors.Is(err, ErrNotFound) {

@@ -16,8 +16,7 @@ type exchange struct {
 	retryAfter string
 }
 
-// post sends ev to e once. It returns an error only if ctx ended or the message
-// cannot be signed; the caller then counts no attempt.
+// post sends ev to e once. An error, if ctx ended or the message cannot be signed, counts as no attempt.
 func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.Time) (exchange, error) {
 	at := now()
 	h, err := header(e, ev, at)

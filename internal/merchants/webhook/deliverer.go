@@ -91,8 +91,7 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 
 // conclude stores the consequences of an attempt: first the endpoint's health, then the attempt, then the job for the
 // next attempt. A crash between two of these writes leaves the job in the queue, and it is done again. So the
-// endpoint's health knows every attempt that the log shows, and every pending delivery has a job or a place in the
-// due index.
+// endpoint's health knows every attempt of the log, and every pending delivery has a job or a place in the due index.
 func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
 	next := d.after(del, x)
 	if err := d.assess(ctx, e, next, x.Attempt); err != nil {

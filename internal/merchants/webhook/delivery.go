@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// A Ref names a delivery, its endpoint and their owner, so that a store can load
-// both in one read. Its text is the body of a job.
+// A Ref names a delivery, its endpoint and their owner: a store loads both in one read. Its text is a job's body.
 type Ref struct {
 	Owner
 	Endpoint string // "we_…"
@@ -33,8 +32,7 @@ func ParseRef(job string) (Ref, error) {
 	return d.Ref, err
 }
 
-// ParseJob returns the delivery of a job: whole if it is the first attempt's, which
-// carries its event, else only its Ref. Any other text is ErrJob.
+// ParseJob returns a job's delivery: whole if it is the first attempt's, else only its Ref. Any other text is ErrJob.
 func ParseJob(job string) (d Delivery, whole bool, err error) {
 	parts := strings.Split(job, "/")
 	if len(parts) != 4 && len(parts) != 8 {
@@ -89,8 +87,7 @@ const (
 	Cancelled DeliveryStatus = "cancelled" // its endpoint was disabled or deleted first
 )
 
-// A Delivery is one event on its way to one endpoint, with its log of attempts.
-// The event's merchant and mode are those of Ref.
+// A Delivery is one event on its way to one endpoint, with its attempts. The event's merchant and mode are Ref's.
 type Delivery struct {
 	Ref
 	Event         Event
@@ -161,8 +158,7 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ
 
-// deliveryID begins with the time in milliseconds, so that ids sort as times do
-// and an endpoint's log is in order without an index.
+// deliveryID begins with the time in milliseconds, so that an endpoint's log is in order without an index.
 func deliveryID(at time.Time, salt []byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(max(at.UnixMilli(), 0)))

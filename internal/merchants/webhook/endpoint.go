@@ -56,13 +56,11 @@ type Endpoint struct {
 	// QuietSince is zero while attempts succeed. From the first failure on it is the time of the last success since
 	// EnabledAt, or EnabledAt if there was none.
 	QuietSince time.Time
-	// Exhausted is the id of the newest event whose attempts were used up since
-	// the endpoint's last success, empty if there is none.
+	// Exhausted is the id of the newest event whose attempts were used up since the last success, empty for none.
 	Exhausted string
 
-	// Slow counts the attempts in a row that took slowAfter or longer, and from
-	// slowLimit on, where the endpoint is parked, the probes since. RetryAt is the
-	// time from which on a parked endpoint may be probed; zero while it is not.
+	// Slow counts attempts in a row that took slowAfter or longer, and from slowLimit on, where the endpoint is parked,
+	// probes. A parked endpoint may be probed from RetryAt on; zero while it is not parked.
 	Slow    int
 	RetryAt time.Time
 
@@ -77,8 +75,7 @@ func (e Endpoint) Subscribed(eventType string) bool {
 	return len(e.EventTypes) == 0 && eventType != PaymentMined || slices.Contains(e.EventTypes, eventType)
 }
 
-// Secrets returns the secrets that sign a message at now: the current secret
-// first and, while a rotation is under way, the previous one.
+// Secrets returns the secrets that sign at now: the current one and, while a rotation is under way, the previous one.
 func (e Endpoint) Secrets(now time.Time) []Secret {
 	secrets := []Secret{e.Secret}
 	if !e.PreviousSecret.IsZero() && now.Before(e.PreviousExpiresAt) {

@@ -12,8 +12,7 @@ const (
 	// quietLimit is the time without a success after which the second exhausted event disables an endpoint.
 	quietLimit = 120 * time.Hour
 
-	// successScan is the number of an endpoint's newest deliveries that are
-	// searched for its last success, once, when it begins to fail.
+	// successScan is how many of an endpoint's newest deliveries are searched for a success when it begins to fail.
 	successScan = 200
 )
 
@@ -45,8 +44,8 @@ func (e Endpoint) same(f Endpoint) bool {
 }
 
 // assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by an
-// exhausted event that is not the first since the endpoint's last success, if that success is quietLimit ago; parked
-// while attempts are slow.
+// exhausted event that is not the first since its last success, if that is quietLimit ago; parked while attempts are
+// slow.
 func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
 	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
 	if del.Status == Delivered {

@@ -199,8 +199,7 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	if err := l.store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
-	// The delivery is parked, so PushDue makes a job of it within a minute. This
-	// job is only quicker, and its loss no error.
+	// PushDue makes a job of the parked delivery within a minute. This one is only quicker, and its loss no error.
 	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
 	return d, nil
 }

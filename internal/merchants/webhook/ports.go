@@ -18,8 +18,7 @@ type EndpointStore interface {
 	// already, however many callers add at the same time. Adding the very same endpoint again is nil.
 	AddEndpoint(ctx context.Context, e Endpoint, limit int) error
 
-	// Endpoints returns the owner's endpoints but the deleted ones, newest
-	// first, by descending id within one instant. None is not an error.
+	// Endpoints returns the owner's endpoints but deleted ones, newest first, by descending id within one instant.
 	Endpoints(ctx context.Context, o Owner) ([]Endpoint, error)
 
 	// Endpoint returns one endpoint, deleted or not, or ErrNotFound.
@@ -92,8 +91,7 @@ type Store interface {
 // A Queue carries jobs to a Deliverer, each at least once, in any order, and not before its delay is over. Jobs of
 // one endpoint must not hold up those of another.
 type Queue interface {
-	// Enqueue accepts job, which ParseJob reads. delay is whole seconds, from 0 to
-	// QueueLimit. After an error the job may have been accepted.
+	// Enqueue accepts job, which ParseJob reads. delay is 0 to QueueLimit seconds. After an error it may have the job.
 	Enqueue(ctx context.Context, job string, delay time.Duration) error
 }
 
@@ -102,9 +100,8 @@ const QueueLimit = 15 * time.Minute
 
 // A Sender posts messages; guard.Client posts them to the network.
 type Sender interface {
-	// Post sends body to url once and returns the answer, of any status. It returns within SendTimeout. The error is
-	// a *SendError, unless ctx ended first, and means that no answer was understood: the endpoint may have taken the
-	// message all the same.
+	// Post sends body to url once and returns the answer, of any status. It returns within SendTimeout. The error is a
+	// *SendError, unless ctx ended first: no answer was understood, and the endpoint may have taken the message.
 	Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error)
 }
 
@@ -136,15 +133,12 @@ type Checker interface {
 // A Meter counts attempts and deliveries for operators. Its methods are called from several goroutines and must not
 // block. Their arguments hold no merchant's data and few values, as the dimensions of a metric must.
 type Meter interface {
-	// Attempted counts a post. result is "2xx", "3xx", "4xx", "5xx" or
-	// "none", which stands for every failure without a usable answer.
+	// Attempted counts a post. result is "2xx", "3xx", "4xx", "5xx" or, without a usable answer, "none".
 	Attempted(result string, took time.Duration)
 
-	// Ended counts a delivery that became final: "delivered", "exhausted" or
-	// "cancelled"; took is the time since it was created.
+	// Ended counts a delivery that became final; took is the time since it was created.
 	Ended(status DeliveryStatus, took time.Duration)
 
-	// OldestDue is the age of the parked delivery that waits longest past its
-	// time, 0 when none waits. It is called once per PushDue.
+	// OldestDue is how long a parked delivery waits past its time at most, 0 when none waits. PushDue calls it once.
 	OldestDue(age time.Duration)
 }

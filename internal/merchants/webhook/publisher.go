@@ -112,8 +112,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	group.SetLimit(pushWidth)
 	for _, d := range due {
 		group.Go(func() error {
-			// A crash between the two calls leaves the delivery parked, and the
-			// next PushDue makes a second job of it.
+			// A crash between the two calls leaves it parked, and the next PushDue makes a second job.
 			if err := p.queue.Enqueue(ctx, d.Ref.String(), 0); err != nil {
 				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
 			}

@@ -32,8 +32,7 @@ type Registry struct {
 	random io.Reader
 }
 
-// NewRegistry returns a registry of the endpoints in store. random makes ids and
-// secrets and must be a cryptographic source.
+// NewRegistry returns a registry of the endpoints in store. random, for ids and secrets, must be cryptographic.
 func NewRegistry(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Registry {
 	return &Registry{store, urls, now, random}
 }
@@ -149,8 +148,7 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 }
 
 // RotateSecret gives an endpoint a new secret and returns the endpoint. The old secret signs as well for the overlap,
-// from 0 to OverlapLimit; a third one, still overlapping from an earlier rotation, ends now. The errors are
-// ErrNotFound and a *FieldError.
+// from 0 to OverlapLimit; a third one, of an earlier rotation, ends now. The errors are ErrNotFound and a *FieldError.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
 	e, err := live(ctx, r.store, o, id)
 	if err != nil {
@@ -199,8 +197,7 @@ func live(ctx context.Context, store EndpointStore, o Owner, id string) (Endpoin
 	return e, err
 }
 
-// known returns an endpoint, deleted or not. Text that is no id is ErrNotFound
-// without a read: a store may take it for no key.
+// known returns an endpoint, deleted or not. Text that is no id is ErrNotFound without a read.
 func known(ctx context.Context, store EndpointStore, o Owner, id string) (e Endpoint, err error) {
 	err = ErrNotFound
 	if endpointID.MatchString(id) {

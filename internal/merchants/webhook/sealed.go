@@ -18,8 +18,7 @@ type Sealed struct {
 
 	// Seal encrypts the secret of an endpoint that is written; nil leaves it in clear.
 	Seal func(ctx context.Context, endpoint string, secret []byte) ([]byte, error)
-	// Open returns the secret that Seal was given for the same endpoint; with nil the
-	// secrets of a loaded endpoint stay sealed and sign nothing.
+	// Open returns the secret that Seal was given for the same endpoint; nil leaves a loaded endpoint's secrets sealed.
 	Open func(ctx context.Context, endpoint string, sealed []byte) ([]byte, error)
 }
 
@@ -35,8 +34,7 @@ func (s Sealed) AddEndpoint(ctx context.Context, e Endpoint, limit int) error {
 	return s.Store.AddEndpoint(ctx, e, limit)
 }
 
-// SaveEndpoint implements EndpointStore. The endpoint that it returns after an error
-// has its secrets as they are stored.
+// SaveEndpoint implements EndpointStore. After an error it returns the endpoint with its secrets as stored.
 func (s Sealed) SaveEndpoint(ctx context.Context, e Endpoint) (Endpoint, error) {
 	hidden, err := s.sealed(ctx, e)
 	if err != nil {

@@ -27,8 +27,7 @@ type Secret struct {
 	sealed string // sealedPrefix and base64, empty if it is stored in clear
 }
 
-// MintSecret makes a secret from random, which must be a cryptographic source.
-// It returns an error only if random does.
+// MintSecret makes a secret from random, which must be cryptographic. It returns an error only if random does.
 func MintSecret(random io.Reader) (Secret, error) {
 	var key [secretBytes]byte
 	if _, err := io.ReadFull(random, key[:]); err != nil {

@@ -36,9 +36,8 @@ func (e Endpoint) slowness(a Attempt, now time.Time) (slow int, retryAt time.Tim
 	return e.Slow, e.RetryAt
 }
 
-// probe reports whether a delivery may be posted to the parked endpoint now, and returns
-// the endpoint as it then is. The write that claims the probe puts the next one off, so that
-// one process posts at a time, and another probe follows if this process dies.
+// probe reports whether a delivery may be posted to the parked endpoint now, and returns the endpoint as it then is.
+// The write that claims the probe puts the next off: one process posts at a time, and another may if it dies.
 func (d *Deliverer) probe(ctx context.Context, e Endpoint) (Endpoint, bool, error) {
 	now := instant(d.now)
 	if now.Before(e.RetryAt) {
@@ -53,9 +52,8 @@ func (d *Deliverer) probe(ctx context.Context, e Endpoint) (Endpoint, bool, erro
 	return claimed, err == nil, err
 }
 
-// putOff makes a delivery of a parked endpoint wait as long again as it has waited since
-// its event, at least until the next probe: so it is looked at a dozen times, not once per
-// probe. That is no attempt. It ends when its attempts would have ended.
+// putOff makes a parked endpoint's delivery wait as long again as since its event, at least until the next probe: it is
+// read a dozen times, not once per probe. That is no attempt. It ends when its attempts would have ended.
 func (d *Deliverer) putOff(ctx context.Context, e Endpoint, del Delivery) error {
 	now := instant(d.now)
 	age, next := now.Sub(del.CreatedAt), del

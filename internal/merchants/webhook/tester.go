@@ -43,8 +43,7 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	return x.Attempt, err
 }
 
-// testTimeout is how long a test waits for its endpoint: its merchant waits too, and so
-// does a function of which the stack has few.
+// testTimeout is how long a test waits for its endpoint: its merchant waits too, and one of few functions.
 const testTimeout = 5 * time.Second
 
 // A hurried sender gives up after testTimeout.

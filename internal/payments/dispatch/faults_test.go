@@ -559,8 +559,7 @@ func TestAPauseIsNamed(t *testing.T) {
 	}
 }
 
-// TestGaps: a node that misses predecessors gets those of the wallet, and the
-// bytes again, unless they cannot be read.
+// TestGaps: a node that misses predecessors gets those of the wallet, and the bytes again, unless they cannot be read.
 func TestGaps(t *testing.T) {
 	for call, want := range map[string]int{"": 3, "PendingTxs#1": 1} {
 		p := newProcess(t, breaks("Send#1", call))

@@ -41,8 +41,7 @@ const (
 	StatusFailed    Status = "failed"
 )
 
-// Status returns the public word for s. A payment that is not yet committed is
-// not shown at all, and counts as pending.
+// Status returns the public word for s. A payment that is not yet committed, which is never shown, counts as pending.
 func (s State) Status() Status {
 	switch s {
 	case Confirmed:

@@ -16,8 +16,7 @@ func (r *run) findNodes(ctx context.Context) (err error) {
 	return nil
 }
 
-// noteFinal finds the newest final block that the tables know. If they know none, it stores the
-// block that most nodes call final, for rounds too.
+// noteFinal finds the newest final block of the tables. If there is none, it stores the one that most nodes call final.
 func (r *run) noteFinal(ctx context.Context) error {
 	known, err := r.Store.Compared(ctx, r.ChainID)
 	if err == nil && known.Final.Hash.IsZero() {

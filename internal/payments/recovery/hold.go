@@ -67,8 +67,7 @@ func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
 	return ids, nil
 }
 
-// hold pauses a wallet. It reports true if an operator has retired the wallet meanwhile: no round
-// would settle it, and it stays as it is.
+// hold pauses a wallet. It reports true, and leaves it, if an operator has retired it meanwhile: no round settles it.
 func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err error) {
 	for {
 		w, err := r.Store.Wallet(ctx, id)

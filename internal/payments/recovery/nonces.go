@@ -97,8 +97,7 @@ func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
 	return r.Keys.Signer(ctx, registered)
 }
 
-// lacking returns the nonces of a wallet that may lack a transaction: all nonces from settled up to
-// below, and all reserved nonces.
+// lacking returns a wallet's nonces that may lack a transaction: from settled up to below, and all reserved ones.
 func lacking(w wallet.Wallet, settled, below uint64) []uint64 {
 	nonces := map[uint64]struct{}{}
 	for nonce := settled; nonce < below; nonce++ {

@@ -1,5 +1,4 @@
-// Package recovery reads the chain back into tables that were lost, or restored from the
-// past. It is the engine of remit recover.
+// Package recovery, the engine of remit recover, reads the chain back into tables that were lost or restored.
 package recovery
 
 import (
@@ -17,8 +16,8 @@ import (
 
 // A Recovery puts the payments that the tables have lost back from the chain. First it uses up every nonce that may
 // have been signed and that the tables know nothing of. Then all lost transactions are mined or can never be, and the
-// wallets' transfers say which payments were made. Hold comes first, then Run, then Resume. All may be killed at any
-// line and run again.
+// wallets' transfers say which payments were made. Hold comes first, then Run, then Resume. Each may be killed and
+// repeated.
 type Recovery struct {
 	stack.Config
 	Store  store.Store

@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is the most pending transactions that a round sends again to one node, within a block's
-// time: a silent node must not hold up the others.
+// resends is the most transactions that a round sends to one node again. It also stops after a block's time: a silent
+// node must not hold up the others.
 const resends = 64
 
 // keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
@@ -42,15 +42,15 @@ func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 
 // replies are the nodes' answers to the bytes that a pass sent again.
 type replies struct {
-	poor    chain.Views // nodes that call the wallet out of gas
-	refused uint64      // the highest nonce that one of these refused
-	words   string      // of one of them
-	held    map[uint64]bool
-	taken   bool // a node took some bytes
+	poor    chain.Views     // nodes that call the wallet out of gas
+	refused uint64          // the highest nonce that one of them refused
+	words   string          // of one such reply
+	held    map[uint64]bool // nonces whose transaction a node holds
+	taken   bool            // a node took some bytes
 }
 
-// resendAll sends each node the stored bytes that it counts neither as mined nor in its pool. It
-// pauses a wallet that is out of gas by enough nodes, unless another node holds the bytes.
+// resendAll sends each node the transactions that it counts neither as mined nor in its pool. If enough nodes call the
+// wallet out of gas, and no node holds the refused transaction, it pauses the wallet.
 func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error {
 	r := replies{held: map[uint64]bool{}}
 	for _, view := range p.views {
@@ -73,8 +73,8 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends a node the stored bytes that it counts neither as mined nor in its pool, in nonce order, until the
-// wallet is out of gas. It skips those that a handler has just committed and is sending.
+// resend sends one node these transactions, in nonce order, until the node calls the wallet out of gas. It skips
+// transactions younger than a block: a handler is still sending them.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
@@ -126,10 +126,9 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 	return err
 }
 
-// bumpAll stores and sends attempts with higher fees for all nonces that have waited long enough,
-// if the market asks more than their attempts offer. It sends the lowest to every node first, and
-// bumps it also if no node holds it. It stores an attempt before sending it, so that every mined
-// attempt is known to be ours. A crash in between leaves an attempt that the next run sends.
+// bumpAll raises the fees of the transactions that have waited for BumpAfter, if the market asks more than they offer.
+// The lowest it first sends to every node again, and bumps it also if no node holds it then. It stores an attempt
+// before sending it, so that every mined attempt is known to be ours. After a crash in between the next run sends it.
 func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
 	if waiting[0].Nonce != count || p.unusable != nil {
 		return nil
@@ -143,7 +142,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if i == 0 {
 			class = p.rebroadcast(ctx, s).Class
 			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
-				class = chain.Replacement // for BumpAfter no pool has had bytes that a node calls known
+				class = chain.Replacement // a node calls the bytes known, but no pool has had them for BumpAfter
 			}
 		}
 		if market == (chain.Market{}) {
@@ -208,16 +207,16 @@ type bump struct {
 	class  chain.Class // the nodes' best reply to the last attempt
 	market chain.Market
 	coins  token.Amount // that the payment moves
-	raised bool         // the last price was better than the last attempt's
-	same   error        // why it was not
+	raised bool         // priced found better fees than the last attempt's
+	same   error        // why it did not
 }
 
 // store signs and stores the next attempt. It estimates the gas limit again, and raises a limit
 // that all nodes call too low, even if the fees are at their limit.
 //
-// If every node refuses the bytes for good, or wants more gas for a transfer that the token refuses
-// now, the next attempt and all later ones are no-ops, so that the nonces behind it get on. A node
-// that gives another answer, or none, may have the bytes.
+// If every node refuses the bytes for good, or wants more gas for a transfer that the token refuses now, the next
+// attempt and all later ones are no-ops, so that the nonces behind it get on. A node that gives another answer, or
+// none, may hold the bytes.
 func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 	switch {
 	case len(b.tx.Hashes) >= store.MaxAttempts:
@@ -320,9 +319,9 @@ func (b *bump) better(tx chain.Tx) bool {
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
-// limit returns the highest fee cap of tx, the next attempt at a pending transaction's nonce, which moves coins of
-// the token. It is FeeLimit, or less if the wallet cannot pay that beside all reserved and pending amounts. The
-// lowest nonce may spend what later no-ops tie up: none of them can be mined first.
+// limit returns the highest fee cap that the next attempt at a pending transaction may have: tx, which moves coins of
+// the token. That is FeeLimit, or less if the wallet cannot pay it beside all that is reserved and pending. alone means
+// that only no-ops follow. Then tx may spend what they tie up: none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)

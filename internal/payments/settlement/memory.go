@@ -10,9 +10,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A memory is a run's state of a wallet between two rounds. Its pending transactions are mined, and
-// wait for the final block to move; the next round need not read them. Another process may change
-// the stored ones meanwhile, as it may during a round: each write is conditional.
+// A memory is what a run keeps of a wallet between two rounds. Its pending transactions are mined, and wait for the
+// final block to move: the next round need not read them again. That another process may change the stored ones does no
+// harm: each write is conditional.
 type memory struct {
 	txs      []wallet.PendingTx // the lowest, of contiguous nonces
 	until    time.Time          // the end of the claim under which they were read
@@ -42,9 +42,9 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 	return p.below
 }
 
-// reread replaces remembered pending transactions by the stored ones, if the final block has moved,
-// the nodes may lack it, or they count fewer mined transactions than the memory has. It keeps those
-// that this round read, before the heads.
+// reread replaces remembered pending transactions by the stored ones, if the final block has moved, the nodes may lack
+// it, or they count fewer mined transactions than the memory has. It keeps those that this round has read: it read them
+// before the heads.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil
@@ -60,9 +60,8 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns the memory for the next round. It keeps this round's progress even after an
-// error: the events are published even if the progress is not stored. It keeps no transactions
-// after an error, if some could not be read, or if the final block moved.
+// remember returns the memory for the next round. It keeps this round's progress even after an error, since the events
+// have been published. It keeps no transactions after an error, if some could not be read, or if the final block moved.
 func (p *pass) remember(err error) memory {
 	m := memory{seen: p.seen, disputed: p.disputed}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {

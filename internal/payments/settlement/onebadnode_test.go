@@ -310,9 +310,8 @@ func TestOneNodeStandsStill(t *testing.T) {
 	}
 }
 
-// TestOneNodeContradicts: what a node of three says about a receipt delays a payment, or a no-op, by
-// a round, if the two others moved the amount. It holds up a failure, and a no-op of a recovery, for as long as it
-// contradicts.
+// TestOneNodeContradicts: what a node of three says about a receipt delays a payment, or a no-op, by a round, if the
+// two others moved the amount. It holds up a failure, and a no-op of a recovery, for as long as it contradicts.
 func TestOneNodeContradicts(t *testing.T) {
 	noLogs := func(w *world, p payment.Payment) { w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true}) }
 	for name, b := range map[string]bad{

@@ -26,7 +26,7 @@ type pass struct {
 	below      uint64             // the run remembers pending transactions below it
 	claimed    time.Time          // the end of the run's last claim on the wallet
 	views      chain.Views
-	compared   bool             // with the chain, which is not ahead of the wallet
+	compared   bool             // with the chain, and the chain is not ahead of it
 	last, seen *wallet.Progress // of the last round and of this one; nil: not known
 
 	// Transactions on which most nodes agree, and that a node contradicts, in the last round.
@@ -66,7 +66,7 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 		if err != nil {
 			return fmt.Errorf("claiming the wallet: %w", err)
 		}
-		// A claim that ends later than any run's was written by a wrong clock.
+		// A claim longer than any run's was written by a wrong clock, and does not count.
 		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+skew)) {
 			p.report = Report{ClaimedElsewhere: true}
 			return nil
@@ -114,8 +114,8 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
 // unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet again: a handler that
-// reserved before the claim ended relies on this run, and a handler that reserves later sends a hint. A crash leaves
-// a claim that expires, and at most a busy wallet for the next minute's run.
+// reserved before the claim ended relies on this run, and a handler that reserves later sends a hint. A crash leaves a
+// claim that expires, and a wallet that next minute's run looks at.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
@@ -195,8 +195,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
-// suspectAll pauses every wallet that is not suspect yet, once in a round, for the reason of the
-// first pass that finds one.
+// suspectAll pauses every wallet that is not suspect yet, once in a round, for its first caller's reason.
 func (r *round) suspectAll(ctx context.Context, reason string) error {
 	r.suspecting.Do(func() {
 		r.suspected = async(func() error {
@@ -224,8 +223,8 @@ func (r *round) suspect(ctx context.Context, id wallet.ID, reason string) error 
 	return r.pause(ctx, id, reason)
 }
 
-// pause pauses a wallet for one more reason, until a person resumes it. It replaces a reason that
-// it cannot read, or that others change each time.
+// pause adds a reason to a wallet's pause, which lasts until a person ends it. It overwrites a reason that it cannot
+// read, or that others have changed at three tries.
 func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 	for tries := 0; ; tries++ {
 		w, err := r.Store.Wallet(ctx, id)
@@ -247,7 +246,7 @@ func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 }
 
 // onlyNoops reports whether all transactions of w from its next nonce up to count are no-ops that a lost recovery may
-// have signed. It asks every configured node; an error, from one that is silent or behind, proves nothing.
+// have signed. It asks every configured node. An error proves nothing: a node may be silent or behind.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
 	if count > w.NoopsBelow {
 		return false, nil

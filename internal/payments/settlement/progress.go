@@ -46,8 +46,8 @@ func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	})
 }
 
-// knownBelow returns the nonce below which the pass knows every payment that has not ended. A handler may have
-// committed one at another nonce since the pass read the wallet; an unreadable item may have any nonce.
+// knownBelow returns the nonce below which the pass knows every payment that has not ended. At a reserved nonce a
+// handler may have committed one since the pass read the wallet, and an unreadable item may have any nonce.
 func (p *pass) knownBelow() uint64 {
 	if p.report.Unreadable > 0 {
 		return 0
@@ -80,7 +80,8 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports for a payment with a no-op whether enough nodes to confirm it have a receipt of a paying attempt.
+// paid reports whether a payment that also has a no-op was paid: whether enough nodes to confirm it have a receipt of
+// an attempt that pays.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {
@@ -88,10 +89,10 @@ func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Min
 	}), err
 }
 
-// publishMined publishes payment.mined if a webhook of the merchant names it. It stores the time
-// first, unless one is stored: repeated calls, of other runs too, publish the same bytes. paid
-// means that a paying attempt is mined. Otherwise publishMined reports false for a payment that got
-// a no-op after the pass read it: the no-op may be the mined transaction.
+// publishMined publishes payment.mined if a webhook of the merchant names it. It stores the time first, unless one is
+// stored: repeated calls, of other runs too, publish the same bytes. It reports whether the payment counts as mined.
+// paid means that an attempt that pays is mined. Otherwise a payment that got a no-op after the pass read it does not
+// count: that no-op may be mined.
 func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return true, nil

@@ -57,9 +57,9 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill requests each asset whose spendable amount is below the stack's mark on enough nodes; a conclusion ignores
-// unknown amounts, so that the wallet seems low less often. A paused wallet gets nothing unless it is out of gas,
-// since somebody else may have its key; nor does a wallet with more transactions on the chain than in the tables.
+// refill requests each asset of which enough nodes leave the wallet less than the stack's mark. Tied-up amounts that
+// are not known count as none: it rather asks too late. A paused wallet gets nothing unless it is out of gas, since
+// somebody else may have its key. Nor does a wallet with more transactions on the chain than in the tables.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	mined := p.Nodes.Mined(p.views)

@@ -22,8 +22,8 @@ type Report struct {
 	Unreadable       int             // stored items that do not decode, skipped
 	Unruled          int             // 1 while there are no usable settings, and new payments are refused
 	Suspect          int             // nonces used by a transaction that is not ours
-	Undecided        int             // mined nonces on which the nodes do not agree, or have no receipt
-	Paused           int             // paused wallets, and 1 while nodes have lacked a final block for absentFor
+	Undecided        int             // mined nonces on which the nodes do not agree, or of which they have no receipt
+	Paused           int             // paused wallets, plus 1 while nodes have lacked a final block for absentFor
 	Unfilled         int             // refused refills
 	Funding          []uint64        // how many refills each funding wallet can pay, up to a hundred
 	Pending          int             // pending transactions not yet settled

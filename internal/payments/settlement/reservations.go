@@ -83,8 +83,8 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 	}
 }
 
-// orphan uses up the nonce of a reservation that its payment will not use. It marks the reservation first: otherwise
-// a handler might give the nonce back after the no-op is stored, and another payment would reserve it.
+// orphan uses up a reserved nonce that its payment will not use. It marks the reservation first: otherwise a handler
+// might give the nonce back after the no-op is stored, and another payment would reserve it.
 func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	err := p.Store.Orphan(ctx, p.wallet.ID, id, nonce)
 	if errors.Is(err, store.ErrChanged) {

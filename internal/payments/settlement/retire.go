@@ -23,9 +23,9 @@ var (
 
 // Retire ends the life of a draining wallet. It returns ErrUnsettled unless the wallet has no reservation and no
 // pending transaction, and all its transactions are final on every node. A stolen key may go on sending: then pending
-// no-ops and counts do not matter. A wallet under suspicion may have made payments that restored tables lack, and
-// recoveries leave out retired wallets: Retire refuses it unless its key is stolen. It always refuses a wallet with
-// transactions and without a record. A wallet that was never used gets a record.
+// no-ops and counts do not matter. A suspect wallet may have made payments that restored tables lack, and recoveries
+// skip retired wallets: Retire refuses it unless its key is stolen. It always refuses a wallet that has transactions
+// but no record. A wallet that was never used gets a record.
 //
 // The write succeeds only if no nonce was reserved, and the wallet was not paused or resumed, since
 // Retire read it: a process that takes it for an active wallet gets no reservation afterwards, and

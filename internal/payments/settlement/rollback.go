@@ -104,9 +104,9 @@ func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *stor
 	return silent, changed
 }
 
-// waitForChain reports whether the wallet must wait because the chain is, or may be, behind the
-// tables. Then it only finishes reservations and sends stored bytes again. Once that is certain,
-// waitForChain pauses the wallet until the nodes have the known block again.
+// waitForChain reports whether the wallet must wait because the chain is, or may be, behind the tables. Then it only
+// finishes reservations and sends stored bytes again. Once the chain is certainly behind, it pauses the wallet until
+// the nodes have the known block again.
 func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	is := p.final().standing
 	if is <= answered || is == doubtful && !p.wallet.RolledBack() {
@@ -122,7 +122,7 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 
 // A secondLook is what the nodes answer after the receipts.
 type secondLook struct {
-	same    bool     // enough have the known final block
+	same    bool     // enough still have the known final block
 	receded []string // nodes that call less final than when the round began
 }
 
@@ -137,7 +137,7 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 	})
 }
 
-// checks shares a check among callers that wait while another one runs.
+// checks runs one check at a time. Callers that wait meanwhile share the next one.
 type checks[T any] struct {
 	mu            sync.Mutex
 	running, next func() T

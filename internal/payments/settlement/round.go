@@ -96,8 +96,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	return report, all, err
 }
 
-// passes makes the passes of a round, adds their reports, and reports whether the run has compared
-// every wallet by now.
+// passes makes the passes of a round, adds their reports, and reports whether the run has compared every wallet by now.
 func (s *Settler) passes(ctx context.Context, r *run, shared *round, wallets wallet.Registry, report *Report) (bool, error) {
 	var mu sync.Mutex
 	all := r.compared != nil

@@ -36,8 +36,8 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// stands leaves nodes that have taken back a final block out of the agreements. It reports false if
-// too few nodes have the known final block any more.
+// stands leaves nodes that have taken back a final block out of the agreements. It reports false if too few nodes still
+// have the known final block.
 func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
 	look := p.lookAgain(ctx)
 	receded := func(v chain.View) bool { return slices.Contains(look.receded, v.Name()) }
@@ -58,9 +58,9 @@ func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts ch
 	return look.same
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs: final, which enough
-// nodes may call final, and early, mined payments with a no-op among their attempts. Finality may take
-// minutes, and a receipt shows which attempt is mined.
+// receiptsDue returns the pending transactions whose receipts the round needs: final ones, which enough nodes may call
+// final, and early ones, mined payments with a no-op among their attempts. Early ones are published before they are
+// final, and only a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
 	mined := p.Nodes.Mined(p.views)
 	if p.lowest() >= mined {
@@ -146,8 +146,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	return p.nonceUsed(ctx, s, atNonce)
 }
 
-// reservable reports whether a payment had reserved the nonce when the pass read the
-// wallet, or may have reserved it since.
+// reservable reports whether a payment had reserved the nonce when the pass read the wallet, or may have since.
 func (p *pass) reservable(nonce uint64) bool {
 	held := slices.Collect(maps.Values(p.wallet.Reservations))
 	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
@@ -181,10 +180,10 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt stores the transaction that used a payment's nonce as an attempt if it makes the same
-// call: restored tables have forgotten a bump. If the wallet is suspect or the nonce is below
-// NoopsBelow, it stores a no-op too. The next round settles the payment. lostAttempt also reports
-// true while no node gives the transaction, which may be such an attempt.
+// lostAttempt makes the transaction that used a payment's nonce one of its attempts, if it makes the same call:
+// restored tables have lost a bump. If the wallet is suspect or the nonce is below NoopsBelow, a no-op is taken too.
+// The next round settles the payment. lostAttempt also reports true while no node gives the transaction: it may be such
+// an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
@@ -221,7 +220,8 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 }
 
 // decided reports whether enough nodes support an agreement for a verdict. If all answer and one does not call the
-// block final yet, it logs nothing: nodes are always some blocks apart. A contradiction must have lasted for a round.
+// block final yet, it logs nothing: nodes are always some blocks apart. An agreement that a node contradicts must be
+// the last round's too.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
 	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
 	if is && len(a.Against) > 0 {
@@ -247,7 +247,8 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// A lost payment may have had the nonce of a recovery's no-op, and is paid again if it had.
+		// Payments that the tables have lost are paid again once a recovery's no-op has used their nonce: no node may
+		// deny it.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}

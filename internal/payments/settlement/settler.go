@@ -136,12 +136,12 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		if all {
 			run.compared = nil
 		}
-		pause := max(s.BlockTime, min(run.waited, closing)) // while calls are short
+		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
 		case round.Busy || err != nil:
 			patient = true
 		case round.ClaimedElsewhere && patient:
-			// Another run claims a wallet. If it was killed, its claim ends.
+			// Another run claims a wallet. If that was killed, its claim ends within claimTime.
 			patient, pause = false, claimTime
 		default:
 			return total, nil
@@ -217,8 +217,7 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	return ok && deadline.Sub(s.Now()) < need+closing
 }
 
-// age returns the time since at by our clock. A time far ahead was written by a wrong
-// clock, and counts as very long ago.
+// age returns the time since at by our clock. A time far ahead, of a wrong clock, counts as very long ago.
 func (s *Settler) age(at time.Time) time.Duration {
 	age := s.Now().Sub(at)
 	if age < -skew {

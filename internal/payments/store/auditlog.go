@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// An Act is an entry of the audit log: it records an operator's act, before and after. The entries
-// of one command have one ID.
+// An Act is an entry of the audit log, before or after an operator's act. The entries of one command have one ID.
 type Act struct {
 	ID      string
 	At      time.Time

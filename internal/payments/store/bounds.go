@@ -29,9 +29,8 @@ const (
 	// MaxDayKeys is the most keys with limits of their own in a merchant's day: 40 times the keys
 	// that it may have at once (apikey.MaxLive), in an item of 100 KB.
 	MaxDayKeys = 1000
-	// MaxDenied is the most recipients on the deny list: with reasons of MaxReason it fits into one
-	// page of a query (1 MB). Use a contract for longer lists (settings.Settings.Sanctions). Two
-	// concurrent writers may exceed it by one.
+	// MaxDenied is the most recipients on the deny list: with reasons of MaxReason they fit into one page of a query (1
+	// MB). Two concurrent writers may exceed it by one. Longer lists: settings.Settings.Sanctions.
 	MaxDenied = 1000
 	// MaxReason is the most bytes of a denial's reason.
 	MaxReason = 500

@@ -12,8 +12,7 @@ import (
 
 // Settings keeps the settings that payments obey.
 type Settings interface {
-	// Rules returns the deny list, the settings in force and the coin of the payments. An
-	// error is of the deny list, the coin or the request.
+	// Rules returns the deny list, the settings in force and the payments' coin. No error is of the settings.
 	Rules(ctx context.Context) (Rules, error)
 
 	// SetSettings stores s with the next version if s.Version is the current one, which is 0 while none is stored;
@@ -32,8 +31,7 @@ type Settings interface {
 type Rules struct {
 	Denied   []Denial // sorted by recipient
 	Settings settings.Settings
-	// Unusable is why Settings, which have the version at most, cannot be obeyed:
-	// settings.ErrMissing, ErrDamaged or ErrNewer. Nil if they can.
+	// Unusable is why Settings, then the version alone, cannot be obeyed: settings.ErrMissing, ErrDamaged or ErrNewer.
 	Unusable error
 	Coin     Coin // of the table's payments; zero: none was made
 }
@@ -57,8 +55,7 @@ func (r Rules) Are(c Coin) error {
 		ErrOtherCoin, r.Coin.Token, r.Coin.ChainID, c.Token, c.ChainID)
 }
 
-// Denials keeps the recipients that the operator of the stack pays under no
-// circumstances. Rules has them, sorted by recipient.
+// Denials keeps the recipients that the stack's operator never pays. Rules has them, sorted by recipient.
 type Denials interface {
 	// Deny stores d over any other denial of its recipient. It takes MaxDenied of MaxReason each.
 	Deny(ctx context.Context, d Denial) error

@@ -50,8 +50,7 @@ type Store interface {
 
 // Payments keeps payments.
 type Payments interface {
-	// Create stores p if no payment is stored under its ID. Otherwise it
-	// changes nothing and returns the stored payment, with created false.
+	// Create stores p if no payment is stored under its ID. Otherwise it returns the stored one, with created false.
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 
 	// Guard returns the guard of that ID, with no payments if none is stored.
@@ -138,16 +137,14 @@ type PendingTxs interface {
 	// both hold exactly the attempts before it and p is Committed. Otherwise ErrChanged.
 	AddAttempt(ctx context.Context, p payment.Payment) error
 
-	// PutNoop stores a no-op's pending transaction and hash if the nonce has
-	// no pending transaction, else ErrNonceTaken.
+	// PutNoop stores a no-op's pending transaction and hash if the nonce has none, else ErrNonceTaken.
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 
 	// BumpNoop stores the newest attempt of a no-op and its hash if the pending transaction holds exactly the
 	// attempts before it, else ErrChanged.
 	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
 
-	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce
-	// order. Items that do not decode are left out and counted.
+	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce order, and counts unreadable ones.
 	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
 	// PendingTx returns the pending transaction of one nonce, or wallet.ErrUnknown, or ErrUnreadable.
@@ -202,16 +199,14 @@ type Wallets interface {
 	// reserved or returned since w was read, else ErrChanged. It takes as much of seen as Claim.
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64, seen *wallet.Progress) error
 
-	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
-	// next_nonce is above next, it changes nothing.
+	// Advance raises next_nonce to next and stores noopsBelow, in one write, unless next_nonce is above next.
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 
-	// Pause stops reservations and stores reason as the reason, over any
-	// other. An empty reason is replaced by another.
+	// Pause stops reservations and stores the reason, over any other. An empty reason is replaced by another.
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 
 	// Repause changes the reason of the wallet's pause from one to another; empty means not paused. If the stored
-	// reason is neither from nor to, it returns ErrChanged: a caller can end, or replace, only the pause that it has
+	// reason is neither from nor to, it returns ErrChanged: a caller ends, or replaces, only the pause that it has
 	// read.
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
@@ -264,9 +259,8 @@ type History interface {
 
 // Books reads the tables whole, for audits and exports. No decision about a payment reads it.
 type Books interface {
-	// Entries yields every payment, and every attempt of a no-op, in no order. An item that does
-	// not decode is an ErrUnreadable of its own; the others follow. It ends after any other error.
-	// It may miss payments that are written meanwhile.
+	// Entries yields every payment, and every attempt of a no-op, in no order, but maybe not those written meanwhile.
+	// An item that does not decode is an ErrUnreadable of its own; it ends after any other error.
 	Entries(ctx context.Context) iter.Seq2[Entry, error]
 }
 
@@ -285,8 +279,7 @@ type Filter struct {
 	From           Position  // next of the page before
 }
 
-// A Position is a payment's place in a list: newest first, ties by ID
-// descending. The zero Position is before the first.
+// A Position is a payment's place in a list: newest first, then by descending ID. The zero one is before the first.
 type Position struct {
 	CreatedAt time.Time
 	ID        payment.ID

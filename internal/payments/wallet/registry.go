@@ -31,9 +31,8 @@ type KeyRef string
 // InSecret is the KeyRef of a key in a secret that is named after the wallet's address.
 const InSecret KeyRef = "secret"
 
-// A Registration is a wallet's entry in the registry of its chain. It names no key material. If it
-// is Damaged, only its ID is certain. If the ID is unknown too, its address is zero: it is counted
-// and reported, and belongs to no wallet.
+// A Registration is a wallet's entry in its chain's registry, without key material. If it is Damaged, only its ID is
+// certain. If that is unknown too, its address is zero: it is counted and reported, and is no wallet's.
 type Registration struct {
 	ID
 	State  State

@@ -34,13 +34,12 @@ type Wallet struct {
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run claims it
 	Progress     Progress     // as the last run to claim it stored it; zero: unknown
-	// The part of the stored record that cannot be read, and is zero here; then no reservation is
-	// given. NextNonce and Reservations can be read.
+	// The stored record's unreadable part, zero here; then no reservation is given. NextNonce and Reservations are
+	// right.
 	Damaged string
 
-	// PerMerchant counts the nonces that each merchant's payments hold and that are not known to be
-	// mined, at most MaxInFlight merchants. A reservation adds to it where its need has a
-	// MerchantCap; a run replaces it by the nonces in flight.
+	// PerMerchant counts the nonces of each merchant's payments that are not known to be mined, of at most MaxInFlight
+	// merchants. A reservation with a MerchantCap adds to it; a run replaces it by the nonces in flight.
 	PerMerchant map[string]uint64
 }
 
@@ -109,9 +108,8 @@ var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {
-	// Sign returns a signed form of tx at nonce. A key in memory always returns the same bytes; a
-	// key in another service returns different ones, and may fail. Signing has no effect and may be
-	// repeated: only the stored bytes count.
+	// Sign returns a signed form of tx at nonce. A key in memory always returns the same bytes; one in another service
+	// different ones, or an error. Signing has no effect and may be repeated: only the stored bytes count.
 	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
 
 	// Ready returns an error if Sign would fail now, or did recently.
@@ -125,11 +123,9 @@ type Keys interface {
 }
 
 var (
-	// ErrForeign reports a key that another program is using: a node holds transactions of the
-	// wallet that are not ours and not final.
+	// ErrForeign reports a key that another program uses: a node holds the wallet's transactions, not ours, not final.
 	ErrForeign = errors.New("another program uses the wallet's key")
-	// ErrBehind reports a wallet whose next nonce is below the chain's count:
-	// a foreign transaction, or tables restored from the past.
+	// ErrBehind reports a next nonce below the chain's count: a foreign transaction, or tables from the past.
 	ErrBehind = errors.New("the chain is ahead of the wallet's record")
 )
 
@@ -144,8 +140,7 @@ func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 // besides separates a suspicion from another reason of the same pause.
 const besides = "; paused before: "
 
-// Reasons returns the suspicion for which w is paused, and the other reason, which stays when the
-// suspicion ends. Empty means none.
+// Reasons returns the suspicion for which w is paused, and the other reason, which outlasts it. Empty means none.
 func (w Wallet) Reasons() (suspicion, other string) {
 	if !w.Suspect() {
 		return "", w.Paused
@@ -172,8 +167,7 @@ func (w Wallet) PausedFor(reason string) string {
 	return suspicion + besides + other
 }
 
-// OutOfGas is the reason of a pause that ends when the wallet is topped up: nodes then accept the
-// same bytes, and reservations go on.
+// OutOfGas is the reason of a pause that ends when the wallet is topped up: nodes then accept the same bytes.
 const OutOfGas = "out of gas funds"
 
 // RolledBack begins the reason of every pause for a chain that is behind the tables: the nodes lack a block that was
@@ -189,8 +183,7 @@ func (w Wallet) Passing() bool { return w.Paused == "" || w.Paused == OutOfGas |
 // RetiredReason is the only reason for which a retired wallet is paused.
 const RetiredReason = "retired"
 
-// Retiring is the reason of the pause of a wallet that had no record when it was retired. It ends
-// when the command is repeated.
+// Retiring is why a wallet is paused that had no record when it was retired, until the command is repeated.
 const Retiring = "to be retired"
 
 // Unexplained replaces an empty reason, which would mean not paused.
@@ -224,8 +217,7 @@ var (
 	ErrGas         = errors.New("wallet has too little ether for gas")
 )
 
-// A Need is a payment's need of a wallet: its next nonce, and an amount and gas
-// that are tied up until the payment is mined.
+// A Need is a payment's need of a wallet: its next nonce, and an amount and gas, tied up until it is mined.
 type Need struct {
 	Wallet  ID
 	Payment payment.ID

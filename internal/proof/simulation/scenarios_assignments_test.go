@@ -65,9 +65,8 @@ func TestNoopTwice(t *testing.T) {
 	}
 }
 
-// The slower of two requests under one key reserves a nonce of its own after the
-// faster one has released. It gives the nonce back, or, when another payment has
-// reserved the next one since, has it used up at once: no other payment waits.
+// The slower of two requests under one key reserves a nonce of its own after the faster one has released. It gives the
+// nonce back, or, when another payment has reserved the next one since, has it used up at once: no other payment waits.
 func TestSlowerOfTwoRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		asleep string // the loser's effect during which the other payment is made

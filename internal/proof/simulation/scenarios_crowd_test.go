@@ -14,9 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 )
 
-// 500 merchants pay from one wallet at the rate that its window allows, and from 50 wallets.
-// No round settles for two minutes. Then a round sees the top-ups before it, and payments are
-// refused for a window or a merchant cap only.
+// 500 merchants pay from one wallet at the rate that its window allows, and from 50 wallets. No round settles for two
+// minutes. Then a round sees the top-ups before it, and payments are refused for a window or a merchant cap only.
 func TestManyMerchants(t *testing.T) {
 	for _, test := range []struct{ wallets, rate int }{{1, 64 / 12}, {50, 3}} { // a second
 		setup := simulation.Setup{Wallets: test.wallets, Window: 64, MerchantCap: 32, Instances: 4}

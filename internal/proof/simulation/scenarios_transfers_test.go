@@ -141,8 +141,7 @@ func TestTransferTakenUpWhileTheChainIsAhead(t *testing.T) {
 	})
 }
 
-// refilled is a small wallet beside a funding wallet that sends it 800 when it has less than
-// 1,000, once in a day.
+// refilled is a small wallet beside a funding wallet that sends it 800 when it has less than 1,000, once in a day.
 var refilled = simulation.Setup{Coins: 1_500, Depth: 1,
 	Refills: settings.Refills{Token: settings.Refill{Low: unit(1_000), Amount: unit(800), Daily: unit(1_000)}}}
 

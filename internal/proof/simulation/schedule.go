@@ -28,8 +28,7 @@ const (
 	Interleavings
 )
 
-// A Schedule is a simulation without chance: an interleaving and a few faults. A
-// *Schedule is a flag.Value.
+// A Schedule is a simulation without chance: an interleaving and a few faults. A *Schedule is a flag.Value.
 type Schedule struct {
 	Interleaving Interleaving
 	Clients      int

@@ -19,10 +19,9 @@ type blockReceipts interface {
 	GetBlockReceipts(ctx context.Context, block rpc.BlockNumberOrHash) ([]map[string]any, error)
 }
 
-// receipts answers eth_getTransactionReceipt instead of the node, with the node's receipts of the whole block. The
-// node finds a transaction by hashing its block's transactions one after the other, which in blocks of hundreds costs
-// more than the rest of a payment. And only receipts can report falsely that a stuck transaction is in the latest
-// block.
+// receipts answers eth_getTransactionReceipt instead of the node, with the node's receipts of the whole block. The node
+// finds a transaction by hashing its block's transactions one after the other, which in blocks of hundreds costs more
+// than the rest of a payment. And only receipts can report falsely that a stuck transaction is in the latest block.
 type receipts struct {
 	node   blockReceipts
 	blocks *core.BlockChain

@@ -36,9 +36,8 @@ const (
 	ownerTip  = 1_000_000_000 // wei per gas
 )
 
-// deploy makes the first block: the token, the contract that pays batches, the wallets'
-// balances of the token, their allowances for batches, and the behaviour of
-// RevertRecipient. The wallets have sent nothing: their nonces are unused.
+// deploy makes the first block: the token, the contract that pays batches, the wallets' balances of the token, their
+// allowances for batches, and the behaviour of RevertRecipient. The wallets have sent nothing: their nonces are unused.
 func (c *Chain) deploy() error {
 	var compiled struct {
 		ABI      abi.ABI

@@ -19,9 +19,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// description returns openapi.yaml as JSON, with url as its server. Its order
-// is kept, for people who read it in the explorer, and so are its numbers:
-// 2^256-1 is not a float.
+// description returns openapi.yaml as JSON, with url as its server. Its order is kept, for people who read it in the
+// explorer, and so are its numbers: 2^256-1 is not a float.
 func description(url string) ([]byte, error) {
 	var document, servers yaml.Node
 	err := servers.Encode([]map[string]string{{"url": url, "description": "this server"}})

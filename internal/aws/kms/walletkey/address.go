@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// AddressOf returns the account of a public key of secp256k1 in the DER form of RFC
-// 5280, a SubjectPublicKeyInfo. Anything else is ErrKey.
+// AddressOf returns the account of a secp256k1 key, a SubjectPublicKeyInfo in DER (RFC 5280). Anything else is ErrKey.
 func AddressOf(der []byte) (token.Address, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

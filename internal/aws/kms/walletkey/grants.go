@@ -50,8 +50,7 @@ func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, 
 	return *out.KeyId, out.PublicKey, nil
 }
 
-// SigningRoles returns the logical ids of the roles of the functions that sign. A grant on
-// its wallet's key lets a role sign; no policy does.
+// SigningRoles returns the logical ids of the signing functions' roles. A grant on a key lets a role sign; no policy.
 func SigningRoles() []string {
 	return []string{"CheckReceiptsFunctionRole", "SendPaymentFunctionRole", "SendPaymentsFunctionRole"}
 }

@@ -87,8 +87,7 @@ type entry struct {
 	left []chain.Transfer
 }
 
-// Run finds the last final block, then reads the tables: a payment of a block up to that
-// is in the tables by then. It changes nothing.
+// Run finds the last final block, then reads the tables, which have the payments up to it by then. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	a := &auditor{
 		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
@@ -254,8 +253,7 @@ func (a *auditor) compare(context.Context) error {
 	return nil
 }
 
-// asPromised reports whether a transaction moved the ether that the tables say: an operator's
-// transfer moved its amount, unless it failed.
+// asPromised reports whether a transaction moved the ether that the tables say: none, if it failed.
 func asPromised(tx chain.MinedTx, p *entry) bool {
 	if tx.Noop() {
 		return p.State != payment.Confirmed

@@ -130,8 +130,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "\n… (shortened)"
 }
 
-// refusals are errors after which a store has changed nothing. A change of several things
-// wraps none of them once it has changed one.
+// refusals are errors after which nothing is changed. A change of several things wraps none once it has changed one.
 var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists,
 	apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 

@@ -130,8 +130,7 @@ func (e *examination) everyNode(examine func(ctx context.Context, node chain.Nod
 	}
 }
 
-// providersDiffer treats hosts of one domain as nodes of one provider. IP addresses have no
-// domain: only equal ones count as one provider.
+// providersDiffer treats hosts of one domain, and equal IP addresses, as nodes of one provider.
 func (e *examination) providersDiffer(context.Context) (_ string, err error) {
 	of := map[string]string{}
 	for _, node := range e.nodes {

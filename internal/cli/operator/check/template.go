@@ -42,8 +42,8 @@ func parse(text []byte, a *deployed.Account) (t template, err error) {
 	return t, err
 }
 
-// readTemplate reads a template in YAML. A parameter that is not set keeps its deployed value, as with sam deploy, or
-// has its default.
+// readTemplate reads a template in YAML. An unset parameter keeps its deployed value, as with sam deploy, or has its
+// default.
 func readTemplate(path string, now *deployed.Account, set []string) (t template, err error) {
 	var document yaml.Node
 	text, err := os.ReadFile(path)
@@ -120,8 +120,7 @@ func (t template) reserved() (sum int, err error) {
 	return sum, nil
 }
 
-// text resolves a value on which the concurrency of a function depends. A condition is "true" or "false". It reports
-// false for any other value.
+// text resolves a value on which a function's concurrency depends. A condition is "true" or "false".
 func (t template) text(v any) (_ string, known bool) {
 	of, function := v.(map[string]any)
 	if !function {
@@ -188,8 +187,7 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d functions run as deployed", functions), nil
 }
 
-// runsOtherwise names the differences between a function's live version and the deployed one. It shows no value: a
-// variable may be a secret.
+// runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.
 func (e *examination) runsOtherwise(ctx context.Context, name string) (all []string, err error) {
 	client := lambda.NewFromConfig(e.Account.AWS)
 	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})

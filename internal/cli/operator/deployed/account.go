@@ -223,8 +223,7 @@ func (a *Account) Key(ctx context.Context, address token.Address) (keyring.Key, 
 	return keyring.Decode(value)
 }
 
-// PutKey makes the wallet's secret, with the stack's customer key and replica. It reads
-// no secret, and changes none that is there.
+// PutKey makes the wallet's secret, with the stack's customer key and replica. It reads and changes no existing one.
 func (a *Account) PutKey(ctx context.Context, key keyring.Key) error {
 	prefix, err := a.Output("WalletSecrets")
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// A CopiedLog is the audit log of a table. It copies each entry to CloudWatch Logs, where
-// operators cannot change or delete it.
+// A CopiedLog is a table's audit log. It copies each entry to CloudWatch Logs, where operators cannot change it.
 type CopiedLog struct {
 	store.AuditLog
 	AWS          aws.Config

@@ -28,8 +28,7 @@ import (
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
 var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (check for logs:PutLogEvents, as in RemitOperator)")
 
-// A Target names the stack of a command, and the form of its answer. AWS
-// credentials, region and endpoints are found as the AWS SDK finds them.
+// A Target names a command's stack and the form of its answer. The AWS SDK finds credentials, region and endpoints.
 type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the stack, or http://… of remit local."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
@@ -130,8 +129,7 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 // interrupted is the age from which a key without a registration was left by an interrupted command.
 const interrupted = time.Minute
 
-// Unregistered returns the wallets whose keys are stored and that are not registered,
-// and whether a command that stored one was interrupted.
+// Unregistered returns unregistered wallets with stored keys, and whether a command that stored one was interrupted.
 func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, old bool, err error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {

@@ -26,8 +26,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// First returns the first block of the Moment and later: by its time, one up to the
-// block after last. A time in the future is an error.
+// First returns the first block of the Moment and later: by time, up to last+1. A time in the future is an error.
 func (m Moment) First(ctx context.Context, nodes chain.Nodes, last uint64) (uint64, error) {
 	switch {
 	case m.At.IsZero():

@@ -207,8 +207,7 @@ type keyRevokeAll struct {
 	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table before a restore: only keys that end there."`
 }
 
-// Change ends restored keys, or a merchant's keys. After a crash some keys still work: run the
-// command again, which skips ended keys.
+// Change ends restored keys, or a merchant's. After a crash some still work: run it again, which skips ended keys.
 func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		return c.ofMerchant(ctx, d)
@@ -261,8 +260,7 @@ func endedAnswer(ended []string) change.Answer {
 	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
 }
 
-// ofMerchant revokes the merchant's keys until none is valid, because a key can make others
-// until its revocation takes effect.
+// ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
 	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+

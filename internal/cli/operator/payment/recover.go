@@ -90,8 +90,7 @@ func (c Recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 	return change.Answer{JSON: report, Text: report.text(d)}, err
 }
 
-// unconfirm ends the confirmation of the settings, which may be older than the loss: live
-// payments wait until an operator has compared them.
+// unconfirm ends the confirmation of settings that may predate the loss: live payments wait until an operator confirms.
 func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
 	if c.DryRun {
 		return nil

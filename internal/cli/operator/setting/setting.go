@@ -206,9 +206,8 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 	return change.Change{Consequences: text, Apply: w.apply}, nil
 }
 
-// apply stores the next version of each table, one after the other, each only if no other was
-// stored since it was read. A crash between them leaves only the first stored: run the command
-// again. Then it publishes the settings that allow more than before.
+// apply stores the next version of each table in turn, if no other was stored since it was read, and publishes the
+// settings that allow more than before. A crash between them leaves only the first stored: run it again.
 func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	who, err := w.Who(ctx)
 	if err != nil {
@@ -380,9 +379,8 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	return write(d, changed, false, applied+filepath.Base(c.File))
 }
 
-// differs reports whether the next version, from a file, is to be stored. It is not if apply
-// stored its values last and they are in force. It is an error if it would undo a change by
-// hand. Damaged settings are judged by the newest version in the history.
+// differs reports whether to store the next version, from a file: not if apply stored its values last and they are in
+// force. To undo a change by hand is an error. Damaged settings are judged by the newest version kept.
 func differs(ctx context.Context, t *Table) (bool, error) {
 	switch {
 	case errors.Is(t.Unusable, settings.ErrMissing):

@@ -53,8 +53,7 @@ type batchApprove struct {
 	Amount string `required:"" help:"Allowance from now on: whole tokens such as 5000, unlimited, or 0 to end it."`
 }
 
-// Change gives the allowance, to the contract alone whose code every node has. An allowance
-// can end even if nodes disagree.
+// Change gives the allowance to the contract alone whose code every node has. It can end even if nodes disagree.
 func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	amount := token.Amount{}
 	switch c.Amount {

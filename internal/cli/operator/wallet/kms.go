@@ -15,10 +15,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty,
-// and lets the functions sign with it. If it stops after the first, remit wallet import
-// --kms does the rest, also for a wallet that is registered. If a call to make a
-// key has no answer, the error describes how to find the key.
+// addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty, and lets the functions
+// sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a wallet that is
+// registered. If a call to make a key has no answer, the error describes how to find the key.
 func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
@@ -53,8 +52,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 	}}, nil
 }
 
-// register registers a wallet once the functions may sign with its key in KMS. It is an
-// error if it is retired, or registered with another key.
+// register registers a wallet once the functions may sign with its key in KMS, unless it is retired or has another key.
 func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {

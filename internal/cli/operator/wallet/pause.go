@@ -82,11 +82,10 @@ type walletPause struct {
 	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
 }
 
-// Change pauses wallets. It adds the operator's name and the time to the reason, which so differs
-// from this program's own reasons. With --all, a wallet that a person has paused keeps its reason,
-// and one under suspicion gets this one as well. A wallet without a record gets a record that is
-// behind the chain: in tables from the past it may have paid since. An unreadable wallet is paused
-// over any reason. A crash leaves the other wallets as they were; run the command again.
+// Change pauses wallets, for a reason with the operator's name and the time, unlike this program's own reasons. With
+// --all, a wallet that a person has paused keeps its reason, and one under suspicion gets this one as well. A wallet
+// without a record gets a record that is behind the chain: in tables from the past it may have paid since. An
+// unreadable wallet is paused over any reason. A crash leaves the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
 		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
@@ -147,8 +146,7 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 	return c.answer(ws, did), nil
 }
 
-// after returns the error of a command that already changed n wallets, so that a refusal no
-// longer means "nothing was changed".
+// after returns the error of a command that has changed n wallets: no refusal, which means "nothing was changed".
 func after(n int, err error) error {
 	if n == 0 {
 		return err
@@ -160,8 +158,7 @@ type walletResume struct{ pausing }
 
 // Change shows the nonces of chain and tables, then resumes wallets, or none while the chain is ahead of one. If the
 // chain is behind the tables, it only deletes the final block that the nodes lack: the next run of check-receipts
-// accepts their chain, and resumes the wallets that fit it. With --all, a wallet whose record cannot be read stays as
-// it is.
+// accepts their chain, and resumes the wallets that fit it. With --all, a wallet without a readable record is left.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, missing, err := c.wallets(ctx, d)
 	if err != nil {

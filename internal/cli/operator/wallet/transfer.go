@@ -79,8 +79,7 @@ func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	return c.move(ctx, d, transfers)
 }
 
-// settled returns an error unless every process knows that the wallet is draining, and it
-// has no payments under way except own.
+// settled returns an error unless every process knows that the wallet is draining, with no payments but own under way.
 func settled(ctx context.Context, d *deployed.Deployment, address token.Address, own []payment.ID) error {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
@@ -151,9 +150,8 @@ const (
 	underWay, between = 2 * time.Minute, time.Second
 )
 
-// carry returns the change that makes transfers, up to their commits. A sweep moves both assets in
-// full, and skips an asset that the wallet lacks. After a crash, reserved transfers are made and
-// others are not; the same command continues.
+// carry returns the change that makes transfers, up to their commits. A sweep moves both assets in full, and skips an
+// asset that the wallet lacks. After a crash, reserved transfers alone are made; the command continues.
 func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer,
 	describe func(payment.Payment) string, last string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
 	if key == "" {

@@ -21,9 +21,8 @@ func Approval(contract token.Address, amount token.Amount) []byte {
 	return append(data, units[:]...)
 }
 
-// Deployer is the contract that creates contracts at addresses that follow from their
-// code alone, at the same address on every chain:
-// https://github.com/Arachnid/deterministic-deployment-proxy.
+// Deployer is the contract that creates contracts at addresses that follow from their code alone, at the same address
+// on every chain: https://github.com/Arachnid/deterministic-deployment-proxy.
 func Deployer() token.Address {
 	return token.Address(unhex("4e59b44847b379578588920ca78fbf26c0b4956c"))
 }
@@ -34,8 +33,7 @@ func DeployerCode() []byte {
 		"3601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3")
 }
 
-// Deployment returns the call data with which the Deployer makes the contract: a salt
-// of zero, and the code that returns the contract's.
+// Deployment returns the data with which the Deployer makes the contract: a salt of zero, and the init code.
 func Deployment() []byte { return append(make([]byte, word), disburser.InitCode()...) }
 
 // Address returns where the Deployer makes the contract, on every chain (EIP-1014).

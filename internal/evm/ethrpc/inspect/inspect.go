@@ -26,8 +26,7 @@ var (
 // ErrToken reports a contract that does not describe itself as EIP-20 allows.
 var ErrToken = errors.New("no such token")
 
-// Token queries a node for its chain id and for the token contract's symbol and decimals. It returns
-// ErrToken if the contract does not answer.
+// Token queries a node for its chain id and a token's symbol and decimals, or ErrToken if the contract does not answer.
 func Token(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	chainID, err = ethrpc.ChainOf(ctx, rawURL)
 	if err != nil {

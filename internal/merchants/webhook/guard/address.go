@@ -32,13 +32,11 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation
 }
 
-// unicast is the only part of IPv6 that public hosts are numbered from (RFC
-// 4291, section 2.4). Outside it lie loopback, link-local, unique local,
-// multicast, NAT64 and all the ways to write an IPv4 address in IPv6.
+// unicast is the only part of IPv6 that public hosts are numbered from (RFC 4291, section 2.4). Outside it lie
+// loopback, link-local, unique local, multicast, NAT64 and all the ways to write an IPv4 address in IPv6.
 var unicast = netip.MustParsePrefix("2000::/3")
 
-// Public reports whether a host on the internet can have address a. An IPv4
-// address written as IPv6 and an address with a zone are not public.
+// Public reports whether a host on the internet can have address a: none with a zone, or of IPv4 written as IPv6.
 func Public(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || a.Is6() && !unicast.Contains(a) {
 		return false

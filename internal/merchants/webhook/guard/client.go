@@ -28,8 +28,7 @@ const (
 	idleTotal     = 100
 )
 
-// A Client posts to merchants' URLs and checks them beforehand. It follows no
-// redirect, uses no proxy, and keeps connections only for seconds.
+// A Client checks merchants' URLs and posts to them, without redirects and proxies. It keeps connections for seconds.
 type Client struct {
 	loopback bool
 	live     bool
@@ -40,9 +39,8 @@ type Client struct {
 	local    *http.Client // nil unless loopback
 }
 
-// NewClient returns a client. With loopback, which is for stacks on one machine,
-// it also takes http://127.0.0.1, http://localhost and http://[::1]. A live one takes
-// the ports of HTTPS only, 443 and 8443, so that it is nobody's scanner.
+// NewClient returns a client. With loopback, for stacks on one machine, it also takes http://127.0.0.1,
+// http://localhost and http://[::1]. A live one takes HTTPS's ports only, 443 and 8443: it is nobody's scanner.
 func NewClient(loopback, live bool) *Client {
 	c := newClient(loopback, net.DefaultResolver, Public, nil)
 	c.live = live
@@ -132,8 +130,7 @@ func (c *Client) Check(ctx context.Context, url string) error {
 
 var errNotPublic = errors.New("the address is not public")
 
-// Post implements webhook.Sender. The URL's spelling is checked again here, and
-// the address its name resolves to when the connection is made.
+// Post implements webhook.Sender. It checks the URL's spelling again, and the address when the connection is made.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
 	post, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -166,8 +163,7 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	return webhook.Answer{StatusCode: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After"), Body: kept[:n]}, nil
 }
 
-// reasons are the failures that a merchant can mend; the first match wins. The
-// error's own text is not shown: it may name internal addresses.
+// reasons are failures that a merchant can mend; the first match wins. An error's own text may name internal addresses.
 var reasons = []struct {
 	match  func(error) bool
 	reason string

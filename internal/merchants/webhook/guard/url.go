@@ -65,8 +65,7 @@ func parse(raw string, loopback, live bool) (target, error) {
 // odd reports a character that no URL may hold and that some parsers skip or take for another.
 func odd(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\\' }
 
-// isLoopback reports whether raw is on this machine in exactly one of the
-// permitted spellings. The parser checks the part behind the host.
+// isLoopback reports whether raw is this machine in a permitted spelling. The parser checks the part behind the host.
 func isLoopback(raw string) bool {
 	for _, l := range loopbacks {
 		if rest, ok := strings.CutPrefix(raw, l); ok && (rest == "" || strings.ContainsRune(":/?", rune(rest[0]))) {
@@ -108,8 +107,8 @@ func (t target) withHost() (target, error) {
 	return t, nil
 }
 
-// numeric reports whether a host that ends in label is an IPv4 address in one of
-// its many spellings (URL Standard, "ends in a number").
+// numeric reports whether a host that ends in label is an IPv4 address in any spelling (URL Standard, "ends in a
+// number").
 func numeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""

@@ -9,8 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// An Account is the state of one address: how many transactions it sent, its
-// ether in wei, and its units of the token.
+// An Account is the state of one address: how many transactions it sent, its ether in wei, and its units of the token.
 type Account struct {
 	Nonce      uint64
 	Gas, Coins token.Amount
@@ -18,17 +17,15 @@ type Account struct {
 
 // A Rule is how gas is paid.
 type Rule struct {
-	// Unit is how many wei of gas a unit of the token pays, on a chain whose gas is the token: an account
-	// then has one balance. Its Gas is that balance in wei, and its Coins are the whole units of it. Zero:
-	// gas is paid in ether.
+	// Unit is how many wei of gas a unit of the token pays, on a chain whose gas is the token: an account then has one
+	// balance. Its Gas is that balance in wei, and its Coins are the whole units of it. Zero: gas is paid in ether.
 	Unit uint64
 	// Whole has the chain take fees in whole units of the token, rounded up, and show no other balance:
 	// nodes give Placeholder for it, as Tempo's do. Otherwise it takes them to the wei, as Arc does.
 	Whole bool
 }
 
-// Placeholder is every account's balance of ether on nodes of a chain without a coin
-// (docs.tempo.xyz, EVM Differences).
+// Placeholder is every account's balance of ether on nodes of a chain without a coin (docs.tempo.xyz, EVM Differences).
 var Placeholder = token.MaxAmount().Over(27)
 
 // one returns the account as the chain keeps it, after a change of the one balance.

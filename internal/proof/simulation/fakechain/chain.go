@@ -22,8 +22,7 @@ type Chain struct {
 	Epoch   uint64       // blocks that become final together, by a tag; 0: each by itself
 	Rule                 // how gas is paid; to be set before Fund
 	L1Fee   token.Amount // wei that each transaction pays beside gas (OP stack); wallets need room for it to double
-	// That the next block charges each transaction for its data, before it runs (OffchainLabs/nitro,
-	// GasChargingHook).
+	// That the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook).
 	L1Gas      uint64
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
 	Dear       map[token.Address]uint64    // gas that a transfer to an address uses beside, such as a contract's

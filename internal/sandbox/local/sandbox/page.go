@@ -142,9 +142,8 @@ func Loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// stranger returns why a request does not come from the page, "" if it does. A page of the
-// web reaches loopback too: by a name of its own that it resolves to loopback (see Host), or
-// from another origin (see Origin and Sec-Fetch-Site).
+// stranger returns why a request does not come from the page, "" if it does. A page of the web reaches loopback too: by
+// a name of its own that it resolves to loopback (see Host), or from another origin (see Origin and Sec-Fetch-Site).
 func stranger(own string, r *http.Request) string {
 	at, err := url.Parse(own)
 	if err != nil {
