@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -121,7 +122,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		values: attributes{
 			":nobody": text(""), ":prepared": text(payment.Prepared), ":merchant": text(p.Merchant),
 			":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
-			":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+			":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)),
 		},
 	}
@@ -134,7 +135,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	if p.Entries != nil {
 		c.set("references", encodeValue(references(p.Entries)))
 	}
-	return s.make(ctx, c, store.ErrChanged, "adopting "+string(p.ID))
+	return s.transact(ctx, "adopting "+string(p.ID), slices.Concat([]write{s.with(c, is(store.ErrChanged))}, s.putReference(p))...)
 }
 
 // Redact implements store.Payments. The list reads the same item.
@@ -150,7 +151,11 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}
 	c.set("reference", nil)
 	c.set("metadata", nil)
-	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
+	redacted := []write{s.with(c, is(store.ErrChanged))}
+	if old, err := s.Payment(ctx, p.ID); err == nil && old.Reference != "" {
+		redacted = append(redacted, s.without(change{key: referenceKey(old)}, nil))
+	}
+	return s.transact(ctx, "redacting "+string(p.ID), redacted...)
 }
 
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
