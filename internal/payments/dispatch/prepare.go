@@ -39,9 +39,6 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return payment.Payment{}, &chain.EntryError{Index: i, Err: err}
 		}
 	}
-	if d.crowd.has(r.Merchant, d.Now()) {
-		return payment.Payment{}, ErrTooMany
-	}
 	if r.Key.Book {
 		if err := d.listed(ctx, r); err != nil {
 			return payment.Payment{}, err
@@ -53,6 +50,9 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	if err := d.allowed(r.Outputs()...); err != nil {
 		return payment.Payment{}, err
+	}
+	if d.crowd.has(r.Merchant, d.Now()) {
+		return payment.Payment{}, ErrTooMany
 	}
 	return d.assign(ctx, wallets, offer)
 }
