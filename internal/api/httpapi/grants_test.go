@@ -124,19 +124,21 @@ func TestUsedToday(t *testing.T) {
 	a.get("/api-keys/self").want(t, 500)
 }
 
-// TestARevokedKeyMakesNoKey: also while API Gateway remembers that it was good.
+// TestARevokedKeyMakesNoKey: nor does it see itself, also while API Gateway remembers that it was good.
 func TestARevokedKeyMakesNoKey(t *testing.T) {
 	a := newAPI(t)
 	id := a.keyID()
 	by := apikey.Key{MerchantID: a.merchant, Grant: apikey.Full()}
 	k := must.Get(a.keys.Revoke(t.Context(), by, id))(t)
 	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
-	for path, e := range map[string]httpapi.Endpoint{
-		"/api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
-		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
-		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
+	for route, e := range map[string]httpapi.Endpoint{
+		"POST /api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
+		"POST /api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
+		"POST /api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
+		"GET /api-keys/self":               httpapi.ListAPIKeys(a.keys).With(httpapi.GetOwnAPIKey(a.keys, a.payments, nil)),
 	} {
-		r := a.request("POST", path, "{}")
+		method, path, _ := strings.Cut(route, " ")
+		r := a.request(method, path, "{}")
 		a.serve(e, r.WithContext(apikey.WithPrincipal(r.Context(), remembered))).want(t, 401)
 	}
 }

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -138,7 +139,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.transact(ctx, "adopting "+string(p.ID), slices.Concat([]write{s.with(c, is(store.ErrChanged))}, s.putReference(p))...)
 }
 
-// Redact implements store.Payments. The list reads the same item.
+// Redact implements store.Payments with one transaction: the payment, and its place among those of its reference.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	if err := store.FitsPayment(p); err != nil {
 		return err
@@ -152,7 +153,10 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	c.set("reference", nil)
 	c.set("metadata", nil)
 	redacted := []write{s.with(c, is(store.ErrChanged))}
-	if old, err := s.Payment(ctx, p.ID); err == nil && old.Reference != "" {
+	switch old, err := s.Payment(ctx, p.ID); {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	case old.Reference != "":
 		redacted = append(redacted, s.without(change{key: referenceKey(old)}, nil))
 	}
 	return s.transact(ctx, "redacting "+string(p.ID), redacted...)
