@@ -122,6 +122,11 @@ func (r results) bills() string {
 		s.Months = 12
 		return s.PerMillion(n, p)
 	})
+	add("the same, each with a reference", func(b basis) float64 {
+		referenced := p // its item in the list of the reference, which the commit's transaction puts
+		referenced.Writes, referenced.Items, referenced.Stored = p.Writes+2, p.Items+1, p.Stored+150
+		return b.under(n, busiest.keys).PerMillion(n, referenced)
+	})
 	add("the same in batches of 100", func(b basis) float64 {
 		s := b.under(n/100, busiest.keys)
 		s.OutBytes += 100 * entryBytes

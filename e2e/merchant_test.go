@@ -73,6 +73,9 @@ func described(t *testing.T, method, path string, answer *http.Response) {
 	c := must.Get(contract())(t)
 	path, _, _ = strings.Cut(path, "?")
 	answer.Header = answer.Header.Clone()
+	if answer.Header.Get("Date") == "" {
+		t.Errorf("%s %s: no Date, by which clients give up", method, path)
+	}
 	for _, name := range gatewayHeaders {
 		answer.Header.Del(name)
 	}

@@ -124,6 +124,7 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
+	m.call("GET", "/transactions?reference=rights", nil).want(t, 200)
 	m.call("GET", "/balance/"+recipient, nil).want(t, 200)
 	until(t, "listing the payment", 10*time.Second,
 		func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })

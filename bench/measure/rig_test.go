@@ -160,10 +160,11 @@ func (r *rig) take() map[string]int {
 // pay asks the handler for payment n, under a new idempotency key.
 func (r *rig) pay(ctx context.Context, n int) error {
 	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test, Grant: apikey.Full()})
-	handler, path, body := r.handler, "/send-payment", fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, base+n)
+	handler, path, body := r.handler, "/send-payment", fmt.Sprintf(`{"to":"%s","amount":%d}`, payee, base+n)
 	if r.size > 1 {
+		body = strings.Replace(body, "}", `,"reference":"inv-2041"}`, 1)
 		handler, path = r.batches, "/send-payments"
-		body = fmt.Sprintf(`{"payments":[%s],"reference":"inv-2041"}`, strings.TrimSuffix(strings.Repeat(body+",", r.size), ","))
+		body = fmt.Sprintf(`{"payments":[%s]}`, strings.TrimSuffix(strings.Repeat(body+",", r.size), ","))
 	}
 	q := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	q.Header.Set("Content-Type", "application/json")

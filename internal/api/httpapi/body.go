@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/api/strictjson"
 )
@@ -13,24 +14,24 @@ import (
 // maxBody is the longest body that is read: 64 KiB.
 const maxBody = 64 << 10
 
-// readForm reads the body of r as one JSON object. It checks the content type and coding first, then the size, then
-// the bytes. If it may be empty, an empty body of any content type means {}.
+// readForm reads the body of r as one JSON object. It checks the size first, then that it is UTF-8, unless it is
+// compressed, then the content type and coding, then the text. If it may be empty, an empty body of any content type
+// means {}.
 func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
-	headers := checkContent(r.Header)
-	if headers != nil && (!mayBeEmpty || r.ContentLength > 0) { // -1 is an unknown length
-		return nil, headers
-	}
 	if r.ContentLength > maxBody {
 		return nil, errTooLarge
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	compressed, headers := checkContent(r.Header)
 	switch {
-	case mayBeEmpty && err == nil && len(body) == 0:
-		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
-	case headers != nil:
-		return nil, headers
 	case len(body) > maxBody:
 		return nil, errTooLarge
+	case mayBeEmpty && err == nil && len(body) == 0:
+		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
+	case err == nil && !compressed && !utf8.Valid(body):
+		return nil, errNotUTF8
+	case headers != nil:
+		return nil, headers
 	case err != nil: // the connection ended, or a chunk is malformed
 		return nil, invalids{{"json_invalid", []any{"body", len(body)}, "The body ends too early"}}
 	}
@@ -55,7 +56,7 @@ func parseForm(body []byte) (*form, error) {
 }
 
 // checkContent refuses a body whose headers do not declare plain JSON in UTF-8.
-func checkContent(h http.Header) error {
+func checkContent(h http.Header) (compressed bool, err error) {
 	var bad invalids
 	if types := h.Values("Content-Type"); len(types) != 1 || !isJSON(types[0]) {
 		bad.add("content_type", "Must be application/json or application/*+json, in UTF-8", "header", "content-type")
@@ -63,10 +64,11 @@ func checkContent(h http.Header) error {
 	for _, coding := range h.Values("Content-Encoding") {
 		if !strings.EqualFold(coding, "identity") {
 			bad.add("content_encoding", "The body must not be compressed", "header", "content-encoding")
+			compressed = true
 			break
 		}
 	}
-	return bad.orNil()
+	return compressed, bad.orNil()
 }
 
 // isJSON reports whether a Content-Type is application/json or application/*+json with the charset UTF-8 or none.

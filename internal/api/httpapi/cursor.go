@@ -20,21 +20,22 @@ const cursorSum = 12
 // back as opaque text. It grants no rights: its checksum, which covers the merchant and mode too, only makes sure
 // that a mangled, invented or borrowed cursor is refused instead of giving another list.
 type cursor struct {
-	Status payment.Status `json:"s,omitempty"`
-	After  time.Time      `json:"a,omitzero"`
-	Before time.Time      `json:"b,omitzero"`
-	Limit  int            `json:"n"`
-	At     time.Time      `json:"t"`
-	ID     payment.ID     `json:"i"`
+	Status    payment.Status `json:"s,omitempty"`
+	Reference string         `json:"r,omitempty"`
+	After     time.Time      `json:"a,omitzero"`
+	Before    time.Time      `json:"b,omitzero"`
+	Limit     int            `json:"n"`
+	At        time.Time      `json:"t"`
+	ID        payment.ID     `json:"i"`
 }
 
 func cursorAt(f store.Filter, p store.Position) cursor {
-	return cursor{f.Status, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
+	return cursor{f.Status, f.Reference, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
 }
 
 // filter returns the filter by which merchant's list continues at c.
 func (c cursor) filter(merchant, mode string) store.Filter {
-	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, After: c.After, Before: c.Before,
+	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, Reference: c.Reference, After: c.After, Before: c.Before,
 		Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
 }
 

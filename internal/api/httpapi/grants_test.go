@@ -98,19 +98,49 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	}
 }
 
-// TestARevokedKeyMakesNoKey: also while API Gateway remembers that it was good.
+// TestUsedToday: a key sees what counts for its own limits on this UTC day, also for the key that it was rotated from.
+func TestUsedToday(t *testing.T) {
+	a := newAPI(t)
+	first := a.key
+	for body, want := range map[string]string{
+		`{}`: `{"amount":null,"amount_text":null,"count":null}`, `{"max_amount":1}`: `{"amount":null,"amount_text":null,"count":null}`,
+		`{"daily_count":5}`: `{"amount":null,"amount_text":null,"count":2}`, `{"daily_amount":90}`: `{"amount":70,"amount_text":"70","count":null}`,
+		`{"scopes":["webhooks"],"daily_amount":90,"daily_count":5}`: `{"amount":70,"amount_text":"70","count":2}`,
+	} {
+		a.key = first
+		made := a.post("/api-keys", body)
+		id := made.member(t, "id")
+		limit := payment.DailyLimit{Key: id, Amount: token.Units(90), Count: 5}
+		must.OK(t, a.payments.Charge(t.Context(), store.Charge{Merchant: a.merchant, Mode: "test", At: a.now, Amount: token.Units(70),
+			Count: 2, Limits: []payment.DailyLimit{limit}}))
+		rotated := a.post("/api-keys/"+id+"/rotate", "")
+		for _, key := range []answered{made, rotated} {
+			a.key = key.member(t, "api_key")
+			a.get("/api-keys/self").want(t, 200, `"used_today":`+want, `"id":"`+key.member(t, "id")+`"`)
+		}
+	}
+	a.key = first
+	a.restrict(`{"daily_amount":90,"daily_count":5}`)
+	a.get("/api-keys/self").want(t, 200, `"used_today":{"amount":0,"amount_text":"0","count":0}`)
+	a.payments.fail = errBroken
+	a.get("/api-keys/self").want(t, 500)
+}
+
+// TestARevokedKeyMakesNoKey: nor does it see itself, also while API Gateway remembers that it was good.
 func TestARevokedKeyMakesNoKey(t *testing.T) {
 	a := newAPI(t)
 	id := a.keyID()
 	by := apikey.Key{MerchantID: a.merchant, Grant: apikey.Full()}
 	k := must.Get(a.keys.Revoke(t.Context(), by, id))(t)
 	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
-	for path, e := range map[string]httpapi.Endpoint{
-		"/api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
-		"/api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
-		"/api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
+	for route, e := range map[string]httpapi.Endpoint{
+		"POST /api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
+		"POST /api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
+		"POST /api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
+		"GET /api-keys/self":               httpapi.ListAPIKeys(a.keys).With(httpapi.GetOwnAPIKey(a.keys, a.payments, nil)),
 	} {
-		r := a.request("POST", path, "{}")
+		method, path, _ := strings.Cut(route, " ")
+		r := a.request(method, path, "{}")
 		a.serve(e, r.WithContext(apikey.WithPrincipal(r.Context(), remembered))).want(t, 401)
 	}
 }

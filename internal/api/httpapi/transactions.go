@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -63,11 +66,41 @@ func ListTransactions(payments store.Store) Endpoint {
 		} else {
 			list, err = pageOf(c.Context(), payments, f)
 		}
-		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
+		if err == nil && prefersCSV(c.Header.Values("Accept")) {
 			return csv(list)
 		}
 		return answer{status: http.StatusOK, body: list}, err
 	})
+}
+
+var qvalue = regexp.MustCompile(`^(0(\.[0-9]{0,3})?|1(\.0{0,3})?)$`)
+
+// prefersCSV reports whether the lines of an Accept header rank text/csv above JSON. The most specific range of a
+// type decides (RFC 9110, section 12.5.1).
+func prefersCSV(accept []string) bool {
+	ranks := map[string]float64{}
+	for one := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		media, parameters, _ := strings.Cut(one, ";")
+		media = strings.ToLower(strings.TrimSpace(media))
+		rank := 1.0
+		for parameter := range strings.SplitSeq(parameters, ";") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); !strings.EqualFold(name, "q") {
+				continue
+			} else if rank = 0; qvalue.MatchString(value) {
+				rank, _ = strconv.ParseFloat(value, 64)
+			}
+		}
+		ranks[media] = max(ranks[media], rank)
+	}
+	of := func(ranges ...string) float64 {
+		for _, r := range ranges {
+			if rank, ok := ranks[r]; ok {
+				return rank
+			}
+		}
+		return 0
+	}
+	return of("text/csv", "text/*", "*/*") > of("application/json", "application/*", "*/*")
 }
 
 // csv answers with the page as CSV. The link to the next page is relative to the
@@ -108,13 +141,21 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
 		}
 	}
+	if sent, ok := q.given("reference"); ok {
+		if n := utf8.RuneCountInString(sent); n < 1 {
+			q.refuse("reference", "string_too_short", "Must not be empty")
+		} else if n > payment.MaxReference {
+			q.refuse("reference", "string_too_long", "Must have at most 128 characters")
+		}
+		f.Reference = sent
+	}
 	if sent, ok := q.given("cursor"); ok {
 		var cur cursor
 		err := parseCursor(sent, paymentCursors, merchant, mode, &cur)
 		switch {
 		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
 			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-		case f.Status != "" && f.Status != cur.Status ||
+		case f.Status != "" && f.Status != cur.Status || f.Reference != "" && f.Reference != cur.Reference ||
 			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
 			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 		default:

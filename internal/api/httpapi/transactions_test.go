@@ -98,7 +98,7 @@ func TestUnderKey(t *testing.T) {
 	}
 }
 
-// TestCSV: with exactly Accept: text/csv the same page comes as CSV, which leads on to the
+// TestCSV: where Accept ranks text/csv above JSON the same page comes as CSV, which leads on to the
 // next one, and in which no spreadsheet finds a formula. Errors stay JSON.
 func TestCSV(t *testing.T) {
 	a := newAPI(t)
@@ -133,8 +133,18 @@ func TestCSV(t *testing.T) {
 		t.Errorf("no payment at all: %q", got.body)
 	}
 	a.get("/transactions?limit=0", "Accept: text/csv").want(t, 422, `"integer_range"`)
-	for _, other := range []string{"text/csv, */*", "text/CSV", "application/json", "*/*"} {
-		a.get("/transactions", "Accept: "+other).want(t, 200, `{"data":[`)
+	for accept, want := range map[string]string{
+		"": "{", "application/json": "{", "*/*": "{", "image/png": "{", "text/csv, */*": "{", "text/csv, application/json": "{",
+		"text/csv;q=0.5, application/json;q=0.6": "{", "text/csv;q=0.5, application/*;q=0.6": "{", "text/csv;q=0": "{",
+		"text/csv;q=high": "{", "text/csv;q=1.1": "{", "text/csv;q=": "{", "text/csv;q=0.1234": "{", "text/*;q=0.5, */*;q=0.5": "{",
+		"text/csv;q=0, text/*": "{", "text/html, application/xhtml+xml, */*;q=0.8": "{",
+		"text/CSV": "t", "text/*": "t", "text/*, application/json;q=0.9": "t", "text/csv, application/json;q=high": "t",
+		"text/csv;q=0.2,application/json;q=0.19": "t", "text/csv ; charset=utf-8 ; Q=0.9 , */* ; q=0.8": "t", "text/csv; q=1.000,*/*;q=0.": "t",
+		"application/json;q=0.2\nAccept: text/csv;q=0.3": "t", "application/json;q=0.2\nAccept: text/csv;q=0.1": "{",
+	} {
+		if got := a.get("/transactions", strings.Split("Accept: "+accept, "\n")...); got.status != 200 || got.body[:1] != want {
+			t.Errorf("Accept: %s: %d %s", accept, got.status, got.body)
+		}
 	}
 }
 
@@ -311,7 +321,17 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z",
+	a.post("/send-payment", `{"to":"`+alice+`","amount":11,"reference":"Zürich & co"}`).want(t, 201)
+	a.post("/send-payment", `{"to":"`+alice+`","amount":12,"reference":"Zürich & co"}`).want(t, 201)
+	const reference = "reference=Z%C3%BCrich+%26+co&status=pending&created_after=2026-01-02T15:04:05Z"
+	if page := a.list(reference + "&limit=1"); !slices.Equal(page.amounts(), []int{12}) && !slices.Equal(page.amounts(), []int{11}) ||
+		len(a.list("cursor="+*page.NextCursor).Data) != 1 || len(a.list("reference=Z%C3%BCrich+%26+co&cursor="+*page.NextCursor).Data) != 1 {
+		t.Errorf("by reference: %v", page.amounts())
+	}
+	if got := a.list("reference=z%C3%BCrich+%26+co"); len(got.Data) != 0 {
+		t.Errorf("another reference: %v", got.amounts())
+	}
+	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "reference=x",
 		"created_after=2026-01-02T15:04:05Z"} {
 		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
 	}

@@ -42,12 +42,16 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		f.Limit = maxPage
 	}
 	page = []payment.Payment{}
-	entries, next, err := s.entries(ctx, f, f.Limit+1)
+	look := f.Limit
+	if f.Reference != "" && f.Status != "" { // the list of a reference has no states
+		look = maxPage
+	}
+	entries, next, err := s.entries(ctx, f, look+1)
 	if err != nil {
 		return nil, next, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
 	}
-	if len(entries) > f.Limit {
-		entries, next = entries[:f.Limit], entries[f.Limit-1]
+	if len(entries) > look {
+		entries, next = entries[:look], entries[look-1]
 	}
 	keys := make([]primaryKey, len(entries))
 	for i, entry := range entries {
@@ -63,7 +67,10 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 			found[p.ID] = p
 		}
 	}
-	for _, entry := range entries {
+	for i, entry := range entries {
+		if len(page) == f.Limit {
+			return page, entries[i-1], nil
+		}
 		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
 			page = append(page, p)
 		}
@@ -121,16 +128,21 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 	if oldest > newest {
 		return nil
 	}
-	for _, pk := range listPKs(f.Merchant, f.Mode) {
+	prefix, index, keys := listPrefix(f.Merchant, f.Mode), aws.String(indexMerchant), "list_pk = :list AND list_sk"
+	if f.Reference != "" {
+		prefix, index, keys = referencePrefix(f.Merchant, f.Mode, f.Reference), nil, "pk = :list AND sk"
+	}
+	for _, pk := range listPKs(prefix) {
 		in := &dynamodb.QueryInput{
 			TableName:                 &s.name,
-			IndexName:                 aws.String(indexMerchant),
-			KeyConditionExpression:    aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
+			IndexName:                 index,
+			ConsistentRead:            aws.Bool(index == nil),
+			KeyConditionExpression:    aws.String(keys + " BETWEEN :oldest AND :newest"),
 			ExpressionAttributeValues: attributes{":list": text(pk), ":oldest": text(oldest), ":newest": text(newest)},
 			ScanIndexForward:          aws.Bool(false),
 			Limit:                     aws.Int32(int32(min(n+1, bucketLook))), // f.From may be among them
 		}
-		if f.Status != "" {
+		if f.Status != "" && f.Reference == "" {
 			filter := statusFilter(f.Status, in.ExpressionAttributeValues)
 			if filter == "" {
 				return nil
@@ -172,9 +184,12 @@ func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n
 	return nil
 }
 
-// positionOf reads the position of an entry of the index.
+// positionOf reads the position of an entry of the index, or of the list of a reference.
 func positionOf(item attributes) (store.Position, error) {
-	sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
+	sk, ok := item[attrListSK].(*types.AttributeValueMemberS)
+	if !ok {
+		sk, _ = item[attrSK].(*types.AttributeValueMemberS)
+	}
 	at, id, _ := strings.Cut(sk.Value, "#")
 	createdAt, err := time.Parse(time.RFC3339Nano, at)
 	return store.Position{CreatedAt: createdAt, ID: payment.ID(id)}, err

@@ -115,18 +115,28 @@ const ListBuckets = 16
 
 // listPK and listSK are a payment's place in its merchant's list: a bucket by id, and text that sorts by time and id.
 
-func listPK(merchantID, mode, id string) string {
-	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
+func listPK(prefix, id string) string {
+	return prefix + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
 }
 
-func listPKs(merchantID, mode string) (all []string) {
+func listPKs(prefix string) (all []string) {
 	for bucket := range uint64(ListBuckets) {
-		all = append(all, listPrefix(merchantID, mode)+"#"+strconv.FormatUint(bucket, 16))
+		all = append(all, prefix+"#"+strconv.FormatUint(bucket, 16))
 	}
 	return all
 }
 
 func listPrefix(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
+
+// referencePrefix is listPrefix for the payments with a reference, whose list is items of the table.
+func referencePrefix(merchantID, mode, reference string) string {
+	return "reference#" + merchantID + "#" + mode + "#" + reference
+}
+
+// referenceKey is the key of a payment in the list of its reference; the item has nothing else.
+func referenceKey(p payment.Payment) primaryKey {
+	return pair(listPK(referencePrefix(p.Merchant, p.Mode, p.Reference), string(p.ID)), listSK(p.CreatedAt, string(p.ID)))
+}
 
 func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
 

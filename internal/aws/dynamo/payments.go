@@ -2,7 +2,9 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -108,7 +110,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		values: attributes{
 			":nobody": text(""), ":prepared": text(payment.Prepared), ":merchant": text(p.Merchant),
 			":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
-			":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+			":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)),
 		},
 	}
@@ -121,10 +123,10 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	if p.Entries != nil {
 		c.set("references", encodeValue(references(p.Entries)))
 	}
-	return s.make(ctx, c, store.ErrChanged, "adopting "+string(p.ID))
+	return s.transact(ctx, "adopting "+string(p.ID), slices.Concat([]write{s.with(c, is(store.ErrChanged))}, s.putReference(p))...)
 }
 
-// Redact implements store.Payments. The list reads the same item.
+// Redact implements store.Payments with one transaction: the payment, and its place among those of its reference.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
 		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(payment.Confirmed), ":failed": text(payment.Failed)}}
@@ -133,7 +135,14 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	}
 	c.set("reference", nil)
 	c.set("metadata", nil)
-	return s.make(ctx, c, store.ErrChanged, "redacting "+string(p.ID))
+	redacted := []write{s.with(c, is(store.ErrChanged))}
+	switch old, err := s.Payment(ctx, p.ID); {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	case old.Reference != "":
+		redacted = append(redacted, s.without(change{key: referenceKey(old)}, nil))
+	}
+	return s.transact(ctx, "redacting "+string(p.ID), redacted...)
 }
 
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {

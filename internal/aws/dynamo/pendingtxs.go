@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -10,11 +11,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Commit implements store.PendingTxs with one transaction: the payment, its pending transaction, its hash. The
-// payment's revision goes: no condition compares it any more. A caller that repeats Commit after a lost answer gets
-// ErrChanged and reads the payment again.
+// Commit implements store.PendingTxs with one transaction: the payment, its pending transaction, its hash, and its
+// place among those of its reference, if it has one. The payment's revision goes: no condition compares it any more. A
+// caller that repeats Commit after a lost answer gets ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
-	return s.transact(ctx, "committing "+string(p.ID),
+	return s.transact(ctx, "committing "+string(p.ID), slices.Concat([]write{
 		s.with(change{
 			fits: store.FitsPayment(p), key: paymentKey(p.ID),
 			do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
@@ -24,13 +25,21 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 				":prepared": text(payment.Prepared), ":revision": text(p.Revision), ":committed": text(p.State),
 				":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
 				":hash": text(p.TxHash.String()), ":version": number(uint64(p.Version)),
-				":at": text(moment(p.UpdatedAt)), ":list": text(listPK(p.Merchant, p.Mode, string(p.ID))),
+				":at": text(moment(p.UpdatedAt)), ":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))),
 				":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
 		}, is(store.ErrChanged)),
 		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
 		s.putHash(p.TxHash, p.ID),
-	)
+	}, s.putReference(p))...)
+}
+
+// putReference puts p into the list of its reference, if it has one.
+func (s *Payments) putReference(p payment.Payment) []write {
+	if p.Reference == "" {
+		return nil
+	}
+	return []write{s.put(referenceKey(p), "", nil, nil)}
 }
 
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its pending transaction, the new hash.

@@ -40,9 +40,6 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return offer, g, &chain.EntryError{Index: i, Err: err}
 		}
 	}
-	if d.crowd.has(r.Merchant, d.Now()) {
-		return offer, g, ErrTooMany
-	}
 	if r.Key.Book {
 		if err := d.listed(ctx, r); err != nil {
 			return offer, g, err
@@ -64,6 +61,9 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	if err := d.allowed(r.Outputs()...); err != nil {
 		return offer, g, err
+	}
+	if d.crowd.has(r.Merchant, d.Now()) {
+		return offer, g, ErrTooMany
 	}
 	offer, err = d.assign(ctx, wallets, offer)
 	return offer, g, err

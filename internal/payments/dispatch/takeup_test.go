@@ -273,6 +273,11 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 			t.Errorf("request %d: %v, asked a node %t", n, err, p.Times["Estimate"] > before)
 		}
 	}
+	stranger := asked
+	stranger.IdempotencyKey, stranger.Key.Book, p.d.Book = "stranger", true, &book{}
+	if _, err := p.d.Send(t.Context(), stranger); !errors.Is(err, dispatch.ErrNotInBook) {
+		t.Errorf("a refusal that waiting does not end: %v", err)
+	}
 }
 
 // TestADuplicateWaits a moment for the request that is making the payment, and answers as the payment is then.

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 var listPromises = []promise[*check]{
@@ -132,6 +133,28 @@ var listPromises = []promise[*check]{
 			slices.DeleteFunc(slices.Clone(want), func(p payment.Payment) bool {
 				return !p.CreatedAt.After(noon) || !p.CreatedAt.Before(noon.Add(6*time.Second))
 			})...)
+	}},
+	{"the payments of a reference are listed, until they lose it", func(c *check) {
+		all := c.history(15)
+		other := c.unstored()
+		other.Reference += "x"
+		other = c.committed(c.create(other), 0)
+		c.lists(store.Filter{Reference: other.Reference}, 10, other)
+		reference := all[0].Reference
+		all[3], all[9] = c.confirmed(all[3]), c.confirmed(all[9])
+		for _, n := range []int{1, 2, 7, 100} {
+			c.lists(store.Filter{Reference: reference}, n, all...)
+			c.lists(store.Filter{Reference: reference, Status: payment.StatusConfirmed}, n, all[3], all[9])
+			c.lists(store.Filter{Reference: reference, Status: payment.StatusPending}, n,
+				slices.Concat(all[:3], all[4:9], all[10:])...)
+			c.lists(store.Filter{Reference: reference, After: all[6].CreatedAt, Before: all[0].CreatedAt}, n, slices.DeleteFunc(
+				slices.Clone(all), func(p payment.Payment) bool {
+					return !p.CreatedAt.After(all[6].CreatedAt) || !p.CreatedAt.Before(all[0].CreatedAt)
+				})...)
+		}
+		c.ok("redacting", c.Redact(c.Context(), must.Get(all[3].Redacted())(c)))
+		c.lists(store.Filter{Reference: reference}, 100, slices.Delete(all, 3, 4)...)
+		c.lists(store.Filter{Reference: "inv-2041"}, 100)
 	}},
 	{"an unreadable payment is left out", func(c *check) {
 		all := c.history(6)

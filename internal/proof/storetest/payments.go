@@ -235,7 +235,7 @@ func (c *check) adopts(request payment.Request) {
 	c.refused("adopting it for another merchant", c.Adopt(c.Context(), committed.Adopted(other)), store.ErrChanged)
 	c.refused("adopting a payment of a merchant", c.Adopt(c.Context(), c.created(c.walletID())), store.ErrChanged)
 	c.holds(adopted)
-	page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: draft.Mode})
+	page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: draft.Mode, Reference: request.Reference})
 	c.ok("listing", err)
 	if len(page) != 1 || page[0].ID != draft.ID {
 		c.Errorf("the merchant's list has %d payments", len(page))

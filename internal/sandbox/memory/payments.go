@@ -205,7 +205,7 @@ func (s *Payments) page(f store.Filter) (page []payment.Payment, next store.Posi
 const maxPage, maxLook = 100, 10_000
 
 func matches(p *payment.Payment, f store.Filter) bool {
-	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) &&
+	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) && (f.Reference == "" || p.Reference == f.Reference) &&
 		(f.Status == "" || p.State.Status() == f.Status)
 }
 
