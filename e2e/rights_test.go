@@ -108,7 +108,7 @@ func (s *stack) useEverything(t *testing.T) {
 	failing, retried := receive(t, 1)
 	flaky := m.call("POST", "/webhooks", map[string]any{"url": failing}).want(t, 201)
 
-	careful := m.keyOf(map[string]any{"recipients": "book"})
+	careful := m.keyOf(map[string]any{"recipients": "book", "daily_count": 5})
 	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t,
 		201).get("tx_hash")
 	verified(t, got, secret, "payment.confirmed")
@@ -118,6 +118,9 @@ func (s *stack) useEverything(t *testing.T) {
 	careful.call("POST", "/send-payments", batch, "Idempotency-Key", "batch").want(t, 201)
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
+	if own := careful.call("GET", "/api-keys/self", nil).want(t, 200); !strings.Contains(own.text, `"count":2`) {
+		t.Errorf("a batch of two counts for the day: %s", own.text)
+	}
 	m.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
@@ -132,6 +135,7 @@ func (s *stack) useEverything(t *testing.T) {
 	}
 	m.call("POST", fmt.Sprintf("%s/deliveries/%s/resend", at, deliveries.Data[0].ID), nil).want(t, 200)
 	verified(t, got, secret, "payment.confirmed")
+	m.call("POST", at+"/resend-failed", map[string]any{"since": time.Now().Add(-time.Hour)}).want(t, 200)
 
 	resembling := m.call("POST", "/recipients", map[string]any{"address": recipient[:6] + "2" + recipient[7:]}).want(t, 201)
 	if !strings.Contains(resembling.text, "a recipient that you have paid") {

@@ -1,4 +1,4 @@
-// Command list-api-keys serves GET /api-keys.
+// Command list-api-keys serves GET /api-keys and GET /api-keys/self.
 package main
 
 import (
@@ -16,5 +16,6 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)
-	return httpapi.ListAPIKeys(registry)
+	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
+	return httpapi.ListAPIKeys(registry).With(httpapi.GetOwnAPIKey(registry, payments, env.Now))
 }

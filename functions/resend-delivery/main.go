@@ -1,4 +1,5 @@
-// Command resend-delivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
+// Command resend-delivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend and
+// POST /webhooks/{id}/resend-failed.
 package main
 
 import (
@@ -17,5 +18,6 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	return httpapi.ResendDelivery(webhook.NewLog(webhooks, jobs, env.Now, rand.Reader))
+	log := webhook.NewLog(webhooks, jobs, env.Now, rand.Reader)
+	return httpapi.ResendDelivery(log).With(httpapi.ResendFailed(log, env.Now))
 }

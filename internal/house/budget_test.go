@@ -69,7 +69,7 @@ var (
 	data      = regexp.MustCompile(`(^|/)(testdata|events|examples|results)/|\.(json|txt|ya?ml|toml|mod|sum|work|xml|svg|png|csv|tsv|conf|typed)$` +
 		`|(^|/)(\.[^/]*|LICENSE|CODEOWNERS|README)$`)
 	proof     = regexp.MustCompile(`_test\.go$|^(bench|e2e|tools)/|^internal/(house|proof)/|/(httpapi|local)test/`)
-	operators = regexp.MustCompile(`^cmd/|^internal/cli/(operator|plan)/|^internal/aws/(schema|kms/walletkey)/|^internal/(payments/recovery|merchants/webhook/resend|evm/(disburser/install|ethrpc/inspect))/`)
+	operators = regexp.MustCompile(`^cmd/|^internal/cli/(operator|plan)/|^internal/aws/(schema|kms/walletkey)/|^internal/(payments/recovery|evm/(disburser/install|ethrpc/inspect))/`)
 	merchants = regexp.MustCompile(`^internal/cli/merchant/|^sdk/go/`)
 )
 

@@ -15,7 +15,7 @@ import (
 var floors = []string{
 	"strictjson token sdk/go must house tools tools/mutate tools/verdict tools/words",
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
-	"chain disburser/install recipient webhook/guard webhook/resend dynamotest guidetest",
+	"chain disburser/install recipient webhook/guard dynamotest guidetest",
 	"payment stack ethrpc",
 	"chains wallet recovery/onchain ethrpc/inspect",
 	"store plan", // the port of the protocol

@@ -138,7 +138,7 @@ func TestRoutes(t *testing.T) {
 	coded := map[route]bool{}
 	for _, r := range httpapi.Routes {
 		authorizer := "NONE"
-		if r.Scope != "" {
+		if r.Scopes != 0 {
 			authorizer = ""
 		}
 		if r.Function != "" {

@@ -104,3 +104,13 @@ func (c *Client) ListDeliveries(ctx context.Context, id string, filters url.Valu
 func (c *Client) ResendDelivery(ctx context.Context, id string, deliveryId string) (Delivery, error) {
 	return ask[Delivery](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/deliveries/"+url.PathEscape(deliveryId)+"/resend", nil)
 }
+
+// ResendFailed: Send all events again that failed.
+func (c *Client) ResendFailed(ctx context.Context, id string, body ResendFailedRequest) (ResentFailed, error) {
+	return ask[ResentFailed](c.begin(ctx), "POST", "/webhooks/"+url.PathEscape(id)+"/resend-failed", body)
+}
+
+// OwnKey: Look up the asking key.
+func (c *Client) OwnKey(ctx context.Context) (OwnAPIKey, error) {
+	return ask[OwnAPIKey](c.begin(ctx), "GET", "/api-keys/self", nil)
+}

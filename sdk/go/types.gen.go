@@ -116,6 +116,7 @@ const (
 	InvalidItemTypeCursorInvalid         InvalidItemType = "cursor_invalid"
 	InvalidItemTypeCursorMismatch        InvalidItemType = "cursor_mismatch"
 	InvalidItemTypeDatetimeInvalid       InvalidItemType = "datetime_invalid"
+	InvalidItemTypeDatetimeRange         InvalidItemType = "datetime_range"
 	InvalidItemTypeEncodingInvalid       InvalidItemType = "encoding_invalid"
 	InvalidItemTypeEnum                  InvalidItemType = "enum"
 	InvalidItemTypeHashInvalid           InvalidItemType = "hash_invalid"
@@ -168,6 +169,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeCursorMismatch:
 		return true
 	case InvalidItemTypeDatetimeInvalid:
+		return true
+	case InvalidItemTypeDatetimeRange:
 		return true
 	case InvalidItemTypeEncodingInvalid:
 		return true
@@ -958,6 +961,46 @@ type OverlapRequest struct {
 	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
 }
 
+// OwnAPIKey defines model for OwnAPIKey.
+type OwnAPIKey struct {
+	// CreatedAt RFC 3339 in UTC, to the millisecond.
+	CreatedAt Timestamp `json:"created_at"`
+
+	// DailyAmount In a UTC day. Null is any.
+	DailyAmount     Amount     `json:"daily_amount"`
+	DailyAmountText AmountText `json:"daily_amount_text"`
+
+	// DailyCount Payments in a UTC day. Null is any.
+	DailyCount *int      `json:"daily_count"`
+	ExpiresAt  Timestamp `json:"expires_at"`
+	ID         string    `json:"id"`
+	Label      string    `json:"label"`
+
+	// Last4 The key's last four characters.
+	Last4 string `json:"last4"`
+
+	// LastUsedAt At most a minute behind.
+	LastUsedAt Timestamp `json:"last_used_at"`
+
+	// MaxAmount Of one payment. Null is any.
+	MaxAmount     Amount     `json:"max_amount"`
+	MaxAmountText AmountText `json:"max_amount_text"`
+
+	// Prefix The key through its 12-character id.
+	Prefix string `json:"prefix"`
+
+	// Recipients Whom a key may pay, anybody or active entries of the address book.
+	Recipients Recipients `json:"recipients"`
+
+	// RepeatGuardSeconds Null is no guard.
+	RepeatGuardSeconds *int32    `json:"repeat_guard_seconds"`
+	RevokedAt          Timestamp `json:"revoked_at"`
+	Scopes             []Scope   `json:"scopes"`
+
+	// UsedToday What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit.
+	UsedToday UsedToday `json:"used_today"`
+}
+
 // Payment defines model for Payment.
 type Payment struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal.
@@ -1101,6 +1144,19 @@ type RecipientList struct {
 // Recipients Whom a key may pay, anybody or active entries of the address book.
 type Recipients string
 
+// ResendFailedRequest defines model for ResendFailedRequest.
+type ResendFailedRequest struct {
+	// Since At most 90 days ago, inclusive.
+	Since time.Time `json:"since"`
+}
+
+// ResentFailed defines model for ResentFailed.
+type ResentFailed struct {
+	// Count New deliveries.
+	Count   int  `json:"count"`
+	HasMore bool `json:"has_more"`
+}
+
 // RotatedAPIKey defines model for RotatedAPIKey.
 type RotatedAPIKey struct {
 	// APIKey The new key itself. It is shown this once.
@@ -1169,8 +1225,8 @@ type Sandbox struct {
 // SandboxRecipientsBehaviour defines model for Sandbox.Recipients.Behaviour.
 type SandboxRecipientsBehaviour string
 
-// Scope `payments:write`: POST /send-payment and /send-payments. `payments:read`: GET /transaction, /transactions, /balance. `webhooks`,
-// `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients.
+// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance.
+// `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
 type Scope string
 
 // SendPaymentRequest A recipient under either name (both must be the same address) and an amount.
@@ -1250,6 +1306,13 @@ type UpdateWebhookRequest struct {
 	EventTypes []EventType   `json:"event_types,omitempty"`
 	Status     WebhookStatus `json:"status,omitempty"`
 	URL        string        `json:"url,omitempty"`
+}
+
+// UsedToday What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit.
+type UsedToday struct {
+	Amount     Amount     `json:"amount"`
+	AmountText AmountText `json:"amount_text"`
+	Count      *int       `json:"count"`
 }
 
 // Webhook defines model for Webhook.

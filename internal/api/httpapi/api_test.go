@@ -95,6 +95,7 @@ func newAPI(t *testing.T) *api {
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
 		httpapi.ListAPIKeys(a.keys),
+		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
 		httpapi.IssueAPIKey(a.keys, a.hooks),
 		httpapi.RotateAPIKey(a.keys, a.hooks),
 		httpapi.RevokeAPIKey(a.keys),
@@ -114,6 +115,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.TestWebhook(a.hooks),
 		httpapi.ListDeliveries(a.hooks),
 		httpapi.ResendDelivery(a.hooks),
+		httpapi.ResendFailed(a.hooks, clock),
 		httpapi.Docs([]byte("<!DOCTYPE html>")),
 		httpapi.OpenAPI([]byte("{}")),
 		httpapi.Sandbox(func(context.Context) (any, error) { return sandboxFacts(), a.sandbox }),
@@ -500,6 +502,10 @@ func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webho
 
 func (h *hooks) Resend(_ context.Context, o webhook.Owner, id, _ string) (webhook.Delivery, error) {
 	return exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000001"), h.refuse
+}
+
+func (h *hooks) ResendFailed(context.Context, webhook.Owner, string, time.Time) (int, bool, error) {
+	return 130, false, h.refuse
 }
 
 func exampleDelivery(o webhook.Owner, endpoint, id string) webhook.Delivery {

@@ -131,6 +131,45 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
+// Days knows what was charged to daily limits; store.DailyLimits does.
+type Days interface {
+	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
+}
+
+// ownKey is the body of GET /api-keys/self.
+type ownKey struct {
+	apikey.Public
+	UsedToday struct {
+		Amount *token.Amount `json:"amount"`
+		Text   *string       `json:"amount_text"`
+		Count  *uint64       `json:"count"`
+	} `json:"used_today"`
+}
+
+// GetOwnAPIKey serves GET /api-keys/self.
+func GetOwnAPIKey(keys *apikey.Registry, days Days, now func() time.Time) Endpoint {
+	return endpoint("GetOwnAPIKey", func(c *call) (answer, error) {
+		k, err := keys.Asking(c.Context(), c.caller)
+		if err != nil {
+			return answer{}, err
+		}
+		own := ownKey{Public: k.Public()}
+		if k.Daily != (apikey.Limit{}) {
+			amount, count, err := days.Charged(c.Context(), k.MerchantID, string(k.Mode), k.Daily.Key, now())
+			if err != nil {
+				return answer{}, err
+			}
+			if used := &own.UsedToday; !k.Daily.Amount.IsZero() {
+				used.Amount, used.Text = &amount, token.Text(&amount)
+			}
+			if k.Daily.Count > 0 {
+				own.UsedToday.Count = &count
+			}
+		}
+		return answer{status: http.StatusOK, body: own}, nil
+	})
+}
+
 // An Announcer publishes events; *webhook.Publisher is one. Once Announce returned nil the event will be sent.
 type Announcer interface {
 	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -60,6 +62,7 @@ type Deliveries interface {
 	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, after string, limit int) (
 		page []webhook.Delivery, next string, err error)
 	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
+	ResendFailed(ctx context.Context, o webhook.Owner, endpoint string, since time.Time) (count int, more bool, err error)
 }
 
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
@@ -117,5 +120,26 @@ const deliveryCursors = "deliveries 1 "
 func ResendDelivery(log Deliveries) Endpoint {
 	return action("ResendDelivery", func(c *call, _ *form) (answer, error) {
 		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
+	})
+}
+
+// ResendFailed serves POST /webhooks/{id}/resend-failed.
+func ResendFailed(log Deliveries, now func() time.Time) Endpoint {
+	return submission("ResendFailed", func(c *call, f *form) (answer, error) {
+		since := f.instant("since")
+		if ago := now().Sub(since); len(f.bad) == 0 && (ago < 0 || ago > webhook.KeptFor) {
+			f.refuse("since", "datetime_range", "Must be at most 90 days ago, and not in the future")
+		}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		count, more, err := log.ResendFailed(c.Context(), ownerOf(c.caller), c.params["id"], since)
+		if errors.Is(err, webhook.ErrTooMany) {
+			err = invalids{{"datetime_range", []any{"body", "since"}, "Too many deliveries were made since then: name a later time"}}
+		}
+		return answer{status: http.StatusOK, body: struct {
+			Count   int  `json:"count"`
+			HasMore bool `json:"has_more"`
+		}{count, more}}, err
 	})
 }

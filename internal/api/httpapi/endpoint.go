@@ -29,6 +29,13 @@ type Endpoint struct {
 	handle  func(*call) (answer, error)
 	meter   Meter  // of refusals; nil: none
 	version string // of the function that serves it
+	others  []Endpoint
+}
+
+// With returns e as the http.Handler of another route too: one function may serve both.
+func (e Endpoint) With(other Endpoint) Endpoint {
+	e.others = append(e.others, other)
+	return e
 }
 
 // A Meter collects metrics; *emf.Meter is one.
@@ -85,7 +92,7 @@ func withForm(mayBeEmpty bool, handle func(*call, *form) (answer, error)) func(*
 }
 
 func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	respond(w, r, []Endpoint{e}, func(r *http.Request) (apikey.Principal, error) {
+	respond(w, r, append([]Endpoint{e}, e.others...), func(r *http.Request) (apikey.Principal, error) {
 		p, ok := apikey.PrincipalFrom(r.Context())
 		if !ok {
 			return p, apikey.ErrInvalid
@@ -170,8 +177,8 @@ type page struct {
 }
 
 // respond answers r. The order of its steps is part of the contract: an unknown route is answered before the key is
-// checked, and a bad key, a suspended merchant's, or one without the route's scope, before anything else of the
-// request is read. An unknown parameter comes before the path.
+// checked, and a bad key, a change by a suspended merchant, or a key without the route's scope, before anything else of
+// the request is read. An unknown parameter comes before the path.
 func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error)) {
 	id := requestID(r)
 	w.Header().Set("X-Request-Id", id)
@@ -214,14 +221,14 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 		return a, nil, err
 	}
 	c := &call{Request: r, params: params}
-	if e.route.Scope != "" {
+	if e.route.Scopes != 0 {
 		if c.caller, err = authenticate(r); err != nil {
 			return a, nil, err
 		}
-		if c.caller.Terms.Suspended != "" {
+		if c.caller.Terms.Suspended != "" && r.Method != http.MethodGet {
 			return a, nil, apikey.ErrSuspended
 		}
-		if !c.caller.Grant.May(e.route.Scope) {
+		if !c.caller.Grant.MayAny(e.route.Scopes) {
 			return a, nil, apikey.ErrNotPermitted
 		}
 		if r.Method == http.MethodGet {

@@ -100,6 +100,22 @@ func (f *form) seconds(field string, otherwise, most time.Duration) time.Duratio
 	return time.Duration(n) * time.Second
 }
 
+// instant reads a time that is required.
+func (f *form) instant(field string) time.Time {
+	v, ok := f.object.Member(field)
+	if !ok {
+		f.missing(field)
+		return time.Time{}
+	}
+	t, valid := parseInstant(v.Text)
+	if v.Kind != strictjson.String {
+		f.refuse(field, "string_type", "Must be a string")
+	} else if !valid {
+		f.refuse(field, "datetime_invalid", instantMsg)
+	}
+	return t
+}
+
 // whole reads v as a whole number, and reports whether it is one.
 func (f *form) whole(field string, v strictjson.Value) (n token.Amount, ok bool) {
 	if v.Kind != strictjson.Number {

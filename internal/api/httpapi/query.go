@@ -105,11 +105,20 @@ func (q *query) instant(name string) time.Time {
 	if !ok {
 		return time.Time{}
 	}
+	t, ok := parseInstant(s)
+	if !ok {
+		q.refuse(name, "datetime_invalid", instantMsg)
+	}
+	return t
+}
+
+const instantMsg = "Must be an RFC 3339 time such as 2026-01-02T15:04:05Z"
+
+func parseInstant(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	// time.Parse also takes a comma before the fraction and hours of one digit.
 	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") || t.Unix() < 0 || t.UTC().Year() > 9999 {
-		q.refuse(name, "datetime_invalid", "Must be an RFC 3339 time such as 2026-01-02T15:04:05Z")
-		return time.Time{}
+		return time.Time{}, false
 	}
-	return t.UTC()
+	return t.UTC(), true
 }

@@ -10,42 +10,51 @@ import (
 // A Route is one method of one path, and the function that serves it.
 type Route struct {
 	Method   string
-	Path     string       // literal; a segment such as {tx_hash} stands for any one segment
-	Handler  string       // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
-	Function string       // directory under functions/; empty for a route of local stacks only
-	Scope    apikey.Scope // that its caller's key needs; empty: no key is needed
+	Path     string        // literal; a segment such as {tx_hash} stands for any one segment
+	Handler  string        // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
+	Function string        // directory under functions/; empty for a route of local stacks only
+	Scopes   apikey.Scopes // of which its caller's key needs one; empty: no key is needed
 }
+
+var (
+	pays, reads    = apikey.ScopesOf(apikey.PaymentsWrite), apikey.ScopesOf(apikey.PaymentsRead)
+	keys, webhooks = apikey.ScopesOf(apikey.Keys), apikey.ScopesOf(apikey.Webhooks)
+	recipients     = apikey.ScopesOf(apikey.Recipients)
+	anyKey         = apikey.Full().Scopes
+)
 
 // Routes are all routes. Tests hold the router, template.yaml, functions/ and openapi.yaml in step with this table.
 var Routes = []Route{
-	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", ""},
-	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", apikey.Keys},
-	{"POST", "/api-keys", "IssueAPIKey", "issue-api-key", apikey.Keys},
-	{"POST", "/api-keys/{id}/rotate", "RotateAPIKey", "rotate-api-key", apikey.Keys},
-	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", apikey.Keys},
+	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", 0},
+	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", keys},
+	{"GET", "/api-keys/self", "GetOwnAPIKey", "list-api-keys", anyKey},
+	{"POST", "/api-keys", "IssueAPIKey", "issue-api-key", keys},
+	{"POST", "/api-keys/{id}/rotate", "RotateAPIKey", "rotate-api-key", keys},
+	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", keys},
 
-	{"POST", "/send-payment", "SendPayment", "send-payment", apikey.PaymentsWrite},
-	{"POST", "/send-payments", "SendPayments", "send-payments", apikey.PaymentsWrite},
-	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", apikey.PaymentsRead},
-	{"GET", "/transactions", "ListTransactions", "list-transactions", apikey.PaymentsRead},
-	{"GET", "/balance/{address}", "GetBalance", "get-balance", apikey.PaymentsRead},
+	{"POST", "/send-payment", "SendPayment", "send-payment", pays},
+	{"POST", "/send-payments", "SendPayments", "send-payments", pays},
+	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", reads},
+	{"GET", "/transactions", "ListTransactions", "list-transactions", reads},
+	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
 
-	{"POST", "/recipients", "CreateRecipient", "create-recipient", apikey.Recipients},
-	{"GET", "/recipients", "ListRecipients", "list-recipients", apikey.Recipients},
-	{"POST", "/recipients/{address}/delete", "DeleteRecipient", "delete-recipient", apikey.Recipients},
+	{"POST", "/recipients", "CreateRecipient", "create-recipient", recipients},
+	{"GET", "/recipients", "ListRecipients", "list-recipients", recipients | pays},
+	{"POST", "/recipients/{address}/delete", "DeleteRecipient", "delete-recipient", recipients},
 
-	{"POST", "/webhooks", "CreateWebhook", "create-webhook", apikey.Webhooks},
-	{"GET", "/webhooks", "ListWebhooks", "list-webhooks", apikey.Webhooks},
-	{"POST", "/webhooks/{id}", "UpdateWebhook", "update-webhook", apikey.Webhooks},
-	{"POST", "/webhooks/{id}/delete", "DeleteWebhook", "delete-webhook", apikey.Webhooks},
-	{"POST", "/webhooks/{id}/rotate-secret", "RotateWebhookSecret", "rotate-webhook-secret", apikey.Webhooks},
-	{"POST", "/webhooks/{id}/test", "TestWebhook", "test-webhook", apikey.Webhooks},
-	{"GET", "/webhooks/{id}/deliveries", "ListDeliveries", "list-deliveries", apikey.Webhooks},
-	{"POST", "/webhooks/{id}/deliveries/{delivery_id}/resend", "ResendDelivery", "resend-delivery", apikey.Webhooks},
+	{"POST", "/webhooks", "CreateWebhook", "create-webhook", webhooks},
+	{"GET", "/webhooks", "ListWebhooks", "list-webhooks", webhooks},
+	{"POST", "/webhooks/{id}", "UpdateWebhook", "update-webhook", webhooks},
+	{"POST", "/webhooks/{id}/delete", "DeleteWebhook", "delete-webhook", webhooks},
+	{"POST", "/webhooks/{id}/rotate-secret", "RotateWebhookSecret", "rotate-webhook-secret", webhooks},
+	{"POST", "/webhooks/{id}/test", "TestWebhook", "test-webhook", webhooks},
+	{"GET", "/webhooks/{id}/deliveries", "ListDeliveries", "list-deliveries", webhooks},
+	{"POST", "/webhooks/{id}/deliveries/{delivery_id}/resend", "ResendDelivery", "resend-delivery", webhooks},
+	{"POST", "/webhooks/{id}/resend-failed", "ResendFailed", "resend-delivery", webhooks},
 
-	{"GET", "/docs", "Docs", "", ""},
-	{"GET", "/openapi.json", "OpenAPI", "", ""},
-	{"GET", "/sandbox", "Sandbox", "", ""},
+	{"GET", "/docs", "Docs", "", 0},
+	{"GET", "/openapi.json", "OpenAPI", "", 0},
+	{"GET", "/sandbox", "Sandbox", "", 0},
 }
 
 func routeOf(handler string) Route {

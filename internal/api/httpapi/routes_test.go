@@ -100,8 +100,8 @@ func TestOpenAPIIsComplete(t *testing.T) {
 			t.Errorf("%s %s: operationId %s, handler %s", r.Method, r.Path, id, r.Handler)
 		}
 		security, stated := op["security"].([]any)
-		if open := stated && len(security) == 0; open == (r.Scope != "") {
-			t.Errorf("%s: needs a key: %v; openapi.yaml says: %v", id, r.Scope != "", op["security"])
+		if open := stated && len(security) == 0; open == (r.Scopes != 0) {
+			t.Errorf("%s: needs a key: %v; openapi.yaml says: %v", id, r.Scopes != 0, op["security"])
 		}
 		for _, part := range []string{"summary", "tags", "responses"} {
 			if op[part] == nil {
@@ -111,7 +111,7 @@ func TestOpenAPIIsComplete(t *testing.T) {
 		if op["requestBody"] == nil && r.Method == "POST" {
 			t.Errorf("%s has no requestBody", id)
 		}
-		if responses := object(op["responses"]); r.Scope != "" && responses["401"] == nil || responses["500"] == nil {
+		if responses := object(op["responses"]); r.Scopes != 0 && responses["401"] == nil || responses["500"] == nil {
 			t.Errorf("%s: 401 or 500 is not described", id)
 		}
 	}
@@ -135,7 +135,7 @@ func TestUnauthorized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range httpapi.Routes {
-				if r.Scope == "" {
+				if r.Scopes == 0 {
 					continue
 				}
 				got := a.send(r.Method, concrete(r.Path), "", headers...)

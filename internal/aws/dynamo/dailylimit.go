@@ -3,13 +3,16 @@ package dynamo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -108,6 +111,23 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
 		when: strings.Join(conditions, " AND "), names: names, values: values,
 	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
+}
+
+// Charged implements store.DailyLimits with one read.
+func (s *Payments) Charged(ctx context.Context, merchant, mode, key string, at time.Time) (token.Amount, uint64, error) {
+	day, err := get(ctx, s.table, spendKey(merchant, mode, at), "the day of "+merchant, nil,
+		func(item attributes) (attributes, error) { return item, nil })
+	r := &reader{}
+	sum := func(name string) string {
+		n, _ := day[name].(*types.AttributeValueMemberN)
+		if n == nil {
+			return "0"
+		}
+		return n.Value
+	}
+	amount := r.amount("spent", sum(spentAttr(key)))
+	count := parsed(r, "count", sum(countAttr(key)), func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	return amount, count, errors.Join(err, errors.Join(r.errs...))
 }
 
 func spentAttr(key string) string { return strings.TrimSuffix("spent#"+key, "#") }

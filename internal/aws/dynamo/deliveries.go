@@ -71,6 +71,7 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	item := encodeDelivery(d)
 	c.set(attrNextAttemptAt, item[attrNextAttemptAt])
 	c.set(attrShard, item[attrShard])
+	c.set("ended_at", item["ended_at"])
 	if attempts == 0 {
 		c.when = "attribute_not_exists(pk) OR " + c.when
 		for _, name := range deliveryFixed {
@@ -120,7 +121,7 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 			":pk": text(logPK(o, endpoint)), ":first": text(first), ":end": text(end),
 		},
 		ProjectionExpression: aws.String("pk, sk, event_id, event_type, event_at, #status, attempts, " +
-			"attempt_count, next_attempt_at, #shard, created_at"),
+			"attempt_count, next_attempt_at, #shard, created_at, ended_at"),
 		ExpressionAttributeNames: map[string]string{"#status": "status", "#shard": attrShard}, // reserved words
 		ScanIndexForward:         aws.Bool(false),
 		ConsistentRead:           aws.Bool(true),

@@ -21,6 +21,7 @@ type deliveryItem struct {
 	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
 	Shard         string     `dynamodbav:"shard,omitempty"` // set while the delivery is parked; the due index has items with a shard only
 	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
+	EndedAt       string     `dynamodbav:"ended_at,omitempty"`
 	TTL           int64      `dynamodbav:"ttl,omitempty"` // in epoch seconds
 }
 
@@ -40,7 +41,7 @@ func encodeDelivery(d webhook.Delivery) attributes {
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
 		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
 		AttemptCount: len(d.Attempts), NextAttemptAt: instant(d.NextAttemptAt), Shard: shardOf(d),
-		CreatedAt: moment(d.CreatedAt), TTL: expiry(d.CreatedAt),
+		CreatedAt: moment(d.CreatedAt), EndedAt: moment(d.EndedAt), TTL: expiry(d.CreatedAt),
 	})
 }
 
@@ -93,7 +94,7 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body,
 		},
 		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
-		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt),
+		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt), EndedAt: r.instant("ended_at", it.EndedAt),
 	}
 	for _, a := range it.Attempts {
 		d.Attempts = append(d.Attempts, webhook.Attempt{

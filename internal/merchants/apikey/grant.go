@@ -76,7 +76,10 @@ type Grant struct {
 func Full() Grant { return Grant{Scopes: ScopesOf(AllScopes()...)} }
 
 // May reports whether g has a scope.
-func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
+func (g Grant) May(s Scope) bool { return g.MayAny(ScopesOf(s)) }
+
+// MayAny reports whether g has one of several scopes.
+func (g Grant) MayAny(s Scopes) bool { return g.Scopes&s != 0 }
 
 func (g Grant) limited() bool {
 	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0

@@ -265,7 +265,7 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 		"a success first":            {[]int{200, 500, 500}, webhook.Delivered, 1, 1},
 		"only failures: one counts":  {[]int{500, 500, 500, 500}, webhook.Pending, 1, 2},
 		"only successes: one counts": {[]int{200, 200, 200, 200}, webhook.Delivered, 1, 1},
-		"only its end: one counts":   {[]int{410, 410, 410, 410}, webhook.Cancelled, 1, 1},
+		"only its end: one counts":   {[]int{410, 410, 410, 410}, webhook.Exhausted, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, e := published(t, test.answers...)

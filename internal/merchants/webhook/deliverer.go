@@ -114,17 +114,16 @@ func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) e
 // after returns a delivery as an attempt leaves it.
 func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	next := del.with(x.Attempt)
-	next.Parked, next.NextAttemptAt = false, time.Time{}
+	now := instant(d.now)
+	next.Parked, next.NextAttemptAt, next.EndedAt = false, time.Time{}, now
 	made := len(next.Attempts)
 	switch {
 	case x.Succeeded():
 		next.Status = Delivered
-	case x.StatusCode == http.StatusGone:
-		next.Status = Cancelled
-	case made >= attemptLimit(del.Mode):
+	case x.StatusCode == http.StatusGone, made >= attemptLimit(del.Mode):
 		next.Status = Exhausted
 	default:
-		now := instant(d.now)
+		next.EndedAt = time.Time{}
 		next = next.due(now, delay(made, x, now, d.jitter()))
 	}
 	return next
@@ -151,7 +150,7 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 		}
 		attempts = len(stored.Attempts)
 		next = stored.with(ours)
-		next.Status, next.NextAttemptAt, next.Parked = Delivered, time.Time{}, false
+		next.Status, next.NextAttemptAt, next.Parked, next.EndedAt = Delivered, time.Time{}, false, instant(d.now)
 	}
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
@@ -159,7 +158,7 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 // cancel ends a delivery whose endpoint is disabled or deleted.
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
 	next := del
-	next.Status, next.NextAttemptAt, next.Parked = Cancelled, time.Time{}, false
+	next.Status, next.NextAttemptAt, next.Parked, next.EndedAt = Cancelled, time.Time{}, false, instant(d.now)
 	_, err := d.record(ctx, next, len(del.Attempts))
 	return err
 }

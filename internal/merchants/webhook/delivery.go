@@ -101,6 +101,7 @@ type Delivery struct {
 	// is in the due index, and PushDue makes the job when the attempt is due.
 	Parked    bool
 	CreatedAt time.Time // of the event for a first delivery, of the request for a resend
+	EndedAt   time.Time // zero while Pending
 }
 
 // An Attempt is one post of a delivery and its result.

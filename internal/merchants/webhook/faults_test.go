@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -169,8 +168,12 @@ func TestEveryErrorIsTold(t *testing.T) {
 		},
 		"Test":       func(s stack) error { return must.Err(s.tester.Test(t.Context(), mine, s.e.ID)) },
 		"Deliveries": func(s stack) error { return must.Err(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
-		"resend.All": func(s stack) error {
-			return must.Err(resend.All(t.Context(), s.log, mine, s.e.ID, noon, noon.Add(time.Hour), noon))
+		"ResendFailed": func(s stack) error {
+			count, _, err := s.log.ResendFailed(t.Context(), mine, s.e.ID, noon)
+			if err == nil && count != 1 {
+				t.Errorf("%d resent", count)
+			}
+			return err
 		},
 		"Publish":  func(s stack) error { return s.publish(event) },
 		"Announce": func(s stack) error { return s.publisher.Announce(t.Context(), mine, "api_key.created", noon, "data") },
@@ -181,7 +184,7 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s := build()
 		must.OK(t, call(s))
 		for n, effect := range s.faults.names {
-			if effect == "Post" || name == "resend.All" && effect == "Enqueue" {
+			if effect == "Post" || name == "ResendFailed" && effect == "Enqueue" {
 				continue
 			}
 			s := build()

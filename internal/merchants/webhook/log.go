@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // LogLimit is the most deliveries that Deliveries returns.
@@ -29,7 +32,7 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 // Deliveries returns the endpoint's deliveries, newest first, at most LogLimit, without their bodies. A deleted
 // endpoint still has its log. ErrNotFound if the owner never had an endpoint of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
-	return l.Between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
+	return l.between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
 }
 
 // pageLook is the most deliveries that a page of one status reads, some megabytes of the longest.
@@ -40,6 +43,11 @@ const pageLook = 200
 // end. A page may be short, or empty, before the end.
 func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string, limit int) (
 	page []Delivery, next string, err error) {
+	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
+}
+
+func (l *Log) page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string, limit int) (
+	page []Delivery, next string, err error) {
 	look, to := limit+2, time.Time{}
 	if status != "" {
 		look = pageLook
@@ -49,7 +57,7 @@ func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status Deliver
 		to = time.UnixMilli(ms + 1)
 	}
 	for {
-		read, err := l.Between(ctx, o, endpoint, time.Time{}, to, look)
+		read, err := l.between(ctx, o, endpoint, from, to, look)
 		if err != nil {
 			return nil, "", err
 		}
@@ -74,8 +82,8 @@ func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status Deliver
 	}
 }
 
-// Between is Deliveries of a time span, from inclusive, and with another limit. A zero time is no bound.
-func (l *Log) Between(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
+// between is Deliveries of a time span, from inclusive, and with another limit. A zero time is no bound.
+func (l *Log) between(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
 	if _, err := known(ctx, l.store, o, endpoint); err != nil {
 		return nil, err
 	}
@@ -84,6 +92,80 @@ func (l *Log) Between(ctx context.Context, o Owner, endpoint string, from, to ti
 		return nil, fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
 	}
 	return ds, nil
+}
+
+// A search for failures reads deliveries created up to longestTry before they ended, FailedLook of them at most.
+// The delays of all attempts come to 76 hours, and each may be twice as long, and a fifth more.
+const (
+	longestTry = 10 * 24 * time.Hour
+	FailedLook = 20_000
+	resendMost = 1000
+)
+
+// ErrTooMany reports a log that is too long to be searched for failures.
+var ErrTooMany = errors.New("too many deliveries since then; name a later time")
+
+// Failed returns the deliveries that ended exhausted or cancelled since a time, inclusive, oldest first and without
+// their bodies. An event counts by its newest delivery alone. A pending one whose attempt was due before lost has
+// lost its job, and counts too. ErrTooMany if there are more than look to read: a part could pass for all.
+func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost time.Time, look int) (failed []Delivery, err error) {
+	seen, read := map[string]bool{}, 0
+	for after := ""; ; {
+		page, next, err := l.page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)
+		if err != nil {
+			return nil, err
+		}
+		if read += len(page); read > look {
+			return nil, fmt.Errorf("searching the log of %s: %w", endpoint, ErrTooMany)
+		}
+		for _, d := range page {
+			ended := (d.Status == Exhausted || d.Status == Cancelled) && !d.EndedAt.Before(since)
+			overdue := d.Status == Pending && !d.Parked && d.NextAttemptAt.Before(lost)
+			if !seen[d.Event.ID] && (ended || overdue) {
+				failed = append(failed, d)
+			}
+			seen[d.Event.ID] = true
+		}
+		if after = next; next == "" {
+			slices.Reverse(failed)
+			return failed, nil
+		}
+	}
+}
+
+// ResendFailed resends the deliveries that Failed returns since a time, resendMost at most, and returns how many, and
+// whether there are more. Another call goes on, also after an error. The errors are those of Resend and ErrTooMany.
+func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, since time.Time) (count int, more bool, err error) {
+	switch e, err := live(ctx, l.store, o, endpoint); {
+	case err != nil:
+		return 0, false, err
+	case e.Status != Enabled:
+		return 0, false, fmt.Errorf("resending to %s: %w", endpoint, ErrDisabled)
+	}
+	failed, err := l.Failed(ctx, o, endpoint, since, time.Time{}, FailedLook)
+	if err != nil {
+		return 0, false, err
+	}
+	most := min(len(failed), resendMost)
+	sent, err := l.ResendAll(ctx, failed[:most])
+	return len(sent), len(failed) > most, err
+}
+
+// ResendAll resends deliveries, without those that the store has forgotten, and returns the new ones.
+func (l *Log) ResendAll(ctx context.Context, deliveries []Delivery) (sent []Delivery, err error) {
+	all := make([]Delivery, len(deliveries))
+	var group errgroup.Group
+	group.SetLimit(pushWidth)
+	for i, d := range deliveries {
+		group.Go(func() (err error) {
+			if all[i], err = l.Resend(ctx, d.Owner, d.Endpoint, d.Delivery); errors.Is(err, ErrDeliveryNotFound) {
+				return nil
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	return slices.DeleteFunc(all, func(d Delivery) bool { return d.Delivery == "" }), err
 }
 
 // Resend makes a new delivery of the same event, with the same event id and bytes, and returns it. Once Resend

@@ -21,7 +21,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
-	"github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
@@ -94,9 +93,8 @@ func TestPagesOfALog(t *testing.T) {
 	}
 }
 
-// TestFailedInAWindow: an operator resends the events that an outage of the
-// endpoint left undelivered, and may do so again.
-func TestFailedInAWindow(t *testing.T) {
+// TestFailed: the events that an outage of the endpoint left undelivered are resent, also twice.
+func TestFailed(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
@@ -109,7 +107,7 @@ func TestFailedInAWindow(t *testing.T) {
 		w.mustPublish(w.numbered(n))
 		w.drain()
 	}
-	send(0, 1, 410) // before the window
+	send(0, 1, 410) // before
 	send(1, 2, 410)
 	w.change(e, enable)
 	must.OK(t, w.resend(e, w.newest(e))) // fails again
@@ -118,32 +116,66 @@ func TestFailedInAWindow(t *testing.T) {
 	w.change(e, enable)
 	send(3, 4, 200)
 	send(4, 5, 410)
-	send(5, 6, 410) // after the window
+	send(5, 6, 410)
 	w.clock = at(6)
-	failed := func(want ...string) {
+	failed := func(since time.Time, want ...string) {
 		t.Helper()
-		list := must.Get(resend.Failed(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()))(t)
+		list := must.Get(w.log.Failed(t.Context(), mine, e.ID, since, time.Time{}, 100))(t)
 		if !slices.EqualFunc(list, want, func(d webhook.Delivery, id string) bool { return d.Event.ID == id }) {
 			t.Errorf("failed: %+v, want %v", list, want)
 		}
 	}
-	failed("evt_2", "evt_3", "evt_5")
-	if _, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()); !errors.Is(err, webhook.ErrDisabled) {
-		t.Errorf("to a disabled endpoint: %v", err)
+	failed(at(1), "evt_2", "evt_3", "evt_5", "evt_6")
+	failed(at(1).Add(1), "evt_3", "evt_5", "evt_6") // by the end of the newest delivery, inclusive
+	resend := func(want int, wantErr error) {
+		t.Helper()
+		count, more, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1))
+		if count != want || more || !errors.Is(err, wantErr) {
+			t.Errorf("%d resent, more: %v, %v", count, more, err)
+		}
 	}
+	resend(0, webhook.ErrDisabled)
 	w.change(e, enable)
 	w.answers[hook] = statuses(200)
-	resent, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now())
-	if err != nil || len(resent) != 3 {
-		t.Errorf("%d resent, %v", len(resent), err)
-	}
-	failed() // they are on their way again
+	resend(4, nil)
+	failed(at(1)) // they are on their way again
 	w.drain()
-	if again, err := resend.All(t.Context(), w.log, mine, e.ID, at(1), at(5), w.now()); err != nil || len(again) != 0 {
-		t.Errorf("a second time: %d resent, %v", len(again), err)
-	}
+	resend(0, nil)
 	w.drain()
-	w.has(6+3, 0)
+	w.has(6+4, 0)
+	must.OK(t, w.registry.Delete(t.Context(), mine, e.ID))
+	resend(0, webhook.ErrNotFound)
+}
+
+// TestResendingGoesOn: one call resends a thousand events, the oldest, and another the rest.
+func TestResendingGoesOn(t *testing.T) {
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	for n := range 1002 {
+		at := noon.Add(time.Duration(n) * time.Millisecond)
+		d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)}, Event: w.numbered(n),
+			Status: webhook.Exhausted, CreatedAt: at, EndedAt: at.Add(time.Hour)}
+		must.OK(t, w.store.AddDelivery(t.Context(), d))
+	}
+	w.clock = noon.Add(24 * time.Hour)
+	since := noon.Add(time.Hour) // each was created before
+	var counts []any
+	resent := map[string]bool{}
+	for range 3 {
+		w.clock = w.now().Add(time.Second)
+		count, more, err := w.log.ResendFailed(t.Context(), mine, e.ID, since)
+		must.OK(t, err)
+		counts = append(counts, count, more)
+	}
+	if want := []any{1000, true, 2, false, 0, false}; !slices.Equal(counts, want) {
+		t.Errorf("%v, want %v", counts, want)
+	}
+	for _, d := range must.Get(w.log.Deliveries(t.Context(), mine, e.ID))(t)[:2] {
+		resent[d.Event.ID] = true
+	}
+	if !resent["evt_1000"] || !resent["evt_1001"] {
+		t.Errorf("resent last: %v", resent)
+	}
 }
 
 // TestASearchIsNeverPartial: an operator would take the failures of a part of the log for all.
@@ -151,8 +183,8 @@ func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	log := webhook.NewLog(busy{w.store}, w, w.now, rand.Reader)
-	failed, err := resend.Failed(t.Context(), log, mine, e.ID, noon, noon.Add(time.Hour), noon)
-	if !errors.Is(err, resend.ErrTooMany) || failed != nil {
+	failed, err := log.Failed(t.Context(), mine, e.ID, noon, time.Time{}, 100)
+	if !errors.Is(err, webhook.ErrTooMany) || failed != nil {
 		t.Errorf("%d failed, %v", len(failed), err)
 	}
 }
@@ -171,13 +203,14 @@ func TestALostJobIsFailed(t *testing.T) {
 	w.jobs = nil
 	for after, want := range map[time.Duration]int{time.Hour + 5*time.Second: 0, time.Hour + 5*time.Second + 1: 1} {
 		w.clock = noon.Add(after)
-		failed, err := resend.Failed(t.Context(), w.log, mine, e.ID, noon, w.now(), w.now())
+		failed, err := w.log.Failed(t.Context(), mine, e.ID, noon, w.now().Add(-time.Hour), 100)
 		if err != nil || len(failed) != want {
 			t.Errorf("after %v: %d failed, %v", after, len(failed), err)
 		}
 	}
 	w.clock = noon.Add(2 * time.Hour)
-	must.Get(resend.All(t.Context(), w.log, mine, e.ID, noon, w.now(), w.now()))(t)
+	lost := must.Get(w.log.Failed(t.Context(), mine, e.ID, noon, w.now().Add(-time.Hour), 100))(t)
+	must.Get(w.log.ResendAll(t.Context(), lost))(t)
 	w.drain()
 	w.has(2, 0)
 	w.logged(e, webhook.Delivered, 1)
@@ -310,7 +343,7 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 			if test.name == "changed" && got.Description != "new" {
 				t.Error("the change was lost")
 			}
-			w.logged(e, webhook.Cancelled, 1)
+			w.logged(e, webhook.Exhausted, 1)
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 		case e.Status == Enabled:
 			errs = append(errs, p.queue.Enqueue(ctx, d.job(), 0))
 		default:
-			d.Status, d.NextAttemptAt = Cancelled, time.Time{}
+			d.Status, d.NextAttemptAt, d.EndedAt = Cancelled, time.Time{}, ev.At
 			errs = append(errs, p.store.AddDelivery(ctx, d))
 		}
 	}

@@ -238,6 +238,10 @@ type DailyLimits interface {
 	// Refund takes the charge of a refused payment back. If one of the tallies is less, it changes nothing. It may be
 	// repeated only when it was certainly not applied.
 	Refund(ctx context.Context, c Charge) error
+
+	// Charged returns what the UTC day of at was charged under a key's limit, or under the merchant's
+	// if key is empty: zero where the limit has no such part.
+	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
 }
 
 // A Charge is an amount taken from the daily limits of a merchant and a key.

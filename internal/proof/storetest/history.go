@@ -287,6 +287,18 @@ var dailyLimitPromises = []promise[*check]{
 		c.refused("the refund is known to both", charge(21, key, all), store.ErrDailyLimit)
 		c.ok("and no more was given back", charge(20, key, all))
 		c.ok("the third payment under a count of three", charge(1, key))
+		for _, row := range []struct {
+			key    string
+			at     time.Time
+			amount uint64
+			count  uint64
+		}{{"key_a", noon.Truncate(24 * time.Hour), 31, 3}, {"", noon, 110, 0}, {"key_x", noon, 0, 0}, {"key_a", noon.Add(-24 * time.Hour), 0, 0}} {
+			amount, count, err := c.Charged(c.Context(), c.merchant, "test", row.key, row.at)
+			c.ok("reading the day", err)
+			if amount != token.Units(row.amount) || count != row.count {
+				c.Errorf("%s was charged %v and %d on %v", row.key, amount, count, row.at)
+			}
+		}
 		c.refused("the fourth", charge(1, key), store.ErrDailyLimit)
 	}},
 	{"a count alone limits payments, however large", func(c *check) {

@@ -105,7 +105,7 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 
 // ended returns d with the status and no next attempt.
 func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
-	d.Status, d.NextAttemptAt, d.Parked = s, time.Time{}, false
+	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, noon.Add(time.Hour)
 	return d
 }
 

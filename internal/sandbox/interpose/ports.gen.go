@@ -69,6 +69,15 @@ func (s *Store) Charge(ctx context.Context, a store.Charge) error {
 	return err
 }
 
+// Charged implements the port.
+func (s *Store) Charged(ctx context.Context, a string, b string, c string, d time.Time) (token.Amount, uint64, error) {
+	r, err := ask(ctx, s.Around, "Charged", func(ctx context.Context) (two[token.Amount, uint64], error) {
+		x, y, err := s.Store.Charged(ctx, a, b, c, d)
+		return two[token.Amount, uint64]{x, y}, err
+	}, a, b, c, d)
+	return r.a, r.b, err
+}
+
 // Claim implements the port.
 func (s *Store) Claim(ctx context.Context, a wallet.ID, b string, c time.Time, d time.Time, e *wallet.Progress) (bool, error) {
 	return ask(ctx, s.Around, "Claim", func(ctx context.Context) (bool, error) {

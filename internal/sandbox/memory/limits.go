@@ -80,6 +80,13 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }
 
+func (s *Payments) Charged(ctx context.Context, merchant, mode, key string, at time.Time) (token.Amount, uint64, error) {
+	spent, err := answer(ctx, s, func() (tally, error) {
+		return s.spent[dayOf(store.Charge{Merchant: merchant, Mode: mode, At: at}, key)], nil
+	})
+	return spent.amount, spent.count, err
+}
+
 func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
 	return s.locked(ctx, func() error {
 		maps.DeleteFunc(s.places, func(held store.Place, _ bool) bool { return held.Merchant == p.Merchant && held.Until.Before(now) })

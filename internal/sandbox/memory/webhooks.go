@@ -13,7 +13,7 @@ import (
 )
 
 // logLimit is the number of deliveries kept per endpoint. A delivery above it displaces the oldest final one.
-const logLimit = 1000
+const logLimit = 10_000
 
 // Webhooks is a webhook.Store in memory, safe for concurrent use. Make one with NewWebhooks.
 type Webhooks struct {
@@ -173,7 +173,7 @@ func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (
 		return *stored, webhook.ErrConflict
 	}
 	stored.Status, stored.Attempts = d.Status, slices.Clone(d.Attempts)
-	stored.NextAttemptAt, stored.Parked = d.NextAttemptAt, d.Parked
+	stored.NextAttemptAt, stored.Parked, stored.EndedAt = d.NextAttemptAt, d.Parked, d.EndedAt
 	return *stored, nil
 }
 

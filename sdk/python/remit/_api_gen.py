@@ -93,6 +93,14 @@ class Endpoints:
         """Send an event again."""
         return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")
 
+    def resend_failed(self, id: str, **body: Unpack[t.ResendFailedRequest]) -> t.ResentFailed:
+        """Send all events again that failed."""
+        return self._request("", "POST", f"/webhooks/{quote(id, safe='')}/resend-failed", body)
+
+    def own_key(self) -> t.OwnAPIKey:
+        """Look up the asking key."""
+        return self._request("", "GET", "/api-keys/self")
+
 
 class AsyncEndpoints:
     """The methods that are no payment."""
@@ -178,3 +186,11 @@ class AsyncEndpoints:
     async def resend_delivery(self, id: str, delivery_id: str) -> t.Delivery:
         """Send an event again."""
         return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/deliveries/{quote(delivery_id, safe='')}/resend")
+
+    async def resend_failed(self, id: str, **body: Unpack[t.ResendFailedRequest]) -> t.ResentFailed:
+        """Send all events again that failed."""
+        return await self._request("", "POST", f"/webhooks/{quote(id, safe='')}/resend-failed", body)
+
+    async def own_key(self) -> t.OwnAPIKey:
+        """Look up the asking key."""
+        return await self._request("", "GET", "/api-keys/self")

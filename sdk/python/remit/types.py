@@ -94,6 +94,12 @@ class CreatedAPIKey(TypedDict):
     created_at: Timestamp
 
 
+class UsedToday(TypedDict):
+    amount: Amount | None
+    amount_text: AmountText | None
+    count: int | None
+
+
 Scope: TypeAlias = Literal['payments:write', 'payments:read', 'webhooks', 'keys', 'recipients']
 
 
@@ -262,6 +268,15 @@ class DeliveryList(TypedDict):
     next_cursor: str | None
 
 
+class ResendFailedRequest(TypedDict):
+    since: str
+
+
+class ResentFailed(TypedDict):
+    count: int
+    has_more: bool
+
+
 class EventPayment(TypedDict):
     tx_hash: Hash
     status: PaymentStatus
@@ -348,7 +363,7 @@ class Problem(TypedDict):
 
 
 class InvalidItem(TypedDict):
-    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'stands_alone']
+    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'stands_alone']
     loc: list[str | int]
     msg: str
 
@@ -430,6 +445,26 @@ class APIKey(TypedDict):
     daily_count: int | None
     recipients: Recipients
     repeat_guard_seconds: int | None
+
+
+class OwnAPIKey(TypedDict):
+    id: str
+    prefix: str
+    last4: str
+    created_at: Timestamp
+    last_used_at: Timestamp | None
+    expires_at: Timestamp | None
+    revoked_at: Timestamp | None
+    label: str | None
+    scopes: list[Scope]
+    max_amount: Amount | None
+    daily_amount: Amount | None
+    max_amount_text: AmountText | None
+    daily_amount_text: AmountText | None
+    daily_count: int | None
+    recipients: Recipients
+    repeat_guard_seconds: int | None
+    used_today: UsedToday
 
 
 class APIKeyList(TypedDict):

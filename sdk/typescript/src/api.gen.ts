@@ -103,4 +103,14 @@ export abstract class Endpoints {
   async resendDelivery(id: string, deliveryId: string): Promise<S["Delivery"]> {
     return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/deliveries/${encodeURIComponent(deliveryId)}/resend`);
   }
+
+  /** Send all events again that failed. */
+  async resendFailed(id: string, body: S["ResendFailedRequest"]): Promise<S["ResentFailed"]> {
+    return this.request("", "POST", `/webhooks/${encodeURIComponent(id)}/resend-failed`, body);
+  }
+
+  /** Look up the asking key. */
+  async ownKey(): Promise<S["OwnAPIKey"]> {
+    return this.request("", "GET", `/api-keys/self`);
+  }
 }

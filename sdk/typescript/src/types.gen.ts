@@ -185,9 +185,44 @@ export type components = {
              */
             repeat_guard_seconds: number | null;
         };
+        OwnAPIKey: {
+            id: string;
+            /** @description The key through its 12-character id. */
+            prefix: string;
+            /** @description The key's last four characters. */
+            last4: string;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description At most a minute behind. */
+            last_used_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            revoked_at: components["schemas"]["Timestamp"] | null;
+            label: string | null;
+            scopes: components["schemas"]["Scope"][];
+            /** @description Of one payment. Null is any. */
+            max_amount: components["schemas"]["Amount"] | null;
+            /** @description In a UTC day. Null is any. */
+            daily_amount: components["schemas"]["Amount"] | null;
+            max_amount_text: components["schemas"]["AmountText"] | null;
+            daily_amount_text: components["schemas"]["AmountText"] | null;
+            /** @description Payments in a UTC day. Null is any. */
+            daily_count: number | null;
+            recipients: components["schemas"]["Recipients"];
+            /**
+             * Format: int32
+             * @description Null is no guard.
+             */
+            repeat_guard_seconds: number | null;
+            used_today: components["schemas"]["UsedToday"];
+        };
+        /** @description What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit. */
+        UsedToday: {
+            amount: components["schemas"]["Amount"] | null;
+            amount_text: components["schemas"]["AmountText"] | null;
+            count: number | null;
+        };
         /**
-         * @description `payments:write`: POST /send-payment and /send-payments. `payments:read`: GET /transaction, /transactions, /balance. `webhooks`,
-         *     `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients.
+         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance.
+         *     `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
          * @enum {string}
          */
         Scope: "payments:write" | "payments:read" | "webhooks" | "keys" | "recipients";
@@ -404,6 +439,18 @@ export type components = {
             has_more: boolean;
             next_cursor: string | null;
         };
+        ResendFailedRequest: {
+            /**
+             * Format: date-time
+             * @description At most 90 days ago, inclusive.
+             */
+            since: string;
+        };
+        ResentFailed: {
+            /** @description New deliveries. */
+            count: number;
+            has_more: boolean;
+        };
         PaymentEvent: {
             /** @description The same as the webhook-id header. */
             id: string;
@@ -536,7 +583,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone";
+            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone";
             /** @description `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte. */
             loc: (string | number)[];
             /** @description For people. Never repeats what was sent. */
@@ -602,6 +649,8 @@ export type Balance = components['schemas']['Balance'];
 export type CreateApiKeyRequest = components['schemas']['CreateAPIKeyRequest'];
 export type CreatedApiKey = components['schemas']['CreatedAPIKey'];
 export type ApiKey = components['schemas']['APIKey'];
+export type OwnApiKey = components['schemas']['OwnAPIKey'];
+export type UsedToday = components['schemas']['UsedToday'];
 export type Scope = components['schemas']['Scope'];
 export type Recipients = components['schemas']['Recipients'];
 export type IssueApiKeyRequest = components['schemas']['IssueAPIKeyRequest'];
@@ -626,6 +675,8 @@ export type DeletedWebhook = components['schemas']['DeletedWebhook'];
 export type Attempt = components['schemas']['Attempt'];
 export type Delivery = components['schemas']['Delivery'];
 export type DeliveryList = components['schemas']['DeliveryList'];
+export type ResendFailedRequest = components['schemas']['ResendFailedRequest'];
+export type ResentFailed = components['schemas']['ResentFailed'];
 export type PaymentEvent = components['schemas']['PaymentEvent'];
 export type EventPayment = components['schemas']['EventPayment'];
 export type RecipientEvent = components['schemas']['RecipientEvent'];

@@ -5,12 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	again "github.com/remit-payouts/remit/internal/merchants/webhook/resend"
 )
 
 // Commands is `remit webhooks`.
@@ -23,25 +23,33 @@ type Commands struct {
 type window struct {
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
 	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
-	Since    time.Duration `default:"24h" help:"How far back to look."`
-	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
+	Since    time.Duration `default:"24h" help:"How long ago it was given up at most."`
+	Until    time.Duration `default:"0s" help:"How long ago it was given up at least."`
 }
 
-// An abandoned has the deliveries of a window that Remit gave up, and the window's ends. If there
-// are none, text counts the deliveries that Remit still retries.
+// A delivery whose attempt is overdue by lostAfter has lost its job: the queue gave it up, or was emptied. searched is
+// the most deliveries to search.
+const (
+	lostAfter = time.Hour
+	searched  = 100_000
+)
+
+// An abandoned has the deliveries of a window that Remit gave up. If there are none, text counts
+// the deliveries that Remit still retries.
 type abandoned struct {
-	log      *webhook.Log
-	from, to time.Time
-	rows     []Delivery
-	text     string
+	log  *webhook.Log
+	all  []webhook.Delivery
+	rows []Delivery
+	text string
 }
 
 func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandoned, error) {
 	now := time.Now()
-	a := abandoned{log: webhook.NewLog(d.Webhooks, d.Jobs, time.Now, rand.Reader), from: now.Add(-w.Since), to: now.Add(-w.Until)}
-	all, err := again.Failed(ctx, a.log, d.Owner(w.Merchant), w.Endpoint, a.from, a.to, now)
-	a.rows, a.text = Deliveries(all)
-	if err != nil || len(all) > 0 {
+	a := abandoned{log: webhook.NewLog(d.Webhooks, d.Jobs, time.Now, rand.Reader)}
+	all, err := a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
+	a.all = slices.DeleteFunc(all, func(d webhook.Delivery) bool { return d.EndedAt.After(now.Add(-w.Until)) })
+	a.rows, a.text = Deliveries(a.all)
+	if err != nil || len(a.all) > 0 {
 		return a, err
 	}
 	recent, err := a.log.Deliveries(ctx, d.Owner(w.Merchant), w.Endpoint)
@@ -81,7 +89,7 @@ func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Chan
 	return change.Change{
 		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", a.text, len(a.rows), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			sent, err := again.All(ctx, a.log, d.Owner(c.Merchant), c.Endpoint, a.from, a.to, time.Now())
+			sent, err := a.log.ResendAll(ctx, a.all)
 			if err != nil {
 				err = fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
 			}
