@@ -2,9 +2,11 @@ package merchant
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
+
+// lifetime is longer than the API works on a request: then one without an answer commits nothing more.
+const lifetime = 35 * time.Second
 
 // resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
@@ -120,4 +125,11 @@ func (p *payout) otherwise() (paid []string) {
 		}
 	}
 	return paid
+}
+
+// touching returns a context in which each request renews a file's time just before it leaves.
+func touching(ctx context.Context, file string) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		_ = os.Chtimes(file, time.Time{}, time.Now())
+	}})
 }
