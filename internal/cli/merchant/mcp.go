@@ -3,13 +3,12 @@ package merchant
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math/big"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,9 +21,8 @@ import (
 
 // MCP is `remit mcp`, a server of the Model Context Protocol on standard input and output.
 type MCP struct {
-	URL   string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key   string `env:"REMIT_API_KEY" help:"API key to use, whose limits are the agent's. ps shows it; the variable is safer."`
-	State string `type:"path" default:"~/.local/state/remit" help:"Directory of notes of payments; it must survive a restart."`
+	URL string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key string `env:"REMIT_API_KEY" help:"API key to use, whose limits are the agent's. ps shows it; the variable is safer."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
 }
@@ -32,8 +30,6 @@ type MCP struct {
 // Limits of a tool's work and answers.
 const (
 	patience  = 50 * time.Second // of a call: clients of the protocol wait a minute
-	lookBack  = 24 * time.Hour   // for a payment of the same amount to the same recipient
-	mostRead  = 10_000           // payments of a list
 	mostShown = 20               // payments or recipients of an answer
 )
 
@@ -48,10 +44,7 @@ func (c *MCP) Run(ctx context.Context) error {
 	if c.Key == "" {
 		return errors.New("there is no API key: make one with limits for the agent, and set REMIT_API_KEY")
 	}
-	if err := os.MkdirAll(c.State, 0o700); err != nil {
-		return fmt.Errorf("notes of payments: %w; name a directory of yours with --state", err)
-	}
-	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}, notes: notes(c.State)}
+	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}}
 	err := a.server().Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{}))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving the Model Context Protocol: %w", err)
@@ -61,15 +54,15 @@ func (c *MCP) Run(ctx context.Context) error {
 
 // An agent answers the tools.
 type agent struct {
-	api   *remit.Client
-	notes notes
-	token atomic.Pointer[remit.Balance] // for its symbol and decimals; nil until it is read
+	api     *remit.Client
+	token   atomic.Pointer[remit.Balance] // for its symbol and decimals; nil until it is read
+	guarded atomic.Bool                   // the key has a repeat guard
 }
 
 func (a *agent) server() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: "1"}, &mcp.ServerOptions{Instructions: instructions})
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
-If a payment of the same amount to the same address was made in the last 24 hours under another intent, that one is
+If the same amount was paid to the same address lately under another intent (limits says how long), that payment is
 returned and NOTHING is paid: it is probably the same payment.
 Only if the user wants a second one, call pay again with different_from set to its tx_hash.
 After any error or timeout repeat the call with the same intent.`)
@@ -77,8 +70,7 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
-	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels, if the key may read "+
-		"them. Compare every digit before you pay.")
+	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
 	return s
 }
 
@@ -104,128 +96,71 @@ type payment struct {
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	unit, err := a.unit(ctx)
-	order := remit.Order{To: in.To, Reference: in.Reference}
+	order := remit.Order{To: in.To, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
-	if err != nil {
-		return nil, unsent(err)
-	}
-	note, err := a.notes.lock(ctx, order)
-	if err != nil {
-		return nil, unsent(err)
-	}
-	defer note.unlock()
-	before, last, err := a.last(ctx, note, in.Intent)
-	var own, other *remit.Payment
 	if err == nil {
-		own, err = a.stored(ctx, in.Intent)
+		err = a.guard(ctx)
 	}
-	if err == nil && own == nil {
-		other, err = a.similar(ctx, last, order)
-	}
-	switch {
-	case err != nil:
-		return nil, unsent(err)
-	case signed(own):
-		return known(order, *own)
-	case other != nil && !strings.EqualFold(string(other.TxHash), in.DifferentFrom):
-		return answer(*other, "This call paid nothing: a payment of the same amount to this address has another intent. "+meaning(*other)+
-			" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
-	}
-	if err := note.write(sent{in.Intent, in.Reference}); err != nil {
-		return nil, unsent(err)
-	}
-	p, err := a.api.Pay(touching(ctx, note.Name()), in.Intent, order)
 	if err != nil {
-		_ = note.touch() // the request may have left as late as now
+		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its intent: %w", err)
 	}
+	p, err := a.api.Pay(ctx, in.Intent, order)
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	reused, is := errors.AsType[*remit.IntentReused](err)
 	switch {
-	case refused && own == nil: // an accepted payment may be made despite a refusal
-		_ = note.write(before) // else the next call waits
+	case refused && refusal.Code == "similar_payment":
+		return a.similar(ctx, refusal)
+	case refused:
 		return nil, fmt.Errorf("this call started nothing: %w", refusal)
 	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
-		return known(order, *reused.Stored)
+		return answer(*reused.Stored, "This call paid nothing more: the intent has this payment. "+meaning(*reused.Stored)+
+			" It is NOT as you asked: ask the user, and do not invent another intent.")
 	case err != nil:
 		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
 	}
 	return answer(p, "Accepted, and paid once. "+meaning(p))
 }
 
-func unsent(err error) error {
-	return fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its intent: %w", err)
+// guard returns an error unless the API keeps the key from paying a bill twice.
+func (a *agent) guard(ctx context.Context) error {
+	if a.guarded.Load() {
+		return nil
+	}
+	key, err := a.api.OwnKey(ctx)
+	if err == nil && key.RepeatGuardSeconds == nil {
+		err = errors.New("the API key has no repeat_guard_seconds, without which two agents may pay one bill: " +
+			"make the agent a key that has (docs/clients.md#pay-from-an-agent)")
+	}
+	a.guarded.Store(err == nil)
+	return err
 }
 
-// known is the answer for an intent that has a payment.
-func known(order remit.Order, p remit.Payment) (any, error) {
-	next := "This call paid nothing more: the intent has this payment. " + meaning(p)
-	if p.Payments != nil || !pays(p, order.To, order.Amount) {
-		next += " It is NOT of this amount to this address: ask the user, and do not invent another intent."
+// similar answers with the payment for which the API refused one.
+func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error) {
+	var of remit.Problem
+	_ = json.Unmarshal(refusal.Body, &of)
+	p, err := a.api.Get(ctx, of.TxHash)
+	next := "This call paid nothing: a payment of the same amount to this address has another intent. "
+	if err != nil {
+		p, next = remit.Payment{TxHash: of.TxHash}, next+"It could not be read. "
+	} else {
+		next += meaning(p)
 	}
-	return answer(p, next)
+	return answer(p, next+" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
 }
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
-
-// last returns the noted intent and its payment, once signed; none and nil once the payment can no longer be made. Of
-// intent itself it also returns a payment that is not signed, which needs another request.
-func (a *agent) last(ctx context.Context, n *note, intent string) (sent, *remit.Payment, error) {
-	for {
-		noted, age, err := n.read()
-		if err != nil || noted.Intent == "" || age > lookBack {
-			return sent{}, nil, err
-		}
-		made, err := a.stored(ctx, noted.Intent)
-		switch {
-		case err != nil || signed(made):
-			return noted, made, err
-		case age <= lifetime:
-			err = pause(ctx, time.Second)
-		case made == nil:
-			return sent{}, nil, nil
-		case noted.Intent == intent:
-			return noted, made, nil
-		default:
-			err = errors.New("it is half done; do not pay with another")
-		}
-		if err != nil {
-			return sent{}, nil, fmt.Errorf("a payment of this amount to this address is under way; call pay with its intent %q and reference %q: %w",
-				noted.Intent, noted.Reference, err)
-		}
-	}
-}
-
-// similar returns the newest payment of the last day with that amount and recipient, nil if there is none. A list may
-// still lack the last one.
-func (a *agent) similar(ctx context.Context, last *remit.Payment, order remit.Order) (*remit.Payment, error) {
-	is := func(p *remit.Payment) bool { return pays(*p, order.To, order.Amount) && !nothingMoved(*p) }
-	since := time.Now().Add(-lookBack)
-	if last != nil && is(last) {
-		since = last.CreatedAt
-	} else {
-		last = nil
-	}
-	for p, err := range a.recent(ctx, since) {
-		if err != nil || is(&p) && (last == nil || p.CreatedAt.After(since)) {
-			return &p, err
-		}
-	}
-	return last, nil
-}
 
 // nothingMoved reports that the payment is final and paid nobody.
 func nothingMoved(p remit.Payment) bool {
 	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
 }
 
-// pays reports whether the payment, or an entry of the batch, has that recipient and amount, "" for any amount.
-func pays(p remit.Payment, to string, amount remit.Amount) bool {
-	entries := append(p.Payments, remit.BatchEntry{To: p.To, Amount: p.Amount})[:max(1, len(p.Payments))]
-	return slices.ContainsFunc(entries, func(e remit.BatchEntry) bool {
-		return strings.EqualFold(e.To, to) && (amount == "" || e.Amount == amount)
-	})
+// pays reports whether the payment, or an entry of the batch, has that recipient.
+func pays(p remit.Payment, to string) bool {
+	return strings.EqualFold(p.To, to) || slices.ContainsFunc(p.Payments, func(e remit.BatchEntry) bool { return strings.EqualFold(e.To, to) })
 }
 
 // stored returns the payment of an intent, nil if none is stored, and a zero one while it is not signed.
@@ -241,22 +176,6 @@ func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, erro
 		return &p, err
 	}
 	return nil, nil
-}
-
-// recent lists the payments since that time, newest first, and ends with an error beyond mostRead.
-func (a *agent) recent(ctx context.Context, since time.Time) iter.Seq2[remit.Payment, error] {
-	return func(yield func(remit.Payment, error) bool) {
-		n := 0
-		filters := url.Values{"created_after": {since.UTC().Format(time.RFC3339)}, "limit": {"100"}}
-		for p, err := range a.api.List(ctx, filters) {
-			if n++; n > mostRead {
-				err = fmt.Errorf("the merchant has more than %d payments to compare with: give the agent a merchant of its own", mostRead)
-			}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 func (a *agent) find(ctx context.Context, in struct {
@@ -280,9 +199,9 @@ func (a *agent) find(ctx context.Context, in struct {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
 	}
 	all := fmt.Sprintf("That is all that is signed of the last %d days; one under way may still pay.", in.Days)
-	return first("payments", a.recent(ctx, time.Now().AddDate(0, 0, -in.Days)), all, func(p remit.Payment) (any, bool) {
-		return shown(p), in.To == "" || pays(p, in.To, "")
-	})
+	since := time.Now().AddDate(0, 0, -in.Days).UTC().Format(time.RFC3339)
+	list := a.api.List(ctx, url.Values{"created_after": {since}, "limit": {"100"}})
+	return first("payments", list, all, func(p remit.Payment) (any, bool) { return shown(p), in.To == "" || pays(p, in.To) })
 }
 
 func (a *agent) wait(ctx context.Context, in struct {
@@ -313,19 +232,20 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	total, n := new(big.Int), 0
-	for p, err := range a.recent(ctx, time.Now().UTC().Truncate(24*time.Hour)) {
-		if err != nil {
-			return nil, err
-		}
-		if amount, ok := new(big.Int).SetString(string(p.Amount), 10); ok {
-			total.Add(total, amount)
-		}
-		n += max(1, len(p.Payments))
+	key, err := a.api.OwnKey(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{"token": unit.Token, "network": unit.Network, "limits": "The limits of this key cannot be read here. " +
-		"A payment beyond one is refused and pays nothing: amount_above_maximum, daily_limit_exceeded or recipient_not_in_book.",
-		"paid_today_by_all_keys": map[string]any{"amount": tokens(remit.Amount(total.String()), unit.Decimals), "payments": n}}, nil
+	whole := func(amount remit.Amount) any { // null: no limit
+		if amount == "" {
+			return nil
+		}
+		return tokens(amount, unit.Decimals)
+	}
+	return map[string]any{"token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
+		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
+		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": key.ExpiresAt,
+		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {

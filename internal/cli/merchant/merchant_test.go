@@ -193,10 +193,11 @@ func TestKeysPage(t *testing.T) {
 	}
 }
 
-// TestAgentPage: an agent with the key of docs/clients.md pays to the address book alone.
+// TestAgentPage: with the key of docs/clients.md all five tools work, and an agent pays to the address book alone.
 func TestAgentPage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	page := func(start string) string { return guidetest.Read(t, root, "docs/clients.md", start) }
+	guidetest.Run(t, page("curl -s "+onThePage+"/recipients"), onThePage, api.URL, "$KEY", api.Key)
 	printed := guidetest.Run(t, page("curl -s "+onThePage+"/api-keys"), onThePage, api.URL, "$KEY", api.Key)
 	var made remit.IssuedAPIKey
 	must.OK(t, json.Unmarshal([]byte(printed), &made))
@@ -204,14 +205,24 @@ func TestAgentPage(t *testing.T) {
 	if !json.Valid([]byte(config)) {
 		t.Errorf("a client cannot read %s", config)
 	}
-	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, State: t.TempDir()})
-	for want, got := range map[string]string{
-		"this call started nothing: refused with 400 recipient_not_in_book": agent.call("pay", order("i", "")),
-		"cannot be read here": agent.call("limits", `{}`),
-		"key_not_permitted":   agent.call("address_book", `{}`),
+	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey})
+	for want := `"status":"active"`; !strings.Contains(agent.call("address_book", `{"search":"ali"}`), want); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	paid := agent.call("pay", order("i", ""))
+	hash := regexp.MustCompile("0x[0-9a-f]{64}").FindString(paid)
+	for _, test := range [][2]string{
+		{paid, "Accepted"},
+		{agent.call("pay", strings.Replace(order("j", ""), strings.ToLower(alice), payee, 1)), "this call started nothing: refused with 400 recipient_not_in_book"},
+		{agent.call("pay", order("other", "")), "This call paid nothing: "},
+		{agent.call("pay", order("other", hash)), "Accepted"},
+		{agent.call("find", `{"intent":"i"}`), hash},
+		{agent.call("find", `{}`), hash},
+		{agent.call("wait", `{"tx_hash":"`+hash+`"}`), "It is final"},
+		{agent.call("limits", `{}`), `"used_today":{"amount":"5","count":null}`},
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s\nis not in %s", want, got)
+		if !strings.Contains(test[0], test[1]) {
+			t.Errorf("%q is not in %s", test[1], test[0])
 		}
 	}
 }

@@ -2,9 +2,11 @@ package merchant
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +17,9 @@ import (
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
+
+// lifetime is longer than the API works on a request: then one without an answer commits nothing more.
+const lifetime = 35 * time.Second
 
 // resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
@@ -145,4 +150,11 @@ func (p *payout) paidElse() (paid [][]string) {
 		}
 	}
 	return paid
+}
+
+// touching returns a context in which each request renews a file's time just before it leaves.
+func touching(ctx context.Context, file string) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		_ = os.Chtimes(file, time.Time{}, time.Now())
+	}})
 }
