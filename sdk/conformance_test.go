@@ -226,6 +226,7 @@ func payments(i int, to string) []map[string]string {
 // every language is paid once, and none is paid that was refused and settled, though a network held its bytes. The chain
 // is the judge.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	languages := built(t)
 	dynamotest.Clear(t)
 	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,

@@ -46,6 +46,7 @@ var generators = []struct {
 // TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays 5,000 of
 // a token with 6 decimals, and reads an amount of one with 18.
 func TestGenerators(t *testing.T) {
+	t.Parallel()
 	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
 	modules := tooltest.Path(t, "openapi-typescript", ".cache/sdk-node/node_modules")
 	oapi := tooltest.Path(t, "oapi-codegen", ".cache/bin/oapi-codegen")
