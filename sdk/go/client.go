@@ -88,8 +88,8 @@ type Refused struct {
 	Detail string // for people
 	Index  int    // of the refused entry of a batch; -1 if none is named
 
-	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without Settle
-	// it only covers this Client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
+	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without, it only
+	// covers this Client's requests, and no 401, 403 or 413 is settled.
 	Settled bool `json:"-"`
 }
 
@@ -172,7 +172,7 @@ func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.ca
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
-		err = errors.New("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed")
+		err = errors.New("the URL is unusable: give https://, or http:// to this machine, and a host")
 	} else if !keys.MatchString(k.Client.Key) {
 		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
 	}
