@@ -45,7 +45,7 @@ type gateway struct {
 	holds   sync.WaitGroup // until all bytes have arrived
 }
 
-// holdFor are how long the gateway holds bytes: until a client asks what became of them, and until it knows.
+// holdFor are how long the gateway holds bytes: until a client asks about them, and until it knows.
 var holdFor = []time.Duration{50 * time.Second, 90 * time.Second}
 
 // hold holds the bytes of an intent's first POST and resets the client's connection. It refuses later ones, as a service
@@ -183,8 +183,8 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	t.Logf("%s: %d intents have a hash after %.0f s; its driver was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 }
 
-// settles is a client that wants to know what became of the intents that the gateway holds, of which none may be paid. Their
-// amounts have 7 or 8 digits, by turns.
+// settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid. Amounts
+// of 7 and 8 digits have different holds.
 func settles(t *testing.T, l language, url, key, to string) {
 	cmd := command(t, l, t.Output(), l.driver...)
 	in, out := must.Get(cmd.StdinPipe())(t), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))

@@ -179,9 +179,9 @@ func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	for err == nil {
 		var got T
 		part, named := any(&got).(interface{ whole() bool })
-		notAfter := k.stamp(method)
+		notAfter, sent := k.stamp(method), strings.TrimPrefix(string(text), "null")
 		ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
-		k.last, k.cause = k.Call(ctx, method, path, strings.TrimPrefix(string(text), "null"), "Idempotency-Key", k.key, "Remit-Not-After", notAfter)
+		k.last, k.cause = k.Call(ctx, method, path, sent, "Idempotency-Key", k.key, "Remit-Not-After", notAfter)
 		cancel()
 		k.open.date(k.last)
 		whole := k.last.Status/100 == 2 && json.Unmarshal(k.last.Body, &got) == nil && (!named || part.whole())
@@ -315,7 +315,7 @@ type memory struct {
 type attempts struct {
 	open  int       // attempts that have not ended
 	last  time.Time // when the last unanswered attempt ended; zero for none
-	paid  bool      // or, in what note returns, forgotten
+	paid  bool      // or forgotten, where note returns it
 	until int64     // the latest Remit-Not-After
 }
 
@@ -416,7 +416,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 	reused, key, a := refusal.Code == "idempotency_key_reused", k.key, k.of()
 	last := a.last
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
-		unread := []int{401, 403, 413} // which come before a look at what is stored
+		unread := []int{401, 403, 413} // they come before the look at the stored payment
 		refusal.Settled = !prove && !a.paid && !slices.Contains(unread, refusal.Status)
 		return Payment{}, refusal
 	}
