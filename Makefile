@@ -68,7 +68,7 @@ test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=.
 	@$(call verdict)
 
 # The tools that the other tests need.
-TEST_TOOLS := race dynamodb aws webhooks browser sdk
+TEST_TOOLS := race dynamodb aws webhooks browser sdk generators
 
 .PHONY: test-all
 test-all: ## The tests that need tools, and packages with goroutines, with the race detector (CI=true leaves none out)
@@ -107,7 +107,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants nodes recover chaos fuzz conformance contract upgrade simulate
+NIGHTLY := sensitivity mutants nodes recover chaos fuzz conformance generators contract upgrade simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -135,6 +135,11 @@ INTENTS ?= 2000
 conformance: ## Pay through faults and killed processes with the SDK of every language, and count on the chain (INTENTS=2000 ARGS=-seed=7)
 	@tools/install dynamodb sdk
 	go test ./sdk -count=1 -v -timeout=60m -run '^TestConformance$$' -intents=$(INTENTS) $(ARGS)
+
+.PHONY: generators
+generators: ## Make clients of openapi.json with every generator of docs/clients.md, and pay with them; needs a JDK and Maven
+	@tools/install sdk generators
+	go test ./sdk -count=1 -v -timeout=30m -run '^TestGenerators$$' -slow $(ARGS)
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)

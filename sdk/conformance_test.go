@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 var (
@@ -38,6 +41,44 @@ type gateway struct {
 	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
 	draw    *rand.Rand
 	made    map[string]int // requests, by the name of the fault
+	held    map[string]int // POSTs of the intents to hold, by Idempotency-Key
+	holds   sync.WaitGroup // until all bytes have arrived
+}
+
+// holdFor are how long the gateway holds bytes: until a client asks about them, and until it knows.
+var holdFor = []time.Duration{50 * time.Second, 90 * time.Second}
+
+// hold holds the bytes of an intent's first POST and resets the client's connection. It refuses later ones, as a service
+// without funds does, and reports false for those that are too late to begin anything, and for other intents.
+func (g *gateway) hold(w http.ResponseWriter, r *http.Request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := r.Header.Get("Idempotency-Key")
+	posts, held := g.held[key]
+	notAfter, _ := strconv.ParseInt(r.Header.Get("Remit-Not-After"), 10, 64)
+	if !held || notAfter > 0 && notAfter < time.Now().Unix() {
+		return false
+	}
+	if g.held[key]++; posts > 0 {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"detail":"No funds.","code":"insufficient_funds"}`)
+		return true
+	}
+	body, _ := io.ReadAll(r.Body)
+	path, header, longer := r.URL.Path, r.Header.Clone(), holdFor[len(body)%len(holdFor)]
+	g.holds.Go(func() {
+		time.Sleep(longer)
+		for arrived := false; !arrived; time.Sleep(100 * time.Millisecond) { // until a server runs
+			g.mu.Lock()
+			server := g.proxies[fault.Pass]
+			g.mu.Unlock()
+			late, answer := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)), httptest.NewRecorder()
+			late.RequestURI, late.Header = "", header
+			server.ServeHTTP(answer, late)
+			arrived = answer.Body.Len() > 0
+		}
+	})
+	panic(http.ErrAbortHandler)
 }
 
 // before puts the gateway before a server.
@@ -69,6 +110,9 @@ var breaks = []struct {
 
 // ServeHTTP carries a request to the server, or breaks it.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.hold(w, r) {
+		return
+	}
 	g.mu.Lock()
 	n, i := g.draw.IntN(100)-breaks[0].percent, 0
 	for ; n >= 0; n -= breaks[i].percent {
@@ -139,14 +183,50 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	t.Logf("%s: %d intents have a hash after %.0f s; its driver was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 }
 
+// settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid. Amounts
+// of 7 and 8 digits have different holds.
+func settles(t *testing.T, l language, url, key, to string) {
+	cmd := command(t, l, t.Output(), l.driver...)
+	in, out := must.Get(cmd.StdinPipe())(t), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))
+	must.OK(t, cmd.Start())
+	ask := func(id int, call string, args ...any) {
+		options := map[string]any{"timeout": 200, "settle": true}
+		if call == "open" {
+			delete(options, "settle")
+		}
+		_ = json.NewEncoder(in).Encode(map[string]any{"id": id, "call": call, "args": args, "options": options})
+	}
+	ask(-1, "open", url, key)
+	for n := range holds() + 1 {
+		var end struct{ Error, Message string }
+		if must.OK(t, out.Decode(&end)); n > 0 && end.Error != "Refused insufficient_funds settled" {
+			t.Errorf("%s: an intent that is held ended with %q %s", l.name, end.Error, end.Message)
+		}
+		for i := range holds() {
+			if n == 0 {
+				ask(i, "pay", held(l, i), to, fmt.Sprint(3_000_000+i+i%2*10_000_000))
+			}
+		}
+	}
+	_ = in.Close()
+	must.OK(t, cmd.Wait())
+}
+
+// holds is how many intents of each language the gateway holds.
+func holds() int { return max(2, *intents/20) }
+
+func held(l language, i int) string { return fmt.Sprint("held-", l.name, "-", i) }
+
 // payments are the payments of intent i; each tenth is a batch. No two are the same.
 func payments(i int, to string) []map[string]string {
 	return []map[string]string{{"to": to, "amount": fmt.Sprint(1_000_000 + i)}, {"to": to, "amount": fmt.Sprint(2_000_000 + i)}}[:1+i%10/9]
 }
 
 // TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
-// every language is paid once. The chain is the judge.
+// every language is paid once, and none is paid that was refused and settled, though a network held its bytes. The chain
+// is the judge.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	languages := built(t)
 	dynamotest.Clear(t)
 	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
@@ -158,7 +238,12 @@ func TestConformance(t *testing.T) {
 	flags := []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
 		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
-	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}}
+	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}}
+	for _, l := range languages {
+		for i := range holds() {
+			g.held[must.Get(remit.Key(held(l, i)))(t)] = 0
+		}
+	}
 	g.before(merchant.URL)
 	front := httptest.NewServer(g)
 	t.Cleanup(front.Close)
@@ -169,6 +254,7 @@ func TestConformance(t *testing.T) {
 		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
 		clients.Go(func() { pays(t, l, front.URL, key, to, own) })
+		clients.Go(func() { settles(t, l, front.URL, key, to) })
 		for n := range *intents {
 			for _, p := range payments(n, to) {
 				want[p["to"]+" "+p["amount"]] = 1
@@ -189,6 +275,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	<-done
+	g.holds.Wait()
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, g.made)
 	if diff := cmp.Diff(want, transfers(chain, want)); diff != "" {
 		t.Errorf("transfers (-want +on the chain)\n%s", diff)

@@ -88,8 +88,8 @@ type Refused struct {
 	Detail string // for people
 	Index  int    // of the refused entry of a batch; -1 if none is named
 
-	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without Settle
-	// it only covers this Client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
+	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without, it only
+	// covers this Client's requests, and no 401, 403 or 413 is settled.
 	Settled bool `json:"-"`
 }
 
@@ -172,16 +172,16 @@ func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.ca
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
-		err = errors.New("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed")
+		err = errors.New("the URL is unusable: give https://, or http:// to this machine, and a host")
 	} else if !keys.MatchString(k.Client.Key) {
 		err = errors.New("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
 	}
 	for err == nil {
 		var got T
 		part, named := any(&got).(interface{ whole() bool })
-		notAfter := k.stamp(method)
+		notAfter, sent := k.stamp(method), strings.TrimPrefix(string(text), "null")
 		ctx, cancel := context.WithTimeout(k.Context, min(lifetime, time.Until(k.end)))
-		k.last, k.cause = k.Call(ctx, method, path, strings.TrimPrefix(string(text), "null"), "Idempotency-Key", k.key, "Remit-Not-After", notAfter)
+		k.last, k.cause = k.Call(ctx, method, path, sent, "Idempotency-Key", k.key, "Remit-Not-After", notAfter)
 		cancel()
 		k.open.date(k.last)
 		whole := k.last.Status/100 == 2 && json.Unmarshal(k.last.Body, &got) == nil && (!named || part.whole())
@@ -315,7 +315,7 @@ type memory struct {
 type attempts struct {
 	open  int       // attempts that have not ended
 	last  time.Time // when the last unanswered attempt ended; zero for none
-	paid  bool      // or, in what note returns, forgotten
+	paid  bool      // or forgotten, where note returns it
 	until int64     // the latest Remit-Not-After
 }
 
@@ -416,7 +416,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 	reused, key, a := refusal.Code == "idempotency_key_reused", k.key, k.of()
 	last := a.last
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
-		unread := []int{401, 403, 413} // which come before a look at what is stored
+		unread := []int{401, 403, 413} // they come before the look at the stored payment
 		refusal.Settled = !prove && !a.paid && !slices.Contains(unread, refusal.Status)
 		return Payment{}, refusal
 	}

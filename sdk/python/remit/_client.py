@@ -62,8 +62,7 @@ class Refused(_Error):
     """The API refused the request, which started nothing.
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
-    settled: no earlier request of the intent can pay either, so that you may pay by another way. settle=True proves it;
-    without, it only covers this client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
+    settled: no earlier request can pay either: only then pay by another way. Without settle, it only covers this client's.
     """
 
     settled = False
@@ -94,11 +93,8 @@ class OutcomeUnknown(_Error):
 
 
 def key(intent: str) -> str:
-    """Returns the Idempotency-Key of an intent.
-
-    One that is empty, not well-formed Unicode in NFC, or has blanks around it raises ValueError: two intents that look
-    the same are two payments.
-    """
+    """Returns the Idempotency-Key of an intent. One that is empty, not Unicode in NFC, or has blanks around it raises
+    ValueError: two intents that look the same are two payments."""
     if not isinstance(intent, str) or not intent or not unicodedata.is_normalized("NFC", intent) or any(
         c.isspace() and not "\x1c" <= c <= "\x1f" for c in intent[0] + intent[-1]
     ):
@@ -272,11 +268,8 @@ class _Call:
                 raise OutcomeUnknown(self.last, self.cause)
 
     async def prove(self, refusal: Refused, post: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal.
-
-        That is settled once such a request has expired that began after a Date later than every Remit-Not-After of the
-        intent and the grace. It is not if the deadline comes first, or for a newer refusal.
-        """
+        """Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal: a settled one
+        once such a request expired that began after a Date later than each Remit-Not-After of the intent and the grace."""
         self.past, seen, memory = True, 0.0, self.over._memory
         while True:
             self.tries, self.until = 0, max(self.until, memory.note(self.key).until)
@@ -295,8 +288,7 @@ class _Call:
             seen = _date(self.last)
 
     async def settle(self, refusal: Refused, intent: str, asked: Batch, post: Callable[[], Coroutine[Any, Any, Any]], prove: bool) -> Any:
-        """Finds out what a refusal means. Without prove, an earlier attempt may pay until a look-up 35 s after its end
-        finds nothing, and longer if a network held its bytes."""
+        """Finds out what a refusal means: without prove, by a look-up 35 s after the last unanswered attempt's end."""
         if prove and refusal.code != "idempotency_key_reused":
             made = await self.prove(refusal, post)
             if not isinstance(made, Refused):
@@ -308,8 +300,7 @@ class _Call:
         a = memory.note(key)
         self.pays = a.last > -math.inf
         if not self.pays and not reused:
-            unread = 401, 403, 413  # which come before a look at what is stored
-            refusal.settled = not prove and not a.paid and refusal.status not in unread
+            refusal.settled = not prove and not a.paid and refusal.status not in (401, 403, 413)  # before what is stored
             raise refusal
         while (wait := memory.note(key).last + _LIFETIME - self.over._now()) > 1e-6:
             if not await self.pause(wait):
@@ -347,7 +338,7 @@ class _Base(Generic[_P]):
     ) -> None:
         """url is where the API is; timeout is that of a call, in seconds. send, now and sleep are for tests."""
         if not re.fullmatch(_URLS, url or ""):
-            raise ValueError("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed")
+            raise ValueError("the URL is unusable: give https://, or http:// to this machine, and a host")
         if not re.fullmatch("[!-~]*", key or ""):
             raise ValueError("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
         self._url, self._key, self._timeout, self._send, self._now, self._sleep = url.rstrip("/"), key, timeout, send, now, sleep

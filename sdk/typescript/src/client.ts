@@ -7,6 +7,7 @@ import { amountOf, parse, write, type AmountLike } from "./json.js";
 import type { components, Event, Payment } from "./types.gen.js";
 
 type Batch = components["schemas"]["Batch"];
+type Post = () => Promise<Payment>;
 type Entry = { to: string; amount: AmountLike; reference?: string };
 
 /** A whole HTTP answer of any status. */
@@ -47,10 +48,7 @@ export interface Details extends Deadline {
 /** The API refused the request, which started nothing. */
 export class Refused extends Error {
   override name = "Refused";
-  /**
-   * No earlier request of the intent can pay either: only then pay by another way. settle proves it; without, it only
-   * covers this client, whose requests of the intent were all refused, and no 401, 403 or 413 is settled.
-   */
+  /** No earlier request can pay either: only then pay by another way. Without settle, it only covers this client's. */
   settled = false;
   constructor(
     readonly status: number,
@@ -101,14 +99,15 @@ const [ahead, grace] = [30, 40];
 export function key(intent: string): string {
   const unusable = /^$|\p{Surrogate}|^\p{White_Space}|\p{White_Space}$/u;
   if (typeof intent !== "string" || unusable.test(intent) || intent.normalize("NFC") !== intent) {
-    throw new TypeError("no intent: name what is paid, such as an order, in a well-formed string in NFC without blanks around it");
+    throw new TypeError("no intent: name what is paid, such as an order, in well-formed text in NFC without blanks around");
   }
   return "sdk1-" + createHash("sha256").update(`remit intent\0${intent}`, "utf8").digest("hex");
 }
 
 async function overFetch(method: string, url: string, headers: Record<string, string>, body: string | undefined, timeoutMs: number) {
   const r = await fetch(url, { method, headers, body, redirect: "manual", signal: AbortSignal.timeout(Math.ceil(timeoutMs)) });
-  return { status: r.status, retryAfter: r.headers.get("retry-after"), text: await r.text(), date: r.headers.get("date") };
+  const [retryAfter = null, date] = ["retry-after", "date"].map((name) => r.headers.get(name));
+  return { status: r.status, retryAfter, text: await r.text(), date };
 }
 
 /** Returns the Date of an answer in seconds, 0 if it has none. */
@@ -118,16 +117,12 @@ const dated = (answer?: Answer) => Date.parse(answer?.date ?? "") / 1000 || 0;
 const urls = /^(https:\/\/([\w.-]+|\[[\da-fA-F:.]+\])|http:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\]))(:[1-6]?\d{1,4})?(\/[\w.~%/-]*)?$/;
 const keys = /^[!-~]*$/;
 
-const none = {
-  open: 0,
-  last: -Infinity, // when the last one without an answer ended
-  paid: false, // or, as Memory returns it, forgotten
-  until: 0, // the latest Remit-Not-After
-};
+// last is when the last one without an answer ended, paid also true after Memory forgot, until the latest Remit-Not-After.
+const none = { open: 0, last: -Infinity, paid: false, until: 0 };
 
 /** The attempts to pay that may still be carried out, or were, by Idempotency-Key. */
 class Memory {
-  private readonly keys = new Map<string, typeof none>();
+  readonly keys = new Map<string, typeof none>();
   private rest = -Infinity; // when the last one of all keys ended that were too many to keep
   private forgot = false;
   private skew: number; // from now to the API's time
@@ -153,15 +148,12 @@ class Memory {
       }
     }
     const was = this.keys.get(key) ?? none;
-    const a = { open: Math.max(0, was.open + step), last: ended ?? was.last, paid: ended === undefined ? was.paid : ended === -Infinity, until: Math.max(was.until, until) };
+    const a = { ...was, open: Math.max(0, was.open + step), until: Math.max(was.until, until) };
+    if (ended !== undefined) [a.last, a.paid] = [ended, ended === -Infinity];
     if (a.open > 0 || a.paid || a.last > -Infinity) this.keys.set(key, a);
     else this.keys.delete(key);
     const rest = this.now() - this.rest < lifetime ? this.rest : -Infinity;
     return { ...a, last: a.open > 0 ? this.now() : Math.max(a.last, rest), paid: a.paid || this.forgot };
-  }
-
-  forget(key: string): void {
-    this.keys.delete(key);
   }
 }
 
@@ -245,11 +237,10 @@ class Call {
   }
 
   /**
-   * Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal. That is settled
-   * once such a request has expired that began after a Date later than every Remit-Not-After of the intent and the grace.
-   * It is not if the deadline comes first, or for a newer refusal.
+   * Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal: a settled one
+   * once such a request expired that began after a Date later than each Remit-Not-After of the intent and the grace.
    */
-  private async prove(refusal: Refused, post: () => Promise<Payment>): Promise<Payment | Refused> {
+  private async prove(refusal: Refused, post: Post): Promise<Payment | Refused> {
     const memory = this.over.memory;
     this.past = true;
     for (let seen = 0; ; seen = dated(this.last)) {
@@ -264,18 +255,15 @@ class Call {
       }
       const { open, until } = memory.note(this.key);
       if (open === 0 && seen > Math.max(this.until, until) + grace) {
-        memory.forget(this.key);
+        memory.keys.delete(this.key);
         refusal.settled = true;
         return refusal;
       }
     }
   }
 
-  /**
-   * Finds out what a refusal means. Without settle, an earlier attempt may pay until a look-up 35 s after its end finds
-   * nothing, and longer if a network held its bytes.
-   */
-  async settle(refusal: Refused, intent: string, asked: Batch, post: () => Promise<Payment>, settle: boolean): Promise<Payment> {
+  /** Finds out what a refusal means: without settle, by a look-up 35 s after the end of the last unanswered attempt. */
+  async settle(refusal: Refused, intent: string, asked: Batch, post: Post, settle = false): Promise<Payment> {
     if (settle && refusal.code !== "idempotency_key_reused") {
       const made = await this.prove(refusal, post);
       if (!(made instanceof Refused)) return made;
@@ -288,8 +276,7 @@ class Call {
     const { last, paid } = this.over.memory.note(idempotencyKey);
     this.pays = last > -Infinity;
     if (!this.pays && !reused) {
-      const unread = [401, 403, 413]; // which come before a look at what is stored
-      refusal.settled = !settle && !paid && !unread.includes(refusal.status);
+      refusal.settled = !settle && !paid && ![401, 403, 413].includes(refusal.status); // come before what is stored
       throw refusal;
     }
     for (let wait; (wait = this.over.memory.note(idempotencyKey).last + lifetime - this.over.now()) > 0.001; ) {
@@ -322,7 +309,7 @@ export class Client extends Endpoints {
   constructor({ url, key = "", timeoutMs = 120_000, send = overFetch, now = () => performance.now(), sleep = delay }: ClientOptions) {
     super();
     this.over = { url, key, timeoutMs, send, now, sleep, memory: new Memory(now) };
-    if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give https://, or http:// to this machine, a host, and a port and a path if needed");
+    if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give https://, or http:// to this machine, and a host");
     if (!keys.test(key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
   }
 
@@ -339,18 +326,19 @@ export class Client extends Endpoints {
     return this.paid(intent, true, payments, details);
   }
 
-  private async paid(intent: string, many: boolean, payments: Entry[], { reference, metadata, timeoutMs, settle }: Details): Promise<Payment> {
+  private async paid(intent: string, many: boolean, payments: Entry[], details: Details): Promise<Payment> {
+    const { reference, metadata, timeoutMs, settle } = details;
     const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
     const batch = { payments: entries, reference: reference || undefined, metadata };
     const call = new Call(this.over, timeoutMs, key(intent));
     const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
     const text = write(many ? batch : { ...entries[0], metadata });
-    const post = (): Promise<Payment> => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
+    const post: Post = () => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
     try {
       return await post();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      return call.settle(error, intent, asked, post, settle ?? false);
+      return call.settle(error, intent, asked, post, settle);
     }
   }
 

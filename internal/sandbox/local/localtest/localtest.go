@@ -127,8 +127,8 @@ func Stack(t *testing.T, flags ...string) (*remit.Client, *Screen) {
 // Merchant waits for the welcome of `remit local` and returns a new merchant of the stack.
 func Merchant(t testing.TB, out *Screen) *remit.Client {
 	t.Helper()
-	api := &remit.Client{Once: true, URL: strings.Fields(out.Await(t, "API"))[1], HTTP: &http.Client{Timeout: time.Minute,
-		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
+	api := &remit.Client{Once: true, URL: strings.Replace(strings.Fields(out.Await(t, "API"))[1], "[::]", "127.0.0.1", 1),
+		HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
 	out.Await(t, "Ctrl-C")
 	return Join(t, api, "Acme")
 }
