@@ -75,8 +75,8 @@ func drives(pkg string) bool {
 	return slices.Contains([]string{"e2e", "e2e/browser", "sdk"}, short(pkg))
 }
 
-// unraced are long tests of `make test` that drive other processes, or repeat at length what shorter tests of
-// their packages do.
+// unraced are long tests of `make test` that drive other processes, or repeat at length the work of shorter
+// tests of their packages.
 var unraced = []string{"TestEveryFault", "TestGuides", "TestManyMerchants", "TestMoveUnknown", "TestOneOfThree",
 	"TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestRecoveryUnderFaults"}
 
