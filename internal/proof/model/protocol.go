@@ -125,7 +125,7 @@ type Place struct {
 	Late   bool // the request's time has passed
 	Ahead  bool // the chain has more transactions of a wallet than the tables have nonces
 	Behind bool // a nonce below a next_nonce is not final, or reserved
-	Signed bool // a nonce at or above next_nonce has bytes
+	Signed bool // a nonce at or above next_nonce has bytes that pay
 	Lost   bool // a payment that is mined is not in the tables
 }
 

@@ -111,7 +111,7 @@ func (w World) place(s *state, step Step) (p Place, ok bool) {
 		p.Behind = p.Behind || uint16(s.final[v]) < next || s.Held[v].held()
 		for n, at := range s.nonces[v] {
 			here := Step{Wallet: v, Nonce: uint16(n)}
-			p.Signed = p.Signed || uint16(n) >= next && at.Out != 0
+			p.Signed = p.Signed || uint16(n) >= next && at.Out&Pays != 0
 			p.Lost = p.Lost || at.Mined&Pays != 0 && !s.Payment.at(here)
 		}
 	}

@@ -132,8 +132,9 @@ func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
 	return v, true
 }
 
-// onChain returns the chain's side of a nonce, and what an actor knows of it.
-func (a *acceptor) onChain(actor string, at spot) (n model.Nonce) {
+// onChain returns the chain's side of a nonce, and what an actor knows of it. Bytes of a payment that moved nothing, or
+// another amount, count as foreign, unless any will do.
+func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
 	c := a.cluster.Chain
 	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
 	n.Orphaned = a.orphaned[knower{actor, "", at}]
@@ -142,7 +143,7 @@ func (a *acceptor) onChain(actor string, at spot) (n model.Nonce) {
 	}
 	for _, s := range a.signed[at] {
 		n.Out |= s.bytes
-		if r, mined := c.Receipt(s.hash); mined && (s.bytes == model.Noop || s.payment.Judge(r) == chain.Transferred) {
+		if r, mined := c.Receipt(s.hash); mined && (any || s.bytes == model.Noop || s.payment.Judge(r) == chain.Transferred) {
 			n.Mined = s.bytes
 		}
 	}
@@ -154,7 +155,7 @@ func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot
 	write func() error) error {
 	before, readable := a.look(id, at)
 	actor := scheduler.ActorOf(ctx)
-	nonce, told := a.onChain(actor, at), a.told[knower{actor, revision, at}]
+	nonce, told := a.onChain(actor, at, op == model.PutBack), a.told[knower{actor, revision, at}]
 	err := write()
 	after, still := a.look(id, at)
 	step := model.Step{Op: op, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce), Rev: number(a.revisions, revision), Bytes: bytes}
@@ -219,11 +220,11 @@ func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 	}
 	w, _ := c.Store.Wallet(context.Background(), of)
 	for at, signatures := range a.signed {
-		n := a.onChain("", at)
+		n := a.onChain("", at, false)
 		if at.id != of || !n.Final && c.beyond() {
 			continue
 		}
-		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final
+		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final && n.Out&model.Pays != 0
 		for _, s := range signatures {
 			stored, _ := c.Store.Payment(context.Background(), s.payment.ID)
 			p.Lost = p.Lost || s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
