@@ -48,7 +48,14 @@ type Step struct {
 
 // String names the step: "commit 0#2, revision 1".
 func (s Step) String() string {
-	return fmt.Sprintf("%s %d#%d, revision %d", names[s.Op], s.Wallet, s.Nonce, s.Rev)
+	text := names[s.Op]
+	if s.Op < copyTables && s.Op != Resume {
+		text += fmt.Sprintf(" %d#%d", s.Wallet, s.Nonce)
+	}
+	if s.Rev > 0 {
+		text += fmt.Sprintf(", revision %d", s.Rev)
+	}
+	return text
 }
 
 // Bytes are kinds of signed bytes at a nonce.
@@ -132,39 +139,73 @@ type Place struct {
 // A Guard is a condition of a step.
 type Guard uint8
 
-// The guards.
+// The guards. String says what each asks for.
 const (
-	None            Guard = iota
-	IfAbsent              // a payment is created only if its key has none
-	IfPrepared            // a commit finds the payment prepared
-	SameRevision          // a commit finds the revision that it was signed for
-	OneWrite              // payment and pending transaction are committed in one write
-	UnusedNonce           // a pending transaction is stored only at a nonce that has none
-	ToldNonce             // a payment is committed only at a nonce that it was told for this revision
-	StillPrepared         // only a prepared payment is discarded or reassigned, in the revision that was read
-	NotRestored           // a payment that holds a nonce of restored tables is made there, or nowhere
-	NotPaused             // a paused wallet gives no nonce
-	OneReservation        // a payment holds one nonce of a wallet at most
-	InTime                // no nonce is reserved after the request's time
-	Abreast               // no nonce is reserved while the chain is ahead of the tables
-	NotSuspect            // a reservation of a wallet under suspicion is not committed
-	UnusedHolder          // only a reservation that its payment will not use is orphaned
-	OrphanFirst           // a no-op is stored only after its reservation was orphaned, or under suspicion
-	StoredNonce           // a reservation ends only after a transaction is stored at its nonce
-	ReturnUnused          // a nonce goes back only if its payment is committed elsewhere
-	ReturnLast            // only a wallet's last nonce goes back, unless it is orphaned or the wallet is paused
-	StoredFirst           // bytes are stored before they are sent
-	SameNonce             // a bump keeps its nonce
-	FinalFirst            // a payment ends only after its nonce is final
-	EveryAttempt          // every attempt counts, lost ones too, before a payment has failed
-	EventFirst            // a pending transaction goes after its payment's event, or after the final no-op
-	WaitForFinality       // a recovery waits until every nonce below next_nonce is final
-	UseUpFirst            // a recovery uses up every nonce that may have been signed
-	PutBackFirst          // a recovery puts every payment back before a wallet is resumed
-	HoldFirst             // restored tables are held before any process uses them
-	NewProcesses          // no process of before the loss uses restored tables
+	None Guard = iota
+	IfAbsent
+	IfPrepared
+	SameRevision
+	OneWrite
+	UnusedNonce
+	ToldNonce
+	StillPrepared
+	NotRestored
+	NotPaused
+	OneReservation
+	InTime
+	Abreast
+	NotSuspect
+	UnusedHolder
+	OrphanFirst
+	StoredNonce
+	ReturnUnused
+	ReturnLast
+	StoredFirst
+	SameNonce
+	FinalFirst
+	EveryAttempt
+	EventFirst
+	WaitForFinality
+	UseUpFirst
+	PutBackFirst
+	HoldFirst
+	NewProcesses
 	guards
 )
+
+var asks = [guards]string{
+	IfAbsent:        "a payment is created only if its key has none",
+	IfPrepared:      "a commit finds the payment prepared",
+	SameRevision:    "a commit finds the revision that it was signed for",
+	OneWrite:        "payment and pending transaction are committed in one write",
+	UnusedNonce:     "a pending transaction is stored only at a nonce that has none",
+	ToldNonce:       "a payment is committed only at a nonce that it was told for this revision",
+	StillPrepared:   "only a prepared payment is discarded or reassigned, in the revision that was read",
+	NotRestored:     "a payment that holds a nonce of restored tables is made there, or nowhere",
+	NotPaused:       "a paused wallet gives no nonce",
+	OneReservation:  "a payment holds one nonce of a wallet at most",
+	InTime:          "no nonce is reserved after the request's time",
+	Abreast:         "no nonce is reserved while the chain is ahead of the tables",
+	NotSuspect:      "a reservation of a wallet under suspicion is not committed",
+	UnusedHolder:    "only a reservation that its payment will not use is orphaned",
+	OrphanFirst:     "a no-op is stored only after its reservation was orphaned, or under suspicion",
+	StoredNonce:     "a reservation ends only after a transaction is stored at its nonce",
+	ReturnUnused:    "a nonce goes back only if its payment is committed elsewhere",
+	ReturnLast:      "only a wallet's last nonce goes back, unless it is orphaned or the wallet is paused",
+	StoredFirst:     "bytes are stored before they are sent",
+	SameNonce:       "a bump keeps its nonce",
+	FinalFirst:      "a payment ends only after its nonce is final",
+	EveryAttempt:    "every attempt counts, lost ones too, before a payment has failed",
+	EventFirst:      "a pending transaction goes after its payment's event, or after the final no-op",
+	WaitForFinality: "a recovery waits until every nonce below next_nonce is final",
+	UseUpFirst:      "a recovery uses up every nonce that may have been signed",
+	PutBackFirst:    "a recovery puts every payment back before a wallet is resumed",
+	HoldFirst:       "restored tables are held before any process uses them",
+	NewProcesses:    "no process of before the loss uses restored tables",
+}
+
+// String is the guard as a sentence.
+func (g Guard) String() string { return asks[g] }
 
 // need is a guard, and whether it is met.
 type need struct {
@@ -189,6 +230,9 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 	store := func(b Bytes) { // bytes of the payment
 		*stored |= b
 		nonce.Out |= b
+		if b&Pays != 0 {
+			nonce.For = pay.Rev
+		}
 	}
 	switch s.Op {
 	case Create:
@@ -218,8 +262,8 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 		if w.Without != OneWrite { // otherwise it crashes in between
 			pay.State, pay.Wallet, pay.Nonce = Committed, s.Wallet, s.Nonce
 		}
-		nonce.For = s.Rev
 		store(First)
+		nonce.For = s.Rev
 	case Orphan:
 		used := here || pay.State == Prepared && pay.Rev == held.For
 		if refused = w.first(need{UnusedHolder, held.held() && !used}); refused == None {
@@ -243,6 +287,7 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 	case Send:
 		if refused = w.first(need{StoredFirst, nonce.Out&s.Bytes != 0}); refused == None {
 			nonce.Out |= s.Bytes
+			nonce.For = s.Rev
 		}
 	case Bump, Cancel:
 		if refused = w.first(need{SameNonce, here && *stored != 0}); refused == None {

@@ -1,8 +1,11 @@
 package model
 
 import (
+	"cmp"
+	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 )
 
 // The largest world.
@@ -30,7 +33,8 @@ type World struct {
 	Reorgs, Copies, Losses     uint8
 	Bumps, Cancels, Deadline   bool
 
-	Without Guard // this guard is removed
+	Without Guard     // this guard is removed
+	Only    Violation // the search ends with this one only; "": with any
 }
 
 // Tables are what a loss takes back.
@@ -68,31 +72,26 @@ const (
 	BeganLate   Violation = "begins after its time"
 )
 
-// violation returns the first violation, "" if there is none.
-func (s *state) violation() Violation {
-	paid, refused := 0, false
+// violations returns the violations of a state.
+func (s *state) violations() []Violation {
+	paid, refused, clash := 0, false, false
 	for w := range s.nonces {
 		for _, n := range s.nonces[w] {
 			if n.Mined&Pays != 0 {
 				paid++
-				refused = refused || s.refused[n.For-1]
+				refused = refused || n.For > 0 && s.refused[n.For-1]
 			}
-			if n.Clash() && s.losses == 0 { // a recovery uses up nonces that handlers may still commit
-				return TwoOwners
-			}
+			clash = clash || n.Clash() && s.losses == 0 // a recovery uses up nonces that handlers may still commit
 		}
 	}
-	switch {
-	case paid > 1:
-		return PaidTwice
-	case refused:
-		return PaidRefused
-	case s.Payment.State == Failed && paid > 0, s.Payment.State == Confirmed && paid == 0:
-		return WrongEnd
-	case s.beganLate:
-		return BeganLate
+	var all []Violation
+	wrong := s.Payment.State == Failed && paid > 0 || s.Payment.State == Confirmed && paid == 0
+	for i, is := range [...]bool{paid > 1, refused, wrong, clash, s.beganLate} {
+		if is {
+			all = append(all, [...]Violation{PaidTwice, PaidRefused, WrongEnd, TwoOwners, BeganLate}[i])
+		}
 	}
-	return ""
+	return all
 }
 
 // place returns the place of a step, and whether there is one.
@@ -340,6 +339,18 @@ type Run struct {
 	Steps     []Step
 }
 
+// String is the run on one line.
+func (r *Run) String() string {
+	if r == nil {
+		return "no violation"
+	}
+	steps := make([]string, len(r.Steps))
+	for i, s := range r.Steps {
+		steps[i] = s.String()
+	}
+	return fmt.Sprintf("%s: %s", r.Violation, strings.Join(steps, "; "))
+}
+
 // Search visits every state of the world, breadth first. It returns how many there are, and the first violation. A
 // state is known by 64 bits of its hash: of a million states, the chance to miss one is below one in ten million.
 func (w World) Search() (states int, found *Run) {
@@ -358,8 +369,8 @@ func (w World) Search() (states int, found *Run) {
 		seen[hash] = struct{}{}
 		nodes = append(nodes, node{from, step})
 		next = append(next, s)
-		if v := s.violation(); v != "" {
-			found = &Run{Violation: v}
+		if bad := s.violations(); len(bad) > 0 && (w.Only == "" || slices.Contains(bad, w.Only)) {
+			found = &Run{Violation: cmp.Or(w.Only, bad[0])}
 			for i := int32(len(nodes) - 1); i > 0; i = nodes[i].from {
 				found.Steps = append(found.Steps, nodes[i].step)
 			}
