@@ -15,9 +15,10 @@ func TestWorlds(t *testing.T) {
 		"two wallets, bumps, no-ops instead":            {Wallets: 2, Nonces: 2, Revisions: 2, Bumps: true, Cancels: true},
 		"two wallets, three revisions":                  {Wallets: 2, Nonces: 2, Revisions: 3},
 		"two wallets, three nonces":                     {Wallets: 2, Nonces: 3, Revisions: 2},
-		"two wallets, emptied tables, a reorg":          {Wallets: 2, Nonces: 2, Revisions: 2, Losses: 1, Reorgs: 1},
+		"two wallets, emptied tables":                   {Wallets: 2, Nonces: 3, Revisions: 1, Losses: 1},
+		"one wallet, emptied tables, a reorg":           {Wallets: 1, Nonces: 3, Revisions: 2, Losses: 1, Reorgs: 1},
+		"one wallet, restored tables, a bump":           {Wallets: 1, Nonces: 2, Revisions: 2, Copies: 1, Losses: 1, Reorgs: 1, Bumps: true},
 		"two wallets, restored tables":                  {Wallets: 2, Nonces: 2, Revisions: 2, Copies: 1, Losses: 1},
-		"one wallet, restored tables, a bump":           {Wallets: 1, Nonces: 3, Revisions: 2, Copies: 1, Losses: 1, Bumps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

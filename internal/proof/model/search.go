@@ -237,6 +237,19 @@ func (w World) around(s *state, step Step) bool {
 	return true
 }
 
+// forget drops what no step reads any more: a commit needs the revision of a prepared payment.
+func (w World) forget(s *state) state {
+	for v := range s.told {
+		for n := range s.told[v] {
+			for r := range s.told[v][n] {
+				current := s.Payment.State == Prepared && s.Payment.Rev == uint16(r)+1
+				s.told[v][n][r] = s.told[v][n][r] && (current || w.Without != None)
+			}
+		}
+	}
+	return *s
+}
+
 func (s *state) finalize(wallet uint8) {
 	n := &s.nonces[wallet][s.final[wallet]]
 	n.Final, n.Out = true, n.Mined|n.Out&clash // no other bytes can be mined
@@ -382,7 +395,7 @@ func (w World) Search() (states int, found *Run) {
 		here, next = next, here[:0]
 		for i, s := range here {
 			w.steps(&s, func(step Step) {
-				if after := s; w.take(&after, step) && after != s {
+				if after := s; w.take(&after, step) && w.forget(&after) != s {
 					add(after, first+int32(i), step)
 				}
 			})

@@ -177,7 +177,7 @@ func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot
 	}
 	switch refused := (model.World{}).Do(place, step); {
 	case err == nil && refused != model.None:
-		a.refuse(e, "the model forbids it by guard %d", refused)
+		a.refuse(e, "%s", refused)
 	case err == nil && nonce.Clash() && a.cluster.losses == 0:
 		a.refuse(e, "it gives the nonce a second owner")
 	case err == nil && !a.same(before, after, bytes):
@@ -396,7 +396,7 @@ func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
 	}
 	e := effectDone{scheduler.ActorOf(ctx), "", step, done}
 	if refused := (model.World{}).Do(model.Place{Payment: &model.Payment{}, Nonce: &n, Holder: &model.Reservation{}}, step); refused != model.None {
-		a.refuse(e, "the model forbids it by guard %d", refused)
+		a.refuse(e, "%s", refused)
 	}
 	a.past = append(a.past, e)
 }
