@@ -139,7 +139,7 @@ type Place struct {
 // A Guard is a condition of a step.
 type Guard uint8
 
-// The guards. String says what each asks for.
+// The guards. String is the condition in words.
 const (
 	None Guard = iota
 	IfAbsent

@@ -37,7 +37,7 @@ type World struct {
 	Only    Violation // the search ends with this one only; "": with any
 }
 
-// Tables are what a loss takes back.
+// tables are the part that a loss takes back.
 type tables struct {
 	Payment Payment
 	Wallets [maxWallets]Wallet
@@ -60,7 +60,7 @@ type state struct {
 	late, beganLate bool
 }
 
-// A Violation is what must never happen.
+// A Violation must never happen.
 type Violation string
 
 // The violations.
@@ -237,7 +237,7 @@ func (w World) around(s *state, step Step) bool {
 	return true
 }
 
-// forget drops what no step reads any more: a commit needs the revision of a prepared payment.
+// forget drops memories that no step can use: a commit needs the revision of a prepared payment.
 func (w World) forget(s *state) state {
 	for v := range s.told {
 		for n := range s.told[v] {
