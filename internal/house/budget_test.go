@@ -96,7 +96,7 @@ func rowOf(file string, text []byte, onLambda bool) string {
 		return "HTML, CSS and Solidity"
 	case is(".sh", ".Dockerfile") || bytes.HasPrefix(first, []byte("#!")) || path.Base(file) == "Makefile":
 		return "shell and make"
-	case !is(".go"):
+	case !is(".go", ".pml"):
 		return ""
 	case proof.MatchString(file):
 		return "Go: proof"

@@ -13,7 +13,7 @@ import (
 // floors are all packages, from the ground up: each imports only packages of the floors below it, and so never its
 // neighbours. Tests may import anything, since nothing imports them.
 var floors = []string{
-	"strictjson token sdk/go must house tools tools/mutate tools/verdict tools/words",
+	"strictjson token sdk/go must model house tools tools/mutate tools/verdict tools/words",
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard dynamotest guidetest",
 	"payment stack ethrpc",

@@ -17,6 +17,7 @@ type round struct {
 	*Settler
 	Nodes       chain.Nodes
 	stack.Rules                    // zero if they are unusable
+	uncompared  bool               // no run has compared every wallet with the chain since the tables were new, or restored
 	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
@@ -61,7 +62,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	if r.patient {
 		asked = nodes.Patient()
 	}
-	shared := &round{Settler: s, Nodes: nodes}
+	shared := &round{Settler: s, Nodes: nodes, uncompared: r.known.At.IsZero()}
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1

@@ -99,6 +99,7 @@ type Cluster struct {
 	liar      *fakechain.Liar // lies by its Habit, if any
 	start     time.Time
 	store     watchedStore
+	model     *acceptor
 	nodes     chain.Nodes
 	instances []instance
 	started   int  // runs
@@ -143,10 +144,11 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window,
 		MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
 		Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
+	c.model = newAcceptor(c)
 	for i := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, c.node(i))
 	}
-	c.store = watchedStore{&interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call,
+	c.store = watchedStore{&interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
@@ -333,7 +335,10 @@ func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, e
 
 // Publish implements settlement.Events.
 func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
-	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(ctx context.Context) {
+		c.oracle.Published(e)
+		c.model.publish(ctx, e.ID)
+	})
 }
 
 // requestTime is how long an engine waits for a node's answer (ethrpc.Config.Timeout).
@@ -343,6 +348,7 @@ const requestTime = 10 * time.Second
 type node struct {
 	interpose.Node
 	oracle *oracle.Oracle
+	model  *acceptor
 	host   string
 }
 
@@ -372,7 +378,7 @@ func (c *Cluster) node(i int) node {
 		}
 		return err
 	}
-	return node{interpose.Node{Node: of, Around: around}, c.oracle, host}
+	return node{interpose.Node{Node: of, Around: around}, c.oracle, c.model, host}
 }
 
 // String implements chain.Node: it is the host.
@@ -414,6 +420,7 @@ func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 	answered := &chain.Reply{} // of its own: an answer that is lost may still be written
 	if err := n.Around(ctx, call, func(ctx context.Context) {
 		n.oracle.Sending(hash)
+		n.model.send(ctx, tx, hash)
 		*answered = n.Node.Node.Send(ctx, raw)
 		n.oracle.Replied(n.Node.String(), hash, *answered)
 	}); err != nil {

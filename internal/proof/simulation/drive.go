@@ -51,6 +51,7 @@ func (c *Cluster) step(p policy, due *timetable) {
 			if c.Trace != nil {
 				c.trace(e.Actor.Name, "%s %s: %s", e.Call.Op, e.Call.Args, outcome)
 			}
+			c.model.effect = e
 			c.scheduler.Perform(e, outcome, time.Now().Add(p.freeze()))
 			// No two effects happen at one instant: timers that they start would end at one instant too, in any order.
 			time.Sleep(time.Microsecond)

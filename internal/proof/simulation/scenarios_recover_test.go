@@ -91,7 +91,7 @@ func TestPreparedInTheImage(t *testing.T) {
 // In the image a payment holds a nonce of one wallet. It was moved since, and another
 // wallet has made it. Nobody commits it at the nonce that it held.
 func TestReservationFromBeforeTheLoss(t *testing.T) {
-	for _, by := range []string{"a run", "a request"} {
+	for _, by := range []string{"a run", "a request", "a run before anybody has noticed"} {
 		perform(t, by, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 			s.Idle = true
 			s.Pay("opens both", order(9))
@@ -118,7 +118,11 @@ func TestReservationFromBeforeTheLoss(t *testing.T) {
 			s.Elapse(time.Minute)
 			s.Idle = false
 			s.Elapse(4 * time.Minute)
-			s.Lose(image)
+			if by == "a run before anybody has noticed" {
+				s.Forget(image)
+			} else {
+				s.Lose(image)
+			}
 			s.Elapse(4 * time.Minute) // a run looks at the reservation, and raises next_nonce to the chain's count
 			if by == "a request" {
 				s.Ask("too early", order(0))

@@ -50,6 +50,7 @@ type Effect struct {
 	Actor   *Actor
 	Call    interpose.Call
 	Applied bool // only the answer is missing
+	Lost    bool // its actor does not get its answer
 
 	apply     func()
 	answer    chan error
@@ -174,6 +175,7 @@ func (s *Scheduler) Ready(now time.Time) []*Effect {
 
 // Perform gives an effect its outcome. late is when an effect that is frozen or applied later goes on.
 func (s *Scheduler) Perform(e *Effect, o Outcome, late time.Time) {
+	e.Lost = s.orphaned(e) || o == LoseAnswer || o == KillAfter
 	if s.orphaned(e) {
 		// A request that no actor waits for: it arrives now, or never.
 		s.remove(e)

@@ -1,0 +1,402 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/model"
+	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
+	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+)
+
+// accepted is the invariant of the acceptor: each write is a step of the protocol's model.
+const accepted oracle.Invariant = "I13 a run of the model"
+
+// An outcome is the outcome of an effect as its actor knows it.
+type outcome string
+
+const (
+	done    outcome = "done"
+	notDone outcome = "not done"
+	unknown outcome = "done, unknown to its actor"
+)
+
+// An effectDone is one write, or one request to a node, as a value.
+type effectDone struct {
+	actor   string
+	payment payment.ID
+	step    model.Step
+	outcome outcome
+}
+
+func (e effectDone) String() string {
+	return fmt.Sprintf("%s: %s of %s: %s", e.actor, e.step, cmp.Or(e.payment, "a no-op"), e.outcome)
+}
+
+// A spot is a nonce of a wallet.
+type spot struct {
+	id    wallet.ID
+	nonce uint64
+}
+
+// A knower is an actor that was told something about a nonce, for a revision of a payment or for none.
+type knower struct {
+	actor, revision string
+	spot
+}
+
+// A signature is an attempt that the tables have ever had.
+type signature struct {
+	hash    chain.Hash
+	bytes   model.Bytes
+	payment payment.Payment // at that time
+}
+
+// An acceptor stands between the interposed calls of engines and the tables, where each call arrives when it is
+// applied. It takes the same step in the model, from the tables as they are, and compares. The first step that the
+// model does not allow violates an invariant.
+type acceptor struct {
+	store.Store
+	cluster   *Cluster
+	effect    *scheduler.Effect // that is being performed
+	past      []effectDone
+	revisions map[string]uint16
+	wallets   map[wallet.ID]uint8
+	signed    map[spot][]signature
+	told      map[knower]bool // of a nonce that a payment holds
+	orphaned  map[knower]bool
+	events    map[string]payment.ID
+	published map[payment.ID]bool
+	refused   bool
+}
+
+func newAcceptor(c *Cluster) *acceptor {
+	return &acceptor{Store: c.Store, cluster: c, revisions: map[string]uint16{}, wallets: map[wallet.ID]uint8{},
+		signed: map[spot][]signature{}, told: map[knower]bool{}, orphaned: map[knower]bool{}, events: map[string]payment.ID{},
+		published: map[payment.ID]bool{}}
+}
+
+// number returns the number of a key, from 1, and gives it the next one if it has none.
+func number[K comparable, N uint8 | uint16](numbers map[K]N, key K) N {
+	if numbers[key] == 0 {
+		numbers[key] = N(len(numbers) + 1)
+	}
+	return numbers[key]
+}
+
+// A view is the part of the tables, and of the past, that a step concerns.
+type view struct {
+	payment model.Payment
+	wallet  model.Wallet
+	held    model.Reservation
+	stored  model.Bytes
+}
+
+// look reads a view. It reports false if an item cannot be read.
+func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
+	ctx := context.Background()
+	p, err := a.Store.Payment(ctx, id)
+	w, unread := a.Store.Wallet(ctx, at.id)
+	tx, missing := a.Store.PendingTx(ctx, at.id, at.nonce)
+	for _, err := range []error{err, unread, missing} {
+		if errors.Is(err, store.ErrUnreadable) {
+			return v, false
+		}
+	}
+	if err == nil {
+		v.payment = model.Payment{
+			State: 1 + uint16(slices.Index([]payment.State{payment.Prepared, payment.Committed, payment.Confirmed, payment.Failed}, p.State)),
+			Nonce: uint16(p.Nonce), Rev: number(a.revisions, p.Revision),
+			Wallet:    number(a.wallets, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}),
+			Published: a.published[id] || p.State.Final() && (p.Merchant == "" || p.Merchant == payment.Operator),
+		}
+	}
+	v.wallet = model.Wallet{Next: uint16(w.NextNonce), Paused: w.Paused != "", Suspect: w.Suspect()}
+	if r, held := w.Reservations[id]; held && id != "" {
+		v.held = model.Reservation{Nonce: uint16(r.Nonce), For: number(a.revisions, r.For), Orphan: r.At.IsZero()}
+	}
+	for _, s := range a.signed[at] {
+		if missing == nil && slices.Contains(tx.Hashes, s.hash) {
+			v.stored |= s.bytes
+		}
+	}
+	return v, true
+}
+
+// onChain returns the chain's side of a nonce, and what an actor knows of it. Bytes of a payment that moved nothing, or
+// another amount, count as foreign, unless any will do.
+func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
+	c := a.cluster.Chain
+	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
+	n.Orphaned = a.orphaned[knower{actor, "", at}]
+	if at.nonce < c.Account(at.id.Address, 0).Nonce {
+		n.Mined = model.Foreign
+	}
+	for _, s := range a.signed[at] {
+		n.Out |= s.bytes
+		if r, mined := c.Receipt(s.hash); mined && (any || s.bytes == model.Noop || s.payment.Judge(r) == chain.Transferred) {
+			n.Mined = s.bytes
+		}
+	}
+	return n
+}
+
+// take applies a write and takes its step. exact reports that the write is refused for the model's reasons only.
+func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot, revision string, bytes model.Bytes, exact bool,
+	write func() error) error {
+	before, readable := a.look(id, at)
+	actor := scheduler.ActorOf(ctx)
+	nonce, told := a.onChain(actor, at, op == model.PutBack), a.told[knower{actor, revision, at}]
+	err := write()
+	after, still := a.look(id, at)
+	step := model.Step{Op: op, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce), Rev: number(a.revisions, revision), Bytes: bytes}
+	place := model.Place{Payment: &before.payment, Wallet: &before.wallet, Held: &before.held, Holder: &model.Reservation{},
+		Stored: &before.stored, Nonce: &nonce, Told: &told}
+	if op == model.PutBack || op == model.Resume {
+		a.survey(&place, at.id)
+	}
+	e := effectDone{actor, id, step, done}
+	switch {
+	case err != nil:
+		e.outcome = notDone
+	case a.effect.Lost:
+		e.outcome = unknown
+	}
+	a.past = append(a.past, e)
+	if !readable || !still {
+		return err
+	}
+	switch refused := (model.World{}).Do(place, step); {
+	case err == nil && refused != model.None:
+		a.refuse(e, "%s", refused)
+	case err == nil && nonce.Clash() && a.cluster.losses == 0:
+		a.refuse(e, "it gives the nonce a second owner")
+	case err == nil && !a.same(before, after, bytes):
+		a.refuse(e, "the tables have %+v, the model has %+v", after, before)
+	case err != nil && exact && refused == model.None && !errors.Is(err, store.ErrTooLarge):
+		a.refuse(e, "the model allows it, the tables refuse it: %v", err)
+	}
+	return err
+}
+
+// same compares the tables with the model after a step. Bytes that were just stored are not known by their hash yet.
+func (a *acceptor) same(want, got view, bytes model.Bytes) bool {
+	got.stored |= bytes & want.stored
+	want.payment.Published = got.payment.Published
+	return want == got || got.payment.State == model.Absent && want.payment.State == model.Absent
+}
+
+// refuse reports the first step that the model does not allow, with those before it at the same nonce or of the same payment.
+func (a *acceptor) refuse(e effectDone, why string, args ...any) {
+	if a.refused {
+		return
+	}
+	a.refused = true
+	lines := []string{fmt.Sprintf("step %d is not allowed: %s: %s", len(a.past), e, fmt.Sprintf(why, args...))}
+	for i, before := range slices.Backward(a.past[:len(a.past)-1]) {
+		if len(lines) < 12 && (before.payment == e.payment || before.step.Wallet == e.step.Wallet && before.step.Nonce == e.step.Nonce) {
+			lines = append(lines, fmt.Sprintf("after step %d: %s", i+1, before))
+		}
+	}
+	a.cluster.oracle.Violate(accepted, "%s", strings.Join(lines, "\n\t\t"))
+}
+
+// survey sets the facts of a recovery about a wallet.
+func (a *acceptor) survey(p *model.Place, of wallet.ID) {
+	c := a.cluster
+	registry, _ := c.Store.Wallets(context.Background(), chainID)
+	for _, r := range registry.Working(true) {
+		w, err := c.Store.Wallet(context.Background(), r.ID)
+		p.Behind = p.Behind || err == nil && (c.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
+	}
+	w, _ := c.Store.Wallet(context.Background(), of)
+	for at, signatures := range a.signed {
+		n := a.onChain("", at, false)
+		if at.id != of || !n.Final && c.beyond() {
+			continue
+		}
+		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final && n.Out&model.Pays != 0
+		for _, s := range signatures {
+			stored, _ := c.Store.Payment(context.Background(), s.payment.ID)
+			p.Lost = p.Lost || s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
+				(len(stored.Attempts) == 0 || stored.Nonce != at.nonce || stored.Wallet != of.Address)
+		}
+	}
+}
+
+// sign notes an attempt that the tables now have.
+func (a *acceptor) sign(err error, at spot, bytes model.Bytes, hash chain.Hash, p payment.Payment) error {
+	if err == nil && !slices.ContainsFunc(a.signed[at], func(s signature) bool { return s.hash == hash }) {
+		a.signed[at] = append(a.signed[at], signature{hash, bytes, p})
+	}
+	return err
+}
+
+func spotOf(p payment.Payment) spot {
+	return spot{wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce}
+}
+
+func (a *acceptor) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
+	there := errors.New("there is one")
+	if err := a.take(ctx, model.Create, p.ID, spotOf(p), p.Revision, 0, true, func() error {
+		stored, created, err = a.Store.Create(ctx, p)
+		if err == nil && !created {
+			return there
+		}
+		return err
+	}); !errors.Is(err, there) {
+		return stored, created, err
+	}
+	return stored, created, nil
+}
+
+func (a *acceptor) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return a.take(ctx, model.Reassign, p.ID, spotOf(p), p.Revision, 0, false, func() error { return a.Store.Reassign(ctx, p, old) })
+}
+
+func (a *acceptor) Discard(ctx context.Context, p payment.Payment) error {
+	return a.take(ctx, model.Discard, p.ID, spotOf(p), p.Revision, 0, true, func() error { return a.Store.Discard(ctx, p) })
+}
+
+func (a *acceptor) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error) {
+	err = a.take(ctx, model.Reserve, n.Payment, spot{id: n.Wallet}, n.For, 0, false, func() error {
+		w, err = a.Store.Reserve(ctx, n)
+		return err
+	})
+	if err == nil {
+		a.tell(ctx, w)
+	}
+	return w, err
+}
+
+func (a *acceptor) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	w, err := a.Store.Wallet(ctx, id)
+	if err == nil {
+		a.tell(ctx, w)
+	}
+	return w, err
+}
+
+// tell notes that an actor was told a wallet's reservations, unless the answer is lost.
+func (a *acceptor) tell(ctx context.Context, w wallet.Wallet) {
+	if a.effect.Lost || w.Suspect() {
+		return
+	}
+	for _, r := range w.Reservations {
+		a.told[knower{scheduler.ActorOf(ctx), r.For, spot{w.ID, r.Nonce}}] = true
+	}
+}
+
+func (a *acceptor) Commit(ctx context.Context, p payment.Payment) error {
+	op, bytes := model.Commit, model.First
+	if strings.HasPrefix(scheduler.ActorOf(ctx), "recover") && len(p.LastAttempt().Raw) == 0 {
+		op = model.PutBack
+		_ = a.sign(nil, spotOf(p), model.Later, p.TxHash, p) // if it was lost as a bump
+	}
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, op == model.Commit, func() error { return a.Store.Commit(ctx, p) })
+	return a.sign(err, spotOf(p), bytes, p.TxHash, p)
+}
+
+func (a *acceptor) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
+	at := spot{id, nonce}
+	err := a.take(ctx, model.Orphan, holder, at, "", 0, false, func() error { return a.Store.Orphan(ctx, id, holder, nonce) })
+	if err == nil && !a.effect.Lost {
+		a.orphaned[knower{scheduler.ActorOf(ctx), "", at}] = true
+	}
+	return err
+}
+
+func (a *acceptor) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	at := spot{tx.ID, tx.Nonce}
+	err := a.take(ctx, model.PutNoop, "", at, "", model.Noop, false, func() error { return a.Store.PutNoop(ctx, tx) })
+	return a.sign(err, at, model.Noop, tx.Hash(), payment.Payment{})
+}
+
+func (a *acceptor) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return a.sign(a.Store.BumpNoop(ctx, tx), spot{tx.ID, tx.Nonce}, model.Noop, tx.Hash(), payment.Payment{})
+}
+
+func (a *acceptor) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
+	w, err := a.Store.Wallet(ctx, tx.ID)
+	if r, held := w.Reservations[id]; err != nil || !held || r.Nonce != tx.Nonce {
+		return a.Store.Release(ctx, id, tx)
+	}
+	return a.take(ctx, model.Release, id, spot{tx.ID, tx.Nonce}, "", 0, false, func() error { return a.Store.Release(ctx, id, tx) })
+}
+
+func (a *acceptor) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
+	return a.take(ctx, model.Return, n.Payment, spot{n.Wallet, nonce}, n.For, 0, false, func() error { return a.Store.Return(ctx, n, nonce) })
+}
+
+func (a *acceptor) AddAttempt(ctx context.Context, p payment.Payment) error {
+	op, bytes := model.Bump, model.Later
+	if p.LastAttempt().Noop {
+		op, bytes = model.Cancel, model.Noop
+	}
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, false, func() error { return a.Store.AddAttempt(ctx, p) })
+	return a.sign(err, spotOf(p), bytes, p.LastAttempt().Hash, p)
+}
+
+func (a *acceptor) Finish(ctx context.Context, p payment.Payment) error {
+	op := model.Confirm
+	if p.State == payment.Failed {
+		op = model.Fail
+	}
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, 0, false, func() error { return a.Store.Finish(ctx, p) })
+	if err == nil {
+		a.events[p.Event.ID] = p.ID
+	}
+	return err
+}
+
+func (a *acceptor) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	tx, _ := a.Store.PendingTx(ctx, id, nonce) // zero: none
+	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, func() error { return a.Store.DeletePendingTx(ctx, id, nonce) })
+}
+
+func (a *acceptor) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	if !strings.HasPrefix(from, wallet.Suspicion) || strings.HasPrefix(to, wallet.Suspicion) ||
+		!strings.HasPrefix(scheduler.ActorOf(ctx), "recover") || a.cluster.accepted {
+		return a.Store.Repause(ctx, id, from, to)
+	}
+	return a.take(ctx, model.Resume, "", spot{id: id}, "", 0, false, func() error { return a.Store.Repause(ctx, id, from, to) })
+}
+
+// publish takes the step of an event that arrives, if it announces the end of a payment.
+func (a *acceptor) publish(ctx context.Context, event string) {
+	id, ended := a.events[event]
+	p, err := a.Store.Payment(ctx, id)
+	if !ended || err != nil {
+		return
+	}
+	_ = a.take(ctx, model.Publish, id, spotOf(p), p.Revision, 0, false, func() error {
+		a.published[id] = true
+		return nil
+	})
+}
+
+// send takes the step of bytes on their way to a node.
+func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
+	at := spot{wallet.ID{ChainID: chainID, Address: tx.From}, tx.Nonce}
+	step := model.Step{Op: model.Send, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce)}
+	n := model.Nonce{}
+	for _, s := range a.signed[at] {
+		if s.hash == hash {
+			step.Bytes, n.Out = s.bytes, s.bytes
+		}
+	}
+	e := effectDone{scheduler.ActorOf(ctx), "", step, done}
+	if refused := (model.World{}).Do(model.Place{Payment: &model.Payment{}, Nonce: &n, Holder: &model.Reservation{}}, step); refused != model.None {
+		a.refuse(e, "%s", refused)
+	}
+	a.past = append(a.past, e)
+}
