@@ -43,7 +43,7 @@ func TestForbidden(t *testing.T) {
 				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})},
 		{"storing a payment", payers, put(payments, "pk", "payment#pay_x")},
 		{"storing a payment in a transaction", payers, putTogether(payments, "pk", "payment#pay_x")},
-		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListTransactions",
+		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListApiKeys ListTransactions",
 			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: in("pk", "payment#pay_x")})},
 		{"charging a merchant's day", payers, update(payments, "pk", "merchant#x")},
 		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,

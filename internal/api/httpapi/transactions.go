@@ -84,7 +84,7 @@ func prefersCSV(accept []string) bool {
 		media = strings.ToLower(strings.TrimSpace(media))
 		rank := 1.0
 		for parameter := range strings.SplitSeq(parameters, ";") {
-			if name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); !strings.EqualFold(name, "q") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); !strings.EqualFold(strings.TrimSpace(name), "q") {
 				continue
 			} else if rank = 0; qvalue.MatchString(value) {
 				rank, _ = strconv.ParseFloat(value, 64)

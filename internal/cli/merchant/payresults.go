@@ -145,7 +145,8 @@ func (p *payout) paidElse() (paid [][]string) {
 	}
 	for _, was := range p.earlier() {
 		id := [3]string{was[8], was[6], was[7]}
-		if here[id]--; here[id] < 0 && was[2] != "" && was[1] != "failed" {
+		why, _, _ := strings.Cut(was[5], " ")
+		if here[id]--; here[id] < 0 && was[2] != "" && (was[1] != "failed" || !slices.Contains(paidNobody, why)) {
 			paid = append(paid, was)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Terms are an operator's decisions about a merchant. With the zero Terms the merchant is active, under the stack's
 // limits. Amounts are in the token's smallest unit.
 type Terms struct {
-	Suspended string       `json:"suspended,omitempty"`   // why every request is refused; empty: the merchant is active
+	Suspended string       `json:"suspended,omitempty"`   // why all but reads is refused; empty: the merchant is active
 	Maximum   token.Amount `json:"max_amount,omitzero"`   // of one payment, in place of the stack's; zero: the stack's
 	Daily     token.Amount `json:"daily_amount,omitzero"` // in a UTC day, in place of the stack's; zero: the stack's
 }

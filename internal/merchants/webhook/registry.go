@@ -104,11 +104,11 @@ func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (En
 	if c.URL != nil {
 		errs = append(errs, r.urls.Check(ctx, *c.URL))
 	}
-	e, err := live(ctx, r.store, o, id)
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return Endpoint{}, err
 	}
-	if err := errors.Join(errs...); err != nil {
+	e, err := live(ctx, r.store, o, id)
+	if err != nil {
 		return Endpoint{}, err
 	}
 	return r.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(r.now)) })

@@ -45,6 +45,9 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return offer, g, err
 		}
 	}
+	if err := d.allowed(r.Outputs()...); err != nil {
+		return offer, g, err
+	}
 	var newest payment.Payment
 	if r.Key.Guard > 0 {
 		if g, newest, err = d.guarded(ctx, id, r); err != nil {
@@ -58,9 +61,6 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	offer = payment.New(id, r, d.Token, d.Network, now)
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
-	}
-	if err := d.allowed(r.Outputs()...); err != nil {
-		return offer, g, err
 	}
 	if d.crowd.has(r.Merchant, d.Now()) {
 		return offer, g, ErrTooMany

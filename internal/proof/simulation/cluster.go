@@ -358,7 +358,8 @@ func (c *Cluster) node(i int) node {
 	name, host := of.String(), of.String()
 	late := func() time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
 	if i == c.Liar {
-		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i], Habit: c.Habit}
+		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i]}
+		c.liar.SetHabit(c.Habit)
 		of, late = c.liar, c.liar.Delay
 	}
 	if c.OneHost && i == (c.Liar+1)%len(c.Chain.Nodes) {

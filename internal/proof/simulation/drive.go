@@ -217,7 +217,7 @@ func (c *Cluster) heal() {
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Latency, c.oracle.Goal = 0, oracle.Goal{}
-	c.liar.About = nil
+	c.liar.SetHabit(fakechain.Habit{})
 	c.sends = c.losses > 0 || c.accepted || c.mispriced
 	c.send()
 	c.Chain.Mute = false

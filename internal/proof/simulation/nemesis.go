@@ -175,7 +175,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
 		}
 	},
-	liar:          func(n *nemesis, _ *fakechain.Node) { n.cluster.liar.Habit = habit(n.rng, n.reduction) },
+	liar:          func(n *nemesis, _ *fakechain.Node) { n.cluster.liar.SetHabit(habit(n.rng, n.reduction)) },
 	"black hole":  func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
 	"full":        func(_ *nemesis, on *fakechain.Node) { on.Full = true },
 	"strict fees": func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },

@@ -56,7 +56,7 @@ func (c *Cluster) askRivals() {
 		c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
 		select {
 		case a := <-answers:
-			if errors.Is(a.Err, dispatch.ErrSimilarPending) && !c.skewed {
+			if errors.Is(a.Err, dispatch.ErrSimilarPending) && !c.skewed && !c.oracle.Stolen() { // an operator looks at a robbed wallet first
 				c.oracle.Violate(oracle.Settles, "%s waits for a similar payment although all are settled", o.Key)
 			}
 		default:

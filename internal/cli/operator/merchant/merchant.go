@@ -167,7 +167,7 @@ func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (ch
 	if c.Reason == "" {
 		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, "every request is refused with 403; committed payments still settle and are published",
+	return c.change(ctx, d, "every payment and change is refused with 403, and it may read; committed payments still settle and are published",
 		"suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 

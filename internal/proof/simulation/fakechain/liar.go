@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -26,10 +27,24 @@ type Habit struct {
 // A Liar is a Node that may lie in each of its answers.
 type Liar struct {
 	*Node
-	Habit
+	mu    sync.Mutex // of the habit, which chance changes while answers are under way
+	habit Habit
 
 	held   uint64 // when the branch was drawn
 	branch *block // on which the node stays
+}
+
+// SetHabit makes l lie so from now on.
+func (l *Liar) SetHabit(h Habit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.habit = h
+}
+
+func (l *Liar) now() Habit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.habit
 }
 
 // Subjects are the parts of answers about which a Liar can lie. "view" is the block from which it answers: an old one,
@@ -40,19 +55,20 @@ var Subjects = []string{"view", "error", "time", "head", "final", "mined", "pend
 
 // draw returns the chance of a lie about a subject, or nil for the truth.
 func (l *Liar) draw(subject string, of ...any) *rand.Rand {
-	if !slices.Contains(l.About, subject) {
+	as := l.now()
+	if !slices.Contains(as.About, subject) {
 		return nil
 	}
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, subject, of, l.period())
-	if r := rand.New(rand.NewPCG(l.Seed, h.Sum64())); r.IntN(100) < l.Share {
+	if r := rand.New(rand.NewPCG(as.Seed, h.Sum64())); r.IntN(100) < as.Share {
 		return r
 	}
 	return nil
 }
 
 // period numbers the times in which answers stay the same.
-func (l *Liar) period() uint64 { return uint64(time.Now().UnixNano()) / uint64(max(1, l.Hold)) }
+func (l *Liar) period() uint64 { return uint64(time.Now().UnixNano()) / uint64(max(1, l.now().Hold)) }
 
 // number returns n, or a lie.
 func (l *Liar) number(subject string, n uint64) uint64 {
