@@ -70,7 +70,8 @@ func lives(b *testing.B, n, size int) {
 	}
 	phase("authorizer", m.take(), 0, n)
 
-	must.OK(b, keys.Create(b.Context(), apikey.Key{ID: "key_bench", MerchantID: merchant, Mode: apikey.Test, CreatedAt: time.Now(), Grant: apikey.Full()}))
+	must.OK(b, keys.Create(b.Context(), apikey.Key{ID: "key_bench", MerchantID: merchant, Mode: apikey.Test,
+		CreatedAt: time.Now(), Grant: apikey.Full()}))
 	r.keys = keys
 	payMany(b, r, 1, 1) // the wallets' first use is no payment's
 	m.take()

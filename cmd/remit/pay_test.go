@@ -41,7 +41,8 @@ func TestPayAListOfThePage(t *testing.T) {
 				t.Errorf("it did not print %q:\n%s", want, printed)
 			}
 		}
-		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 1 || strings.Count(printed, "nothing new: 3 rows, 2230.75 USDC, on ") != 1 {
+		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 1 ||
+			strings.Count(printed, "nothing new: 3 rows, 2230.75 USDC, on ") != 1 {
 			t.Errorf("it printed\n%s", printed)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestRightsOnPartitions: mistakes that the local AWS does not show. A condition of all values holds for a request without
-// any, so it comes with Null. A denial does not hold for one, so it guards nothing alone. A key of another stack is no business of this one.
+// TestRightsOnPartitions: mistakes that the local AWS does not show. A condition of all values holds for a request
+// without any, so it comes with Null. A denial does not hold for one, so it guards nothing alone. A key of another stack
+// is no business of this one.
 func TestRightsOnPartitions(t *testing.T) {
 	const keys = "dynamodb:LeadingKeys"
 	policies := resources(t, "AWS::IAM::ManagedPolicy")

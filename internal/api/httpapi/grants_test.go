@@ -88,7 +88,8 @@ func TestLimitsReachTheEngine(t *testing.T) {
 		a.key = key.member(t, "api_key")
 		a.pay().want(t, 201)
 	}
-	limits := payment.KeyLimits{Maximum: token.Units(60), Book: true, Guard: time.Minute, Daily: payment.DailyLimit{Key: id, Amount: token.Units(100), Count: 5}}
+	limits := payment.KeyLimits{Maximum: token.Units(60), Book: true, Guard: time.Minute,
+		Daily: payment.DailyLimit{Key: id, Amount: token.Units(100), Count: 5}}
 	var got []payment.KeyLimits
 	for _, r := range a.payments.got {
 		got = append(got, r.Key)

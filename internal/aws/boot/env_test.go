@@ -255,7 +255,9 @@ func TestDeadConnection(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "ca.pem")
 			must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 			client := wire(func(e *boot.Env) *dynamodb.Client {
-				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond) })
+				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) {
+					o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
+				})
 			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file}))
 			must.Get(client.GetItem(t.Context(), get("keys")))(t)
 			var took time.Duration

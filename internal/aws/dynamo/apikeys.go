@@ -197,8 +197,9 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 	return keys, err
 }
 
-// Replace implements apikey.Store with one transaction: the successor, and the old key with its expiry shortened. If the old key expires earlier anyway, a second transaction only checks its merchant. An expiry never
-// moves to a later time, so the second transaction need not check it again.
+// Replace implements apikey.Store with one transaction: the successor, and the old key with its expiry shortened. If
+// the old key expires earlier anyway, a second transaction only checks its merchant. An expiry never moves to a later
+// time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
 	puts := s.putNew(successor)

@@ -104,7 +104,8 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		err = a.guard(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its intent: %w", err)
+		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its "+
+			"intent: %w", err)
 	}
 	p, err := a.api.Pay(ctx, in.Intent, order)
 	refusal, refused := errors.AsType[*remit.Refused](err)

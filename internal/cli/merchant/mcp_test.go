@@ -116,18 +116,23 @@ func TestAgentPay(t *testing.T) {
 		says  []string
 		posts int
 	}{
-		"accepted":                       {desk{}, "", []string{"Accepted", `"amount":"2.5"`}, 1},
-		"no answer at first":             {desk{posts: []string{"502 none", accepted}}, "", []string{"Accepted"}, 2},
-		"a similar one is not signed":    {desk{posts: []string{no(429, "similar_in_progress"), accepted}}, "", []string{"Accepted"}, 2},
-		"a similar one is named":         {desk{}, "0xOLD", []string{"Accepted"}, 1},
-		"a key without a guard":          {desk{key: `{"repeat_guard_seconds":null}`}, "", []string{"error: ", "repeat_guard_seconds"}, 0},
-		"a key that is not known":        {desk{key: "none"}, "", []string{"error: this call sent nothing"}, 0},
-		"refused":                        {desk{posts: []string{no(400, "insufficient_funds")}}, "", []string{"error: this call started nothing"}, 1},
-		"a similar one":                  {desk{posts: []string{no(400, "similar_payment")}, stored: old}, "", []string{"paid nothing: ", "0xold", "do not pay again", "different_from"}, 1},
-		"a similar one that moved coins": {desk{posts: []string{no(400, "similar_payment")}, stored: made("0xold", "1", "amount_differs")}, "", []string{"paid nothing: ", "but coins moved"}, 1},
-		"a similar one, unreadable":      {desk{posts: []string{no(400, "similar_payment")}}, "", []string{"paid nothing: ", "0xold", "could not be read"}, 1},
-		"of other content":               {desk{posts: []string{reused}, stored: made("0xold", "7500000", "")}, "", []string{"paid nothing more: ", "NOT as you asked", "7.5"}, 1},
-		"of other content, unreadable":   {desk{posts: []string{reused}}, "", []string{"error: UNKNOWN"}, 1},
+		"accepted":                    {desk{}, "", []string{"Accepted", `"amount":"2.5"`}, 1},
+		"no answer at first":          {desk{posts: []string{"502 none", accepted}}, "", []string{"Accepted"}, 2},
+		"a similar one is not signed": {desk{posts: []string{no(429, "similar_in_progress"), accepted}}, "", []string{"Accepted"}, 2},
+		"a similar one is named":      {desk{}, "0xOLD", []string{"Accepted"}, 1},
+		"a key without a guard":       {desk{key: `{"repeat_guard_seconds":null}`}, "", []string{"error: ", "repeat_guard_seconds"}, 0},
+		"a key that is not known":     {desk{key: "none"}, "", []string{"error: this call sent nothing"}, 0},
+		"refused": {desk{posts: []string{no(400, "insufficient_funds")}}, "",
+			[]string{"error: this call started nothing"}, 1},
+		"a similar one": {desk{posts: []string{no(400, "similar_payment")}, stored: old}, "",
+			[]string{"paid nothing: ", "0xold", "do not pay again", "different_from"}, 1},
+		"a similar one that moved coins": {desk{posts: []string{no(400, "similar_payment")}, stored: made("0xold", "1", "amount_differs")}, "",
+			[]string{"paid nothing: ", "but coins moved"}, 1},
+		"a similar one, unreadable": {desk{posts: []string{no(400, "similar_payment")}}, "",
+			[]string{"paid nothing: ", "0xold", "could not be read"}, 1},
+		"of other content": {desk{posts: []string{reused}, stored: made("0xold", "7500000", "")}, "",
+			[]string{"paid nothing more: ", "NOT as you asked", "7.5"}, 1},
+		"of other content, unreadable": {desk{posts: []string{reused}}, "", []string{"error: UNKNOWN"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -213,7 +213,8 @@ func TestAgentPage(t *testing.T) {
 	hash := regexp.MustCompile("0x[0-9a-f]{64}").FindString(paid)
 	for _, test := range [][2]string{
 		{paid, "Accepted"},
-		{agent.call("pay", strings.Replace(order("j", ""), strings.ToLower(alice), payee, 1)), "this call started nothing: refused with 400 recipient_not_in_book"},
+		{agent.call("pay", strings.Replace(order("j", ""), strings.ToLower(alice), payee, 1)),
+			"this call started nothing: refused with 400 recipient_not_in_book"},
 		{agent.call("pay", order("other", "")), "This call paid nothing: "},
 		{agent.call("pay", order("other", hash)), "Accepted"},
 		{agent.call("find", `{"intent":"i"}`), hash},

@@ -105,7 +105,9 @@ func (p *payout) earlier() [][]string {
 
 // unfinished reports whether an earlier run did not see the end of every row.
 func (p *payout) unfinished() bool {
-	return slices.ContainsFunc(p.earlier(), func(was []string) bool { return slices.Contains([]string{"", unknown, notSent, "pending"}, was[1]) })
+	return slices.ContainsFunc(p.earlier(), func(was []string) bool {
+		return slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
+	})
 }
 
 // unsettled returns until when an earlier run's request may be carried out; zero if all its rows have an outcome.

@@ -55,10 +55,10 @@ type Commands struct {
 // its directory. It refuses one that another user made or can write to, who could stand in for a stack.
 func socket(address string) (string, error) {
 	dir := filepath.Join(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()), fmt.Sprint("remit-", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // a directory of the user's own choice
 		return "", fmt.Errorf("making the directory of operators' commands: %w", err)
 	}
-	info, err := os.Lstat(dir)
+	info, err := os.Lstat(dir) //nolint:gosec // the same
 	if err != nil {
 		return "", err
 	}

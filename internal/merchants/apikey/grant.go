@@ -49,7 +49,10 @@ func (s Scopes) List() []Scope {
 }
 
 // MinGuard and MaxGuard bound the seconds of a repeat guard.
-const MinGuard, MaxGuard = 60, 604_800
+const (
+	MinGuard = 60
+	MaxGuard = 604_800
+)
 
 // MaxCount is the largest daily count.
 const MaxCount = 1_000_000_000

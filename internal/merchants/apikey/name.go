@@ -41,7 +41,7 @@ func hides(name string) bool {
 	var before rune
 	for _, r := range name {
 		joins := r >= '\u200c' && r <= '\u200f' // joiners, and marks of direction in Hebrew and Arabic
-		if unicode.Is(unicode.Cf, r) && !(joins && before > unicode.MaxLatin1) {
+		if unicode.Is(unicode.Cf, r) && (!joins || before <= unicode.MaxLatin1) {
 			return true
 		}
 		before = r

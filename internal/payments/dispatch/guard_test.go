@@ -123,20 +123,23 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 		return p
 	}
 	pending := dispatch.ErrSimilarPending
+	lost := func(call string) func(*process) { return func(p *process) { p.Script = breaks(call) } }
 	for name, test := range map[string]struct {
 		p    *process
 		does func(p *process)
 		want error
 	}{
-		"its request may live":           {begin(handlerLife-time.Millisecond, unreserved...), nil, pending},
-		"its request is dead":            {begin(handlerLife, unreserved...), nil, nil},
-		"it has a nonce":                 {begin(time.Hour, "Sign#1"), nil, pending},
-		"a second later than its time":   {begin(guardTime+time.Second, "Sign#1"), nil, pending},
-		"its wallet cannot be read":      {begin(handlerLife, unreserved...), func(p *process) { p.Script = breaks("Wallet#1") }, dispatch.ErrUnavailable},
-		"its discard is unknown":         {begin(handlerLife, unreserved...), func(p *process) { p.Script = breaks("Discard#1") }, dispatch.ErrUnavailable},
-		"its guard cannot be read":       {begin(handlerLife, unreserved...), func(p *process) { p.Script = breaks("Guard#2") }, dispatch.ErrUnavailable},
-		"it cannot be read":              {begin(handlerLife, unreserved...), func(p *process) { p.Script = breaks("Payment#2") }, dispatch.ErrUnavailable},
-		"remit recover holds its wallet": {begin(handlerLife, unreserved...), func(p *process) { p.Must(p.Tables.Pause(t.Context(), walletOf(first), "chain ahead")) }, pending},
+		"its request may live":         {begin(handlerLife-time.Millisecond, unreserved...), nil, pending},
+		"its request is dead":          {begin(handlerLife, unreserved...), nil, nil},
+		"it has a nonce":               {begin(time.Hour, "Sign#1"), nil, pending},
+		"a second later than its time": {begin(guardTime+time.Second, "Sign#1"), nil, pending},
+		"its wallet cannot be read":    {begin(handlerLife, unreserved...), lost("Wallet#1"), dispatch.ErrUnavailable},
+		"its discard is unknown":       {begin(handlerLife, unreserved...), lost("Discard#1"), dispatch.ErrUnavailable},
+		"its guard cannot be read":     {begin(handlerLife, unreserved...), lost("Guard#2"), dispatch.ErrUnavailable},
+		"it cannot be read":            {begin(handlerLife, unreserved...), lost("Payment#2"), dispatch.ErrUnavailable},
+		"remit recover holds its wallet": {begin(handlerLife, unreserved...), func(p *process) {
+			p.Must(p.Tables.Pause(t.Context(), walletOf(first), "chain ahead"))
+		}, pending},
 		"it is signed before the discard": {begin(handlerLife, unreserved...), func(p *process) {
 			p.Script = script{"Discard#1": func(p *process) error { _, err := p.pay(); return err }}
 		}, pending},
@@ -148,7 +151,8 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 			test.does(test.p)
 		}
 		made, err := test.p.guarded("other")
-		if !errors.Is(err, test.want) || (err == nil) != (made.State == payment.Committed) || test.want == pending && errors.Is(err, dispatch.ErrUnavailable) {
+		if !errors.Is(err, test.want) || (err == nil) != (made.State == payment.Committed) ||
+			test.want == pending && errors.Is(err, dispatch.ErrUnavailable) {
 			t.Errorf("%s: %v, %v, after %v", name, made.State, err, test.p.Calls)
 		}
 		if stored := test.p.stored().State; (stored == "") != (err == nil) && !strings.Contains(name, "meanwhile") {

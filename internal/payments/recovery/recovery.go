@@ -1,4 +1,4 @@
-// Package recovery, the engine of remit recover, reads the chain back into tables that were lost or restored.
+// Package recovery is the engine of remit recover: it reads the chain back into tables that were lost or restored.
 package recovery
 
 import (

@@ -360,7 +360,9 @@ func (a *acceptor) Finish(ctx context.Context, p payment.Payment) error {
 
 func (a *acceptor) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	tx, _ := a.Store.PendingTx(ctx, id, nonce) // zero: none
-	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, func() error { return a.Store.DeletePendingTx(ctx, id, nonce) })
+	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, func() error {
+		return a.Store.DeletePendingTx(ctx, id, nonce)
+	})
 }
 
 func (a *acceptor) Repause(ctx context.Context, id wallet.ID, from, to string) error {
@@ -395,7 +397,8 @@ func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
 		}
 	}
 	e := effectDone{scheduler.ActorOf(ctx), "", step, done}
-	if refused := (model.World{}).Do(model.Place{Payment: &model.Payment{}, Nonce: &n, Holder: &model.Reservation{}}, step); refused != model.None {
+	place := model.Place{Payment: &model.Payment{}, Nonce: &n, Holder: &model.Reservation{}}
+	if refused := (model.World{}).Do(place, step); refused != model.None {
 		a.refuse(e, "%s", refused)
 	}
 	a.past = append(a.past, e)

@@ -315,7 +315,8 @@ var dailyLimitPromises = []promise[*check]{
 			at     time.Time
 			amount uint64
 			count  uint64
-		}{{"key_a", noon.Truncate(24 * time.Hour), 31, 3}, {"", noon, 110, 0}, {"key_x", noon, 0, 0}, {"key_a", noon.Add(-24 * time.Hour), 0, 0}} {
+		}{{"key_a", noon.Truncate(24 * time.Hour), 31, 3}, {"", noon, 110, 0}, {"key_x", noon, 0, 0},
+			{"key_a", noon.Add(-24 * time.Hour), 0, 0}} {
 			amount, count, err := c.Charged(c.Context(), c.merchant, "test", row.key, row.at)
 			c.ok("reading the day", err)
 			if amount != token.Units(row.amount) || count != row.count {
