@@ -72,6 +72,7 @@ func slowly(all ...*slow) chain.Nodes {
 }
 
 func asked(all ...*slow) (counts []int) {
+	synctest.Wait() // for requests that nobody waits for
 	for _, s := range all {
 		counts = append(counts, s.asked)
 	}

@@ -48,14 +48,12 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
-// MinGuard and MaxGuard bound the seconds of a repeat guard.
+// The bounds of the seconds of a repeat guard, and of a daily count.
 const (
 	MinGuard = 60
 	MaxGuard = 604_800
+	MaxCount = 1_000_000_000
 )
-
-// MaxCount is the largest daily count.
-const MaxCount = 1_000_000_000
 
 // A Limit is the most that a key pays in a UTC day. The zero Limit is none.
 type Limit struct {
