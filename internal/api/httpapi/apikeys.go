@@ -131,7 +131,7 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// Days knows what was charged to daily limits; store.DailyLimits does.
+// Days knows the charges to daily limits; store.DailyLimits does.
 type Days interface {
 	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
 }

@@ -99,7 +99,7 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	}
 }
 
-// TestUsedToday: a key sees what counts for its own limits on this UTC day, also for the key that it was rotated from.
+// TestUsedToday: a key sees the charges to its own limits on this UTC day, also for the key that it was rotated from.
 func TestUsedToday(t *testing.T) {
 	a := newAPI(t)
 	first := a.key
@@ -294,7 +294,7 @@ func TestOverlaps(t *testing.T) {
 	})
 }
 
-// TestEndedKeysStopAtOnce: the functions that pay ask again what the authorizer, whose answers are kept, has said.
+// TestEndedKeysStopAtOnce: the functions that pay do not trust an answer of the authorizer that was kept.
 func TestEndedKeysStopAtOnce(t *testing.T) {
 	a := newAPI(t)
 	minted := a.otherMerchant()

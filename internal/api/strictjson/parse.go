@@ -61,7 +61,7 @@ const tooDeep = "JSON is nested too deeply"
 // encoding/json's tokens would allocate six times a value, and take three times as long for 64 KiB of zeros.
 type parser struct {
 	data []byte
-	at   int // what is before it has been read
+	at   int // the first byte that has not been read
 }
 
 // next returns the first byte of the next token.

@@ -62,8 +62,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant, Terms: terms}, nil
 }
 
-// Current returns p with its grant and terms as they are stored at now, and ErrInvalid if its key has ended: what
-// authenticated p may have remembered it for minutes. Any other error is the store's.
+// Current returns p with its grant and terms as they are stored at now, and ErrInvalid if its key has ended: the
+// authorizer's answer, which p is of, may be minutes old. Any other error is the store's.
 func Current(ctx context.Context, keys Finder, p Principal, now time.Time) (Principal, error) {
 	var k Key
 	reads, ctx := errgroup.WithContext(ctx)

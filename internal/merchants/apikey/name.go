@@ -20,7 +20,7 @@ var (
 
 // CheckName returns nil for a name a merchant may have: 1 to MaxName code points of valid UTF-8, at least one of them
 // visible and none a control character (C0, DEL, C1) or a format character (Cf), which would let a name pass for
-// another one in a list. A joiner may stand behind what it joins, so not behind Latin. The name is never trimmed or repaired.
+// another one in a list. A joiner may not stand behind Latin. The name is never trimmed or repaired.
 func CheckName(name string) error {
 	switch {
 	case !utf8.ValidString(name):

@@ -234,7 +234,7 @@ type DailyLimits interface {
 	// repeated only when it was certainly not applied.
 	Refund(ctx context.Context, c Charge) error
 
-	// Charged returns what the UTC day of at was charged under a key's limit, or under the merchant's
+	// Charged returns the charges to the UTC day of at under a key's limit, or under the merchant's
 	// if key is empty: zero where the limit has no such part.
 	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
 }
