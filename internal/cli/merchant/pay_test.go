@@ -126,8 +126,9 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 // TestPayFileSavedAgain: a spreadsheet that saves the file again changes blanks, accents and leading zeros.
 func TestPayFileSavedAgain(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	dot := "address;amount;reference\n" + payee + ";1.000;a\n" + payee + ";2.5;b\n"
-	if _, err := run(t, write(t, dot), api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), `line 2: amount "1.000" may be 1000 or 1.0`) {
+	dot := "address;amount;reference\n" + payee + ";1.000;a\n" + payee + ";2.5;b\n" + payee + ";1.234;c\n"
+	if _, err := run(t, write(t, dot), api.URL, api.Key, "--yes"); err == nil ||
+		!matches(`(?s)line 2: amount "1.000" may be 1000 or 1.0;.*line 4: amount "1.234" may be 1234 or 1.2340;`, err.Error()) {
 		t.Errorf("a dot between thousands, or not: %v", err)
 	}
 	rows := func(references ...string) (text string) {

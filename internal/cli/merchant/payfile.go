@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
@@ -79,19 +78,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the header: %w", err)
 	}
-	column := map[string]int{}
-	for i, name := range names {
-		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := column[name]; twice && slices.Contains(payColumns, name) {
-			return nil, nil, fmt.Errorf("the header has the column %s twice; remove one", name)
-		}
-		column[name] = i
-	}
-	address, err := oneOf(column, addressColumns...)
-	if err != nil {
-		return nil, nil, err
-	}
-	amount, err := oneOf(column, "amount", "amount_units")
+	column, address, amount, err := columnsOf(names)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +104,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		commas = commas || strings.Contains(text, ",")
 		if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
 			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
-				whole, part, whole, cmp.Or(strings.TrimRight(part, "0"), "0")))
+				whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
 		}
 		row, err := payRowOf(fields, column, address, amount, decimals)
 		if err != nil {
@@ -140,6 +127,22 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		return nil, nil, errors.New("the file has a header and no row; add rows")
 	}
 	return rows, bad, nil
+}
+
+// columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.
+func columnsOf(names []string) (column map[string]int, address, amount string, err error) {
+	column = map[string]int{}
+	for i, name := range names {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := column[name]; twice && slices.Contains(payColumns, name) {
+			return nil, "", "", fmt.Errorf("the header has the column %s twice; remove one", name)
+		}
+		column[name] = i
+	}
+	if address, err = oneOf(column, addressColumns...); err == nil {
+		amount, err = oneOf(column, "amount", "amount_units")
+	}
+	return column, address, amount, err
 }
 
 // payKey returns the Idempotency-Key of the payment with that number among those with the same content.

@@ -18,6 +18,7 @@ import (
 type tally struct {
 	rows        int
 	sum         token.Amount
+	largest     token.Amount
 	first, last time.Time // of their payments
 }
 
@@ -30,6 +31,9 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 		t.rows++
 		if sum, err := t.sum.Add(r.amount); err == nil { // read refuses files with a larger sum
 			t.sum = sum
+		}
+		if t.largest.Less(r.amount) {
+			t.largest = r.amount
 		}
 		if !r.made.IsZero() && (t.first.IsZero() || r.made.Before(t.first)) {
 			t.first = r.made
@@ -54,20 +58,11 @@ func (t tally) text(p *payout) string {
 	return text + ", from " + first + " to " + last
 }
 
-// shownElse is how many paid rows the summary names that the file lacks.
-const shownElse = 5
-
 // summary shows the payments and warnings, and asks for consent.
 func (p *payout) summary(out io.Writer, warnings []string) error {
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
-	var largest token.Amount
-	for _, r := range p.rows {
-		if r.status == "" && largest.Less(r.amount) {
-			largest = r.amount
-		}
-	}
 	fmt.Fprintf(out, "%s: %d rows\n", p.File, len(p.rows))
 	if paid.rows > 0 {
 		fmt.Fprintf(out, "  paid before     %s, which are not paid again; if this is another payout, give it a name with --run\n", paid.text(p))
@@ -80,6 +75,7 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 		fmt.Fprintf(out, "  failed before   %s, which paid nobody: rows of it are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 {
+		const shownElse = 5
 		fmt.Fprintf(out, "  paid otherwise  %d rows of this run, which the file lacks or has under another reference:\n", n)
 		for _, was := range p.lacking[:min(n, shownElse)] {
 			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.symbol, was[6], was[9], was[0])
@@ -96,7 +92,7 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 	if p.Batch {
 		batches = fmt.Sprintf(", in %d batches", (fresh.rows+p.size-1)/p.size)
 	}
-	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), largest.Tokens(p.decimals), batches)
+	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), fresh.largest.Tokens(p.decimals), batches)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %d rows of these: an earlier request for them was not answered; none is paid twice\n", doubt.rows)
 	}
