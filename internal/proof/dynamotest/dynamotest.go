@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +52,11 @@ func Start(t testing.TB) string {
 	start.Do(func() { started, failed = launch(java, jars) })
 	if failed != nil {
 		t.Fatalf("starting DynamoDB Local: %v", failed)
+	}
+	select {
+	case <-started.ended:
+		t.Fatalf("DynamoDB Local has ended; it printed:\n%s", started.printed.Bytes())
+	default:
 	}
 	return started.endpoint
 }
@@ -97,7 +103,7 @@ func Clear(t testing.TB) {
 func launch(java, jars string) (p *process, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	// The port is free when it is chosen and may be taken when Java binds it.
+	// A port that is free when it is chosen may still be taken when Java binds it, by a program that asks for it.
 	for range 3 {
 		if p, err = run(ctx, java, jars); err == nil {
 			return p, nil
@@ -134,6 +140,7 @@ rm -rf "$tmp"`
 type process struct {
 	endpoint string
 	hold     io.WriteCloser
+	mark     net.PacketConn // of the port
 	printed  bytes.Buffer
 	ended    chan struct{}
 }
@@ -149,18 +156,23 @@ func find(t testing.TB) (java, jars string) {
 }
 
 // run starts Java and returns when it answers. An error means it is not running.
-func run(ctx context.Context, java, jars string) (*process, error) {
-	port, err := freePort()
+func run(ctx context.Context, java, jars string) (p *process, err error) {
+	port, mark, err := freePort()
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			_ = mark.Close()
+		}
+	}()
 	// Most of a short life is class loading: the quick compiler and the serial collector halve its processor time.
 	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
 		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
 		"-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
-	p := &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{})}
+	p = &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{}), mark: mark}
 	if p.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -216,11 +228,20 @@ func ready(ctx context.Context, endpoint string) error {
 	return resp.Body.Close()
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort returns a port on which nothing listens, and a mark by which other test binaries know that it is taken: they
+// start at the same time, and Java binds its port seconds later. The system gives no port below 32768 to others.
+func freePort() (port int, mark net.PacketConn, err error) {
+	for range 100 {
+		port = 10_000 + rand.IntN(22_000)
+		at := "127.0.0.1:" + strconv.Itoa(port)
+		if mark, err = net.ListenPacket("udp", at); err != nil {
+			continue
+		}
+		l, busy := net.Listen("tcp", at)
+		if busy == nil {
+			return port, mark, l.Close()
+		}
+		err = errors.Join(busy, mark.Close())
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, nil, err
 }
