@@ -390,7 +390,7 @@ func TestProgressOfPayments(t *testing.T) {
 	p := a.first()
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	seen := wallet.Progress{Mined: 5, Sent: 20}
-	must.OK(t, a.payments.Store.Open(t.Context(), wallet.Wallet{ID: id}))
+	must.OK(t, a.payments.Store.Open(t.Context(), wallet.Wallet{ID: id}, p.Token.Contract))
 	must.Get(a.payments.Store.Claim(t.Context(), id, "run", a.now, a.now, &seen))(t)
 	const mined = `"progress":"mined"`
 	a.get("/transaction/"+exampleHash).want(t, 200, mined)
