@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -45,19 +44,19 @@ var Payments = Table[Settings]{
 			func(s *Settings) *uint64 { return &s.ChainID }, changed),
 		field("TokenAddress", "The token's contract. It never changes.", func(s *Settings) *token.Address { return &s.Token.Contract },
 			token.Address.String, token.ParseAddress, changed),
-		text("TokenSymbol", "The token's symbol. It never changes.", 1, 12, func(s *Settings) *string { return &s.Token.Symbol }),
+		text("TokenSymbol", "The token's symbol. It never changes.", 12, func(s *Settings) *string { return &s.Token.Symbol }),
 		field("TokenDecimals", "The token's decimals. They never change.", func(s *Settings) *int { return &s.Token.Decimals }, strconv.Itoa,
 			func(text string) (int, error) {
 				n, err := between(text, 0, 36)
 				return int(n), err //nolint:gosec // at most 36
 			}, changed),
-		text("Network", "The chain's name, as merchants read it.", 1, 40, func(s *Settings) *string { return &s.Network }),
+		text("Network", "The chain's name, as merchants read it.", 40, func(s *Settings) *string { return &s.Network }),
 		field("ConfirmationRule", "When a block is final: safe, finalized or a number of blocks. Empty: the chain's own, live finalized.",
 			func(s *Settings) *string { return &s.Confirmation }, asIs, func(text string) (string, error) {
-				if text == "" {
-					return "", nil
+				if text == "" || text == "safe" || text == "finalized" {
+					return text, nil
 				}
-				_, err := chain.ParseConfirmationRule(text)
+				_, err := between(text, 0, 9999)
 				return text, err
 			}, changed),
 		field("Quorum", "Whose votes confirm a payment: strict counts all nodes, answering only those that answer. Empty: live strict.",
@@ -250,10 +249,13 @@ func amount(name, about string, at func(*Settings) *token.Amount, looser func(fr
 	return field(name, about, at, token.Amount.String, token.ParseAmount, looser)
 }
 
-func text(name, about string, least, most int, at func(*Settings) *string) row[Settings] {
+// text is a setting of 1 to so many letters, digits, points and hyphens.
+func text(name, about string, most int, at func(*Settings) *string) row[Settings] {
 	return field(name, about, at, asIs, func(text string) (string, error) {
-		if len(text) < least || len(text) > most || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return "", fmt.Errorf("%q is not known; use %d to %d visible ASCII characters", text, least, most)
+		if text == "" || len(text) > most || strings.ContainsFunc(text, func(r rune) bool {
+			return r != '.' && r != '-' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+		}) {
+			return "", fmt.Errorf("%q is not usable; use 1 to %d letters, digits, points and hyphens", text, most)
 		}
 		return text, nil
 	}, changed)

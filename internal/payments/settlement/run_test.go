@@ -237,7 +237,7 @@ func (none) Nodes(context.Context) (chain.Nodes, error) { return nil, chain.ErrN
 func TestNoNodesYet(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, tables := range []*memory.Payments{memory.NewPayments(), w.Tables} {
-		_, err := settlement.New(stack.Config{ChainID: 1}, settlement.Parts{
+		_, err := settlement.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token}, settlement.Parts{
 			Store: tables, Nodes: none{}, Log: slog.New(slog.DiscardHandler), Now: w.Now}).Run(t.Context(), "run")
 		if used := tables == w.Tables; errors.Is(err, chain.ErrNoNodes) != used {
 			t.Errorf("a wallet has paid: %t, and the run ends with %v", used, err)
