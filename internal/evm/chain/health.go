@@ -66,6 +66,7 @@ type record struct {
 	missed time.Time     // when a request was last left unanswered
 	wrong  bool          // enough nodes have contradicted it since Health was last called
 	warned time.Time     // when Doubt last logged it
+	probed time.Time     // when Dead last let a caller find out
 }
 
 func breakerOf(node Node) *breaker {
@@ -138,6 +139,31 @@ func (b *breaker) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.row >= tolerance && b.now().Sub(b.missed) < cooldown
+}
+
+// Dead reports whether every node has missed several requests in a row. Once a second it reports false, so that one
+// caller finds out whether that is over.
+func (n Nodes) Dead() bool {
+	if len(n) == 0 || slices.ContainsFunc(n, func(node Node) bool { return !breakerOf(node).failing() }) {
+		return false
+	}
+	b := breakerOf(n[0])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now().Sub(b.probed).Abs() < time.Second {
+		return true
+	}
+	b.probed = b.now()
+	return false
+}
+
+func (b *breaker) failing() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.row >= tolerance
 }
 
 func (b *breaker) lastMiss() time.Time {

@@ -479,3 +479,31 @@ func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head
 	time.Sleep(9 * time.Second)
 	return chain.Account{}, nil
 }
+
+// TestDead: while all nodes miss requests, one caller a second finds out whether that is over.
+func TestDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang, good := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		dead, half := chain.Nodes{hang, hang}.Watch(time.Now, time.After), chain.Nodes{hang, good}.Watch(time.Now, time.After)
+		for range 8 {
+			_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
+			_, _ = half.Latest(t.Context(), token.Address{1}, token.Address{2})
+		}
+		if half.Dead() || dead.Dead() {
+			t.Error("a node that answers counts as dead, or nobody may find out")
+		}
+		for range 3 {
+			if !dead.Dead() || !dead.Dead() {
+				t.Error("another caller is let through")
+			}
+			if time.Sleep(time.Second); dead.Dead() {
+				t.Error("nobody finds out")
+			}
+		}
+		hang.takes = always(usual)
+		_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
+		if dead.Dead() || dead.Dead() {
+			t.Error("nodes that answer again count as dead")
+		}
+	})
+}

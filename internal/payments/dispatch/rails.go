@@ -124,6 +124,12 @@ func (r *Rails) all(ctx context.Context) ([]*Dispatcher, error) {
 	return now, nil
 }
 
+func (r *Rails) several() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.known) > 1
+}
+
 // others returns the dispatchers of the other rails, none for a dispatcher that has no Rails.
 func (d *Dispatcher) others(ctx context.Context) ([]*Dispatcher, error) {
 	if d.rails == nil {

@@ -66,6 +66,9 @@ func (d *Dispatcher) strange(ctx context.Context, all store.Rules) error {
 	return err
 }
 
+// errDead refuses requests at once while no node answers, so that those of other rails find room.
+var errDead = fmt.Errorf("%w: no node of the rail has answered", ErrUnavailable)
+
 // begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the
 // sending has the reason in refused.
 func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
@@ -73,6 +76,9 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
+	}
+	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead() {
+		err = errDead
 	}
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
 }

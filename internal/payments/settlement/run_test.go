@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
@@ -200,6 +201,45 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.Calls)
 		}
 	}
+}
+
+// TestSeries: a run clears the rail if it finds it abreast of the tables. A gap between runs, a wallet under suspicion
+// or a chain that had nodes and no rail ends that.
+func TestSeries(t *testing.T) {
+	w := newWorld(t, script{})
+	cleared := func(why string, want bool) {
+		t.Helper()
+		began := w.Now()
+		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
+		defer cancel()
+		w.waits = nil
+		_, _ = w.settler.Run(ctx, "run")
+		if c := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); c.Cleared() != want || !c.Ran.Equal(began) {
+			t.Errorf("%s: %+v at %v, want cleared: %t", why, c, began, want)
+		}
+	}
+	cleared("abreast", true)
+	w.down = porttest.ErrBroken
+	for range 6 {
+		w.Pass(minute)
+		cleared("down, in the same series", true)
+	}
+	w.Pass(5 * minute)
+	cleared("down, after a gap", false)
+	w.down = nil
+	cleared("up again", true)
+	w.Pass(5 * minute)
+	w.mined = 2
+	cleared("first found ahead", false)
+	w.settled = 2
+	w.Pass(minute)
+	cleared("the nonces are used up, and the wallet is suspected", false)
+	w.Must(w.Tables.Repause(t.Context(), id, w.Record(id).Paused, ""))
+	cleared("it was recovered", true)
+	w.Pass(minute)
+	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
+	w.Pass(5 * minute)
+	cleared("its chain had nodes and no rail", false)
 }
 
 // TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, but five seconds at most.
