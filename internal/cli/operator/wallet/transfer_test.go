@@ -212,7 +212,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 		payments := &interpose.Store{Store: e.tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 			return e.around(ctx, c, apply)
 		}}
-		e.Local = &deployed.Local{Tables: deployed.Tables{Payments: payments, AuditLog: e.tables}, Nodes: []string{c.URL()}, Config: own,
+		e.Local = &deployed.Local{Tables: deployed.Tables{Payments: payments, AuditLog: e.tables}, Nodes: map[uint64][]string{c.ID(): {c.URL()}}, Config: own,
 			Transport: e, PutKey: func(k keyring.Key) { e.keys[k.Address()] = k },
 			Keyed: func() []token.Address { return slices.Collect(maps.Keys(e.keys)) }}
 		for _, w := range c.Wallets() {
