@@ -115,15 +115,23 @@ func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 // grantsFit compares who may sign with each key in KMS with the registry.
 func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	list, err := e.Account.Resources(ctx)
-	if err != nil || e.noWallets != nil {
-		return "", errors.Join(err, e.noWallets)
+	if err != nil {
+		return "", err
 	}
 	roles, err := e.Account.Signers(list)
 	if err != nil {
 		return "", err
 	}
+	var wallets wallet.Registry
+	for _, on := range e.rails {
+		own, unread := on.Wallets(ctx)
+		if unread != nil {
+			return "", unread
+		}
+		wallets = append(wallets, own...)
+	}
 	keys := 0
-	for _, r := range e.wallets {
+	for _, r := range wallets {
 		if !deployed.InKMS(r.Key) {
 			continue
 		}

@@ -174,7 +174,7 @@ func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 		urls = all[0]
 	}
 	if err == nil && len(urls) == 0 {
-		err = fmt.Errorf(`there are no nodes of chain %[1]d; add "%[1]d":{"urls":["https://…"]} to the RPC secret`, d.ChainID)
+		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
 	if err != nil {
 		return nil, nil, err
