@@ -126,7 +126,7 @@ func TestSweep(t *testing.T) {
 		must.OK(t, e.settle(t.Context()))
 		for _, op := range []string{"Wallets", "Wallet", "PendingTxs"} {
 			e.fail(op, true)
-			e.want(op, sweep, "^reading the rails: store is down")
+			e.want(op, sweep, "^store is down")
 			e.mend()
 		}
 		e.want("to itself", "wallet sweep W --to W --key s --yes", "can only lose")
@@ -356,7 +356,7 @@ func TestBatchCall(t *testing.T) {
 		e.want("no key", approve[:len(approve)-1]+"=", "^--key is empty")
 		e.want("no such wallet", "batch approve O --amount 5 --key a", "^payment rail unavailable: no key for wallet O")
 		e.fail("Rules", true)
-		e.want("no rules", approve+"a", "^store is down")
+		e.want("no rules", approve+"a", "^reading the rails: store is down")
 		e.mend()
 		e.want("what it means", "batch approve W --amount unlimited --key a", `add --yesThis lets \S+ take any amount of USDC from W, when this wallet `+
 			`asks it to. Now it may take any amount of USDC.\nW pays a fee of at most \S+ ether.\nNothing more is done if this is given again with --key a.$`)
