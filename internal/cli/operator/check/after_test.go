@@ -135,7 +135,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
 		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0)}))
 	defer node.Close()
-	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
+	cloud := &operatortest.Cloud{Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
 			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
@@ -145,12 +145,14 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
 			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
 			"DescribeSecret":            "{}",
+			"GetSecretValue":            `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]}}"}`,
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
 	for check, want := range map[string]string{
 		"closed":                  "BAD A main network and Environment=prod move real money",
 		"reserved concurrency":    "BAD the Size is sandbox",
+		"rails":                   "BAD the RPC secret has nodes of chain 10, of which there is no rail",
 		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
 		"wallet 0x01000000":       "BAD holds 0 ether",
 		"wallet 0x02000000":       "BAD wallet is paused: theft",
