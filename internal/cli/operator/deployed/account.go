@@ -172,7 +172,7 @@ func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return secrets.ByChain(value)
+	return secrets.RPC(value)
 }
 
 // PutRPC implements Platform. It keeps the other chains' nodes.
