@@ -41,6 +41,7 @@ type Commands struct {
 	Payment   payment.Commands  `cmd:"" help:"Show or redact a payment."`
 	Batch     wallet.Batch      `cmd:"" help:"Set up the contract that pays batches."`
 	Deny      deny.Commands     `cmd:"" help:"Block recipients."`
+	Rails     setting.Rails     `cmd:"" help:"Add, list, close and open the assets that are paid."`
 	Settings  setting.Commands  `cmd:"" help:"Show and change limits, fees and windows."`
 	Webhooks  webhook.Commands  `cmd:"" help:"List and resend webhooks that failed."`
 	Audit     audit.Command     `cmd:"" help:"Compare the tables with the chain."`

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -71,6 +72,7 @@ func TestCreate(t *testing.T) {
 	must.OK(t, schema.Create(t.Context(), dynamotest.Client(t),
 		schema.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}))
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default(operatortest.Rail())))
 	const create = "wallet create --yes --table payments=create-payments"
 	registered := func() (all []string) {
 		wallets := must.Get(tables.Wallets(t.Context(), operatortest.Rail().Coin()))(t)

@@ -9,10 +9,10 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// A Deployment is the parameters of a stack that decide whether it may move real money.
+// A Deployment decides whether a stack may move real money.
 type Deployment struct {
 	Environment, Mode string // as template.yaml's parameters of these names
-	ChainID           uint64
+	ChainID           uint64 // of a rail; 0: of none
 	AlarmTopic        string // AlarmTopicArn
 }
 
@@ -32,7 +32,7 @@ func (d Deployment) Open() (open []error) {
 		closed bool
 		what   string
 	}{
-		{d.Mode == "live", "A main network and Environment=prod move real money; set Mode to live, or another ChainId and Environment."},
+		{d.Mode == "live", "A main network and Environment=prod move real money; set Mode to live, or use a test network and another Environment."},
 		{d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."},
 	} {
 		if !p.closed {

@@ -123,6 +123,23 @@ func Of(id uint64) (Profile, bool) {
 		pricing: pricing{ByCall: development(id)}}, false
 }
 
+// Named returns the profile of a chain by its number or name, such as 8453, Base or base.
+func Named(text string) (Profile, error) {
+	if id, err := strconv.ParseUint(text, 10, 64); err == nil && id > 0 {
+		p, _ := Of(id)
+		return p, nil
+	}
+	for _, p := range profiles {
+		if p.Network() == strings.ToLower(strings.ReplaceAll(text, " ", "-")) {
+			return p, nil
+		}
+	}
+	return Profile{}, fmt.Errorf("%q is no chain of docs/chains.md; give its EIP-155 number", text)
+}
+
+// Network returns the chain's name as merchants read it, "" for a chain that has no profile.
+func (p Profile) Network() string { return strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")) }
+
 // Complete returns a stack's decisions, with the profile's confirmation rule and block time where the stack's are
 // zero, and with Own, ByCall and how c.Token pays gas.
 func (p Profile) Complete(c stack.Config) stack.Config {
@@ -134,13 +151,13 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 	return c
 }
 
-// Asset returns a stack's token and the name of its network, from the parameters Network, TokenAddress, TokenSymbol
+// Asset returns a rail's token and the name of its network, from the settings Network, TokenAddress, TokenSymbol
 // and TokenDecimals. Each may be empty: the name is then the profile's, in lower case with hyphens, and the token
 // Circle's USDC on that chain, which has six decimals on every chain in this package
 // (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another contract has no symbol and
-// decimals of its own here: its parameters must have both.
+// decimals of its own here: its settings must have both.
 func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
-	name = cmp.Or(network, strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")))
+	name = cmp.Or(network, p.Network())
 	if contract == "" && p.USDC == "" || name == "" {
 		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals",
 			p.ID)

@@ -126,9 +126,9 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	config.ChainID, config.Token = stored.ChainID, stored.Token
 	stored.BatchContract = install.Address()
 	must.OK(t, tables.SetSettings(t.Context(), stored))
-	return &deployed.Local{Nodes: nodes, Config: config,
+	return &deployed.Local{Nodes: map[uint64][]string{config.ChainID: nodes}, Config: config,
 		Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},
-		Keyed:  func() []token.Address { return nil }}
+		Keyed:  func() map[token.Address]token.Coin { return nil }}
 }
 
 // Local runs a command line for a stack in this process, as remit local does, and returns its

@@ -23,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -217,8 +218,18 @@ func (s *process) parts() deployed.Local {
 	return deployed.Local{
 		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries,
 			Keys: s.tables.keys, Jobs: deliveries},
-		Keyed: s.chain.keyed, Key: s.chain.key, PutKey: s.chain.put, Nodes: s.chain.urls, Hint: s.hinted.Hint, Config: s.rules,
+		Keyed: s.keyed, Key: s.chain.key, PutKey: func(key keyring.Key, _ token.Coin) { s.chain.put(key) },
+		Nodes: map[uint64][]string{s.rules.ChainID: s.chain.urls}, Hint: s.hinted.Hint, Config: s.rules,
 	}
+}
+
+// keyed returns the wallets with a key, each with its rail.
+func (s *process) keyed() map[token.Address]token.Coin {
+	all := map[token.Address]token.Coin{}
+	for _, a := range s.chain.keyed() {
+		all[a] = s.rules.Coin()
+	}
+	return all
 }
 
 func (s *process) start() {

@@ -87,8 +87,22 @@ type entry struct {
 	left []chain.Transfer
 }
 
-// Run finds the last final block, then reads the tables, which have the payments up to it by then. It changes nothing.
+// Run audits every rail, or the one of --rail. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
+	rails, err := d.Rails(ctx)
+	if err == nil && len(rails) > 1 && (c.JSON || c.CSV || c.From.Block > 0 || c.To.Block > 0) {
+		rails, err = nil, errors.New("--json, --csv and numbers of blocks are of one rail; choose it with --rail")
+	}
+	for _, on := range rails {
+		if failed := c.audit(ctx, on); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", on.Name(), failed))
+		}
+	}
+	return err
+}
+
+// audit finds the last final block, then reads the tables, which have the payments up to it by then.
+func (c *Command) audit(ctx context.Context, d *deployed.Deployment) error {
 	a := &auditor{
 		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
 		sums: map[daySum]*daySum{}, report: report{Sums: []daySum{}, Differences: []difference{}},

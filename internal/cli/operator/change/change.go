@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -32,6 +34,9 @@ type Command[C Line] struct {
 type Line interface {
 	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
 }
+
+// A Railed line is of the rail of a wallet; of the zero address: of the rail that --rail names.
+type Railed interface{ Of() token.Address }
 
 // A Change describes the effect of a command.
 type Change struct {
@@ -66,6 +71,12 @@ func Answered(err error, json any, text string) (Answer, error) {
 
 // Run finds the change, and makes it if the operator agrees. Its answer is shown also beside an error.
 func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
+	if line, ok := any(c.Line).(Railed); ok {
+		var err error
+		if d, err = d.Of(ctx, line.Of()); err != nil {
+			return err
+		}
+	}
 	change, err := c.Line.Change(ctx, d)
 	if err != nil {
 		return err
@@ -131,7 +142,7 @@ func shortened(text string) string {
 }
 
 // refusals are errors after which nothing is changed. A change of several things wraps none once it has changed one.
-var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists,
+var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists,
 	apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
-	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -26,9 +25,11 @@ import (
 // isClosed finds the parameters that leave a stack with real money open.
 func (e *examination) isClosed(context.Context) (string, error) {
 	p := e.Account.Parameters
-	return p["Environment"] + ", " + p["Mode"] + " mode", errors.Join(chains.Deployment{
-		Environment: p["Environment"], Mode: p["Mode"], ChainID: e.ChainID, AlarmTopic: p["AlarmTopicArn"],
-	}.Open()...)
+	open := e.MayPay(0)
+	for _, on := range e.rails {
+		open = cmp.Or(open, e.MayPay(on.ChainID))
+	}
+	return p["Environment"] + ", " + p["Mode"] + " mode", open
 }
 
 // hasCanary finds a stack in production whose next deployment takes all payments at once.
@@ -114,15 +115,23 @@ func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 // grantsFit compares who may sign with each key in KMS with the registry.
 func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	list, err := e.Account.Resources(ctx)
-	if err != nil || e.noWallets != nil {
-		return "", errors.Join(err, e.noWallets)
+	if err != nil {
+		return "", err
 	}
 	roles, err := e.Account.Signers(list)
 	if err != nil {
 		return "", err
 	}
+	var wallets wallet.Registry
+	for _, on := range e.rails {
+		own, unread := on.Wallets(ctx)
+		if unread != nil {
+			return "", unread
+		}
+		wallets = append(wallets, own...)
+	}
 	keys := 0
-	for _, r := range e.wallets {
+	for _, r := range wallets {
 		if !deployed.InKMS(r.Key) {
 			continue
 		}
@@ -143,6 +152,32 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
+}
+
+// railsAreWhole finds a stack without a rail, and nodes of a chain that no rail has: then one may have been lost with
+// its payments, and nothing new is paid.
+func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
+	if e.Payments == nil {
+		return "a new stack has none", nil
+	}
+	if errors.Is(e.noRails, deployed.ErrNoRail) {
+		return "", fixed("remit rails add CHAIN --rpc https://…", "the stack has no rail, and pays nothing")
+	}
+	nodes, err := e.RPC(ctx)
+	if err = cmp.Or(e.noRails, err); err != nil {
+		return "", err
+	}
+	var names []string
+	for _, on := range e.rails {
+		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
+		delete(nodes, on.ChainID)
+	}
+	delete(nodes, 0)
+	for id := range nodes {
+		err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as after a restore of the tables: "+
+			"nothing new is paid", id))
+	}
+	return strings.Join(names, ", "), err
 }
 
 // settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -61,9 +60,8 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 	}
 	var out bytes.Buffer
 	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
-		Account: a, ChainID: 84532, Mode: "test", Out: &out, Rail: operatortest.Rail(),
-		Config: stack.Config{ChainID: 84532, Token: operatortest.Rail().Token}}
-	failed := (&check.Doctor{MinGasGwei: 1, Only: strings.Join(only, "")}).Run(t.Context(), d)
+		Account: a, Mode: "test", Out: &out}
+	failed := (&check.Doctor{Only: strings.Join(only, "")}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err, failed)
@@ -137,7 +135,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
 		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0)}))
 	defer node.Close()
-	cloud := &operatortest.Cloud{Nodes: []string{node.URL}, Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
+	cloud := &operatortest.Cloud{Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
 			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
@@ -147,12 +145,14 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
 			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
 			"DescribeSecret":            "{}",
+			"GetSecretValue":            `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]}}"}`,
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
 	for check, want := range map[string]string{
 		"closed":                  "BAD A main network and Environment=prod move real money",
 		"reserved concurrency":    "BAD the Size is sandbox",
+		"rails":                   "BAD the RPC secret has nodes of chain 10, of which there is no rail",
 		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
 		"wallet 0x01000000":       "BAD holds 0 ether",
 		"wallet 0x02000000":       "BAD wallet is paused: theft",

@@ -90,18 +90,19 @@ func TestPreflight(t *testing.T) {
 	})
 }
 
-// TestPreflightTriesNodes, with the parameters to deploy. A problem stops no deployment.
+// TestPreflightTriesNodes of each rail, in the mode to deploy. A problem stops no deployment.
 func TestPreflightTriesNodes(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(nil))
 	defer node.Close()
-	own, _ := chains.Of(8453)
-	for _, c := range [][3]string{{"Mode=live", "nodes agree", "WARN "}, {"Mode=live Quorum=answering", "nodes agree",
-		"ok "}, {"Mode=test", "nodes agree", "ok "}, {"TokenDecimals=18", "token", "WARN 127.0.0.1"}} {
-		over(t, &operatortest.Cloud{Nodes: []string{node.URL}, Answer: func(_ *http.Request, action, _ string) string {
-			return map[string]string{"Query": "{}", "GetItem": "{}"}[action]
-		}})
-		if found := fly(t, "ChainId=8453 TokenAddress="+own.USDC+" AlarmTopicArn="+alarms+" "+c[0]); !strings.HasPrefix(found[c[1]], c[2]) {
-			t.Errorf("%s: %s: %q, want %q", c[0], c[1], found[c[1]], c[2])
+	a := operatortest.NewAccount(t)
+	a.Nodes = []string{node.URL}
+	stored := settings.Default(must.Get(chains.Rail(map[string]string{"ChainId": "8453"}))(t))
+	for _, c := range [][3]string{{"live", "", "WARN "}, {"live", "answering", "ok "}, {"test", "", "ok "}} {
+		stored.Quorum, stored.At = c[1], time.Unix(1, 0)
+		must.OK(t, dynamo.NewPayments(dynamotest.Client(t), "operator-payments").SetSettings(t.Context(), stored))
+		stored.Version++
+		if found := fly(t, "AlarmTopicArn="+alarms+" Mode="+c[0])["nodes agree"]; !strings.HasPrefix(found, c[2]) {
+			t.Errorf("%s: %q", c, found)
 		}
 	}
 }
@@ -118,24 +119,24 @@ func TestPreflightReadsTables(t *testing.T) {
 			t.Errorf("%s: %q, want %q", why, found, want)
 		}
 	}
-	want("none are stored", "", "WARN payments, version 0: no settings are stored")
-	want("a table that is not there", "ExistingPaymentsTable=nowhere", "BAD reading the settings of payments")
+	want("none are stored", "", "WARN keys, version 0: no settings are stored")
+	want("a table that is not there", "ExistingPaymentsTable=nowhere", "BAD reading the rails")
 	a.Status = "none"
 	want("a first deployment", "", "ok a new stack has none")
-	want("a stack that is made again", again, "WARN payments, version 0: no settings are stored")
+	want("a stack that is made again", again, "WARN keys, version 0: no settings are stored")
 	a.Status = ""
 	first, ofKeys := settings.Default(operatortest.Rail()), settings.DefaultKeys(false)
 	first.At, ofKeys.At = time.Unix(1, 0), time.Unix(1, 0)
 	must.OK(t, errors.Join(payments.SetSettings(t.Context(), first), keys.SetKeySettings(t.Context(), ofKeys)))
-	want("stored", "", "ok payments at version 1, keys at version 1")
+	want("stored", "", "ok usdc@base-sepolia at version 1, keys at version 1")
 	first.Version, first.Needs = 1, settings.Code+1
 	must.OK(t, payments.SetSettings(t.Context(), first))
-	want("settings of newer code", "", "BAD payments, version 2: the stored settings need newer code")
+	want("settings of newer code", "", "BAD usdc@base-sepolia, version 2: the stored settings need newer code")
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	must.Get(dynamotest.Client(t).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("operator-payments"),
 		Key: map[string]types.AttributeValue{"pk": text("rails"), "sk": text("01")}, UpdateExpression: aws.String("SET needs = :v"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":v": text("x")}}))(t)
-	want("damaged ones", "", "BAD payments, version 2: the stored settings are damaged")
+	want("damaged ones", "", "BAD usdc@base-sepolia, version 2: the stored settings are damaged")
 }
 
 // TestLongName: CloudFormation would shorten the names of functions and roles.

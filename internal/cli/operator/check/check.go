@@ -67,18 +67,18 @@ type examination struct {
 	now      *deployed.Account // the stack before the deployment; nil after it
 	who      arn.ARN           // the caller
 
-	minGasGwei uint64
-	only       string // check to make; empty: all
-	nodes      chain.Nodes
-	urls       []string // of nodes
-	wallets    wallet.Registry
-	rules      stack.Rules
+	only    string // check to make; empty: all
+	rails   []*deployed.Deployment
+	nodes   chain.Nodes
+	urls    []string // of nodes
+	wallets wallet.Registry
+	rules   stack.Rules
 
-	noNodes, noWallets, noRules error // why there are none
+	noRails, noNodes, noWallets, noRules error // why there are none
 }
 
-// checks lists every check, in the order of the answer.
-func (e *examination) checks() []check {
+// checks lists every check, in the order of the answer: of the stack, of each rail, and of its resources.
+func (e *examination) checks(ctx context.Context) []check {
 	all := []check{
 		{"region", before, e.inRegion, ""},
 		{"stack", before, e.isWhole, ""},
@@ -91,14 +91,22 @@ func (e *examination) checks() []check {
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after, e.isReserved,
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
-		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
-		{"chain", always, e.chainIsKnown, ""},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
-		{"nodes agree", warning | always, e.nodesAgree, `put {"urls":["https://…"]} into the secret of output ` +
-			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)"},
+		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the chain and token that it had (docs/operate.md#rails)"},
 	}
-	return append(append(append(all, e.ofNodes()...), e.ofWallets()...),
+	for _, on := range e.rails {
+		r := *e
+		r.Deployment = on
+		r.load(ctx)
+		for _, c := range append(append(r.ofRail(), r.ofNodes()...), r.ofWallets()...) {
+			if len(e.rails) > 1 {
+				c.name = on.Name() + ": " + c.name
+			}
+			all = append(all, c)
+		}
+	}
+	return append(all,
 		check{"live versions", after, e.liveIsDeployed,
 			"let a canary end; else find who moved the alias, and deploy"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
@@ -108,6 +116,16 @@ func (e *examination) checks() []check {
 		check{"replicas of the secrets", after, e.secretsAreReplicated,
 			"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)"},
 		check{"alarms", after, e.alarmsExist, "docs/alarms has a page for each"})
+}
+
+// ofRail lists the checks of a rail that need neither its nodes nor its wallets.
+func (e *examination) ofRail() []check {
+	return []check{
+		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
+		{"chain", always, e.chainIsKnown, ""},
+		{"nodes agree", warning | always, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
+			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
+	}
 }
 
 // Preflight is `remit preflight`.
@@ -139,33 +157,30 @@ func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
 	if e.template, err = readTemplate(c.Template, now, c.Parameters); err != nil {
 		return err
 	}
-	if e.Deployment, err = planned(*now, e.refs, out); err != nil {
-		return err
-	}
+	e.Deployment = planned(*now, e.refs, out)
 	fmt.Fprintf(out, "deploying %s to account %s in %s as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
 	return e.run(ctx, before|warning, ErrNotReady)
 }
 
 // planned returns the stack that a deployment of parameters will make, with the tables that it will use.
-func planned(a deployed.Account, parameters map[string]string, out io.Writer) (*deployed.Deployment, error) {
+func planned(a deployed.Account, parameters map[string]string, out io.Writer) *deployed.Deployment {
 	table := func(kind string) string {
 		return cmp.Or(parameters["Existing"+kind+"Table"], a.Outputs[kind+"TableName"])
 	}
 	payments, keys := table("Payments"), table("ApiKeys")
 	a.Outputs = map[string]string{"RpcSecretArn": cmp.Or(parameters["ExistingRpcSecret"], a.Outputs["RpcSecretArn"])}
 	a.Parameters = parameters
-	d, err := a.Read(deployed.Target{Stack: a.Stack}, out)
-	if err == nil && payments != "" && keys != "" {
+	d := a.Read(deployed.Target{Stack: a.Stack}, out)
+	if payments != "" && keys != "" {
 		d.Payments, d.Keys = dynamo.OpenPayments(a.AWS, payments), dynamo.OpenAPIKeys(a.AWS, keys)
 	}
-	return d, err
+	return d
 }
 
-// Doctor is `remit doctor`. MinGasGwei has the default of the template's GasLowGwei.
+// Doctor is `remit doctor`.
 type Doctor struct {
 	deployed.Target
-	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"Report wallets with less ether than this."`
-	Only       string `placeholder:"CHECK" help:"Make this check alone, such as 'live versions'."`
+	Only string `placeholder:"CHECK" help:"Make this check alone, such as 'live versions'."`
 }
 
 // Run makes every check of a deployed stack. It returns an error if one finds a problem.
@@ -174,21 +189,14 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 	if d.Account == nil {
 		when = local
 	}
-	return (&examination{Deployment: d, minGasGwei: c.MinGasGwei, only: c.Only}).run(ctx, when, errUnwell)
+	return (&examination{Deployment: d, only: c.Only}).run(ctx, when, errUnwell)
 }
 
-// load reads the nodes, wallets and rules, which several checks share.
+// load reads the nodes, wallets and rules of a rail, which several checks share.
 func (e *examination) load(ctx context.Context) {
-	e.noNodes = errors.New("the stack has no list of nodes yet")
-	if e.now == nil || e.Account.Outputs["RpcSecretArn"] != "" {
-		e.nodes, e.urls, e.noNodes = e.Nodes(ctx)
-	}
-	e.noWallets = errors.New("the stack has no tables yet")
-	e.noRules = e.noWallets
-	if e.Payments != nil {
-		e.wallets, e.noWallets = e.Wallets(ctx)
-		e.rules, e.noRules = e.Rules(ctx)
-	}
+	e.nodes, e.urls, e.noNodes = e.Nodes(ctx)
+	e.wallets, e.noWallets = e.Wallets(ctx)
+	e.rules, e.noRules = e.Rules(ctx)
 }
 
 // A finding is the outcome of a check.
@@ -201,12 +209,14 @@ type finding struct {
 
 // run makes the checks of a moment and shows the findings. It returns failed if it finds a problem.
 func (e *examination) run(ctx context.Context, when moment, failed error) error {
-	e.load(ctx)
+	if e.Payments != nil {
+		e.rails, e.noRails = e.Rails(ctx)
+	}
 	var findings []finding
 	var text strings.Builder
 	bad := 0
-	for _, c := range e.checks() {
-		if c.when&when == 0 || e.only != "" && c.name != e.only {
+	for _, c := range e.checks(ctx) {
+		if c.when&when == 0 || !strings.HasSuffix(c.name, e.only) {
 			continue
 		}
 		result, err := c.examine(ctx)

@@ -31,6 +31,9 @@ const (
 	apartTime = 20 * time.Second
 )
 
+// gasLow is the setting GasLowGwei where that is 0.
+const gasLow = 2_000_000
+
 // calls is how many calls a node must take in one request: as many as a round of settling sends.
 const calls = 100
 
@@ -48,7 +51,7 @@ func (e *examination) ofNodes() []check {
 			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
 		{"batches", when, e.everyNode(batchesAreTaken), "replace the node, or ask its provider for a higher rate"},
 		{"token", when, e.everyNode(e.tokenIsRight),
-			"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node"},
+			"close the rail before anybody is paid, and add the right one (docs/operate.md#rails); or replace the node"},
 		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
 	}
 }
@@ -108,7 +111,7 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	}
 	few := map[int]string{1: "; it is believed alone: three that share no backend are better",
 		2: "; payments end while both answer: of three that share no backend, one may be gone"}[len(e.nodes)]
-	if few != "" && e.now != nil && e.Mode == "live" && e.refs["Quorum"] != "answering" {
+	if few != "" && e.now != nil && e.Mode == "live" && e.Config.SilentAfter == 0 {
 		return "", errors.New(result + few)
 	}
 	return result + few, nil
@@ -268,7 +271,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	if err != nil {
 		return "", err
 	}
-	least, _ := token.Units(e.minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, gasLow)).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	switch address := r.Address.String(); {
 	case w.Paused != "":
 		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)

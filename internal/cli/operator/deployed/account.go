@@ -31,7 +31,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
-	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -77,13 +76,8 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind, name := range t.Table {
 		a.Outputs[tableOutputs[kind]] = name
 	}
-	d, err := a.Read(t, out)
-	if err == nil {
-		d.Tables, err = a.tables()
-	}
-	if err == nil {
-		err = d.readRail(ctx)
-	}
+	d := a.Read(t, out)
+	d.Tables, err = a.tables()
 	return d, err
 }
 
@@ -109,35 +103,9 @@ func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
 }
 
 // Read returns the deployment that the parameters describe, without its tables.
-func (a *Account) Read(t Target, out io.Writer) (*Deployment, error) {
-	p := a.Parameters
-	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
-	var err error
-	if p["ChainId"] == "" {
-		return d, nil
-	}
-	if d.Rail, err = chains.Rail(p); err == nil {
-		d.Config, err = chains.Read(d.Mode, d.Rail)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
-	}
-	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
-	return d, nil
-}
-
-// readRail has the deployment be of the first rail in its tables, if there is one.
-func (d *Deployment) readRail(ctx context.Context) error {
-	rules, err := d.Payments.Rules(ctx)
-	if err != nil || len(rules.Rails) == 0 {
-		return nil //nolint:nilerr // the commands say that the tables cannot be read
-	}
-	d.Rail = rules.Rails[0].Terms()
-	if d.Config, err = chains.Read(d.Mode, d.Rail); err != nil {
-		return fmt.Errorf("reading the first rail: %w", err)
-	}
-	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
-	return nil
+func (a *Account) Read(t Target, out io.Writer) *Deployment {
+	return &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: a.Parameters["Mode"],
+		KeyCache: a.Parameters["AuthorizerCacheSeconds"]}
 }
 
 // Output returns a stack output, or an error that an older template is deployed.
@@ -191,7 +159,7 @@ func (a *Account) Topic() string {
 	return cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
 }
 
-// RPC implements Platform.
+// RPC implements Platform. A secret without a value has no nodes.
 func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 	arn, err := a.Output("RpcSecretArn")
 	if err != nil {
@@ -199,12 +167,32 @@ func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 	}
 	value, err := a.secret(ctx, arn)
 	if errors.Is(err, ErrNoValue) {
-		err = fmt.Errorf(`%w; put {"urls":["https://…"]} into it (docs/deploy.md#nodes)`, err)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return secrets.RPC(value)
+}
+
+// PutRPC implements Platform. It keeps the other chains' nodes.
+func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) error {
+	arn, err := a.Output("RpcSecretArn")
+	if err != nil {
+		return err
+	}
+	value, err := a.secret(ctx, arn)
+	if errors.Is(err, ErrNoValue) {
+		value, err = []byte("{}"), nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := secrets.WithChain(value, chainID, urls)
+	if err == nil {
+		_, err = secretsmanager.NewFromConfig(a.AWS).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &arn, SecretString: &text})
+	}
+	return err
 }
 
 // Signing returns keys that sign in KMS too, for a stack on AWS.
@@ -246,8 +234,11 @@ func (a *Account) Key(ctx context.Context, address token.Address) (keyring.Key, 
 	return keyring.Decode(value)
 }
 
+// railTag tells the rail of a key after a loss of the registry.
+const railTag = "remit:rail"
+
 // PutKey makes the wallet's secret, with the stack's customer key and replica. It reads and changes no existing one.
-func (a *Account) PutKey(ctx context.Context, key keyring.Key) error {
+func (a *Account) PutKey(ctx context.Context, key keyring.Key, of token.Coin) error {
 	prefix, err := a.Output("WalletSecrets")
 	if err != nil {
 		return err
@@ -255,7 +246,7 @@ func (a *Account) PutKey(ctx context.Context, key keyring.Key) error {
 	in := &secretsmanager.CreateSecretInput{
 		Name: aws.String(prefix + key.Address().String()), SecretString: aws.String(string(keyring.Encode(key))),
 		Description: aws.String("Remit " + a.Stack + ": the key of a wallet"),
-		Tags:        []types.Tag{{Key: aws.String("remit:stack"), Value: &a.Stack}},
+		Tags:        []types.Tag{{Key: aws.String("remit:stack"), Value: &a.Stack}, {Key: aws.String(railTag), Value: aws.String(of.String())}},
 	}
 	if arn := a.Parameters["KmsKeyArn"]; arn != "" {
 		in.KmsKeyId = &arn
@@ -271,12 +262,12 @@ func (a *Account) PutKey(ctx context.Context, key keyring.Key) error {
 }
 
 // Keyed lists names of secrets, and reads none.
-func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error) {
+func (a *Account) Keyed(ctx context.Context) (map[token.Address]StoredKey, error) {
 	prefix, err := a.Output("WalletSecrets")
 	if err != nil {
 		return nil, err
 	}
-	keyed := map[token.Address]time.Time{}
+	keyed := map[token.Address]StoredKey{}
 	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.AWS), &secretsmanager.ListSecretsInput{
 		Filters: []types.Filter{{Key: types.FilterNameStringTypeName, Values: []string{prefix}}},
 	})
@@ -288,7 +279,13 @@ func (a *Account) Keyed(ctx context.Context) (map[token.Address]time.Time, error
 		for _, secret := range page.SecretList {
 			name, ours := strings.CutPrefix(aws.ToString(secret.Name), prefix)
 			if address, err := token.ParseAddress(name); ours && err == nil {
-				keyed[address] = aws.ToTime(secret.CreatedDate)
+				key := StoredKey{Since: aws.ToTime(secret.CreatedDate)}
+				for _, tag := range secret.Tags {
+					if aws.ToString(tag.Key) == railTag {
+						key.Rail = aws.ToString(tag.Value)
+					}
+				}
+				keyed[address] = key
 			}
 		}
 	}

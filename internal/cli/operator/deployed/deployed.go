@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -33,6 +35,8 @@ type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the stack, or http://… of remit local."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 
+	Rail string `placeholder:"NAME" help:"The rail, where a stack has several: such as usdc@base, or its number."`
+
 	Table map[string]string `placeholder:"KIND=NAME" help:"A restored table to use; KIND is keys, payments or webhooks."`
 }
 
@@ -54,10 +58,11 @@ type Deployment struct {
 	Account   *Account // nil for a stack on this machine
 	Mode      string   // of keys: test or live
 	KeyCache  string   // seconds for which API Gateway remembers a key
+	Number    int      // of the rail that it is seen by, in the order in which rails were added; 0: none
 	ChainID   uint64
 	Asset     token.Token
-	Rail      settings.Rail
-	Config    stack.Config // how its functions work, with the chain's own values
+	On        store.Rail
+	Config    stack.Config // how its functions work by the rail, with the chain's own values
 	Out       io.Writer
 	Transport http.RoundTripper // carries requests to nodes; nil: a transport that repeats and keeps connections
 }
@@ -81,11 +86,18 @@ type KeyStore = interface {
 type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of the nodes by chain; 0: of the first rail
-	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // wallets with a stored key, and since when
+	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain; 0: the first rail's
+	PutRPC(ctx context.Context, chainID uint64, urls []string) error    // in place of the chain's
+	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)     // wallets with a stored key
 	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
-	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
+	PutKey(ctx context.Context, key keyring.Key, of token.Coin) error   // ErrKeyStored if the wallet has one
 	Hint(ctx context.Context) error                                     // starts check-receipts soon, if it can
+}
+
+// A StoredKey is of a rail since a time. Without a rail's name it is of the first.
+type StoredKey struct {
+	Rail  string
+	Since time.Time
 }
 
 // ErrNoStack reports a stack that was never deployed, or was deleted.
@@ -137,29 +149,41 @@ func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, ol
 	if err != nil {
 		return nil, false, err
 	}
-	keyed, err := d.Keyed(ctx)
-	for a, since := range keyed {
+	keyed, err := d.Stored(ctx)
+	for a, key := range keyed {
 		if _, registered := wallets.Find(a); !registered {
-			left, old = append(left, a), old || time.Since(since) > interrupted
+			left, old = append(left, a), old || time.Since(key.Since) > interrupted
 		}
 	}
 	return left, old, err
 }
 
-// Nodes opens the nodes of the stack, and returns their URLs too.
+// Stored returns the wallets of the rail with a stored key.
+func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, error) {
+	keyed, err := d.Keyed(ctx)
+	maps.DeleteFunc(keyed, func(_ token.Address, key StoredKey) bool {
+		return key.Rail != d.Config.Coin().String() && (key.Rail != "" || d.Number > 1)
+	})
+	return keyed, err
+}
+
+// Nodes opens the nodes of the rail, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	all, err := d.RPC(ctx)
+	if urls = all[d.ChainID]; len(urls) == 0 && d.Number <= 1 {
+		urls = all[0]
+	}
+	if err == nil && len(urls) == 0 {
+		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if urls = all[d.ChainID]; urls == nil {
-		urls = all[0]
 	}
 	nodes, err = d.Open(urls)
 	return nodes, urls, err
 }
 
-// Open opens nodes of the stack's chain.
+// Open opens nodes of the rail's chain.
 func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	own, _ := chains.Of(d.ChainID)
 	for _, url := range urls {

@@ -2,12 +2,11 @@ package deployed
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os/user"
-	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -17,12 +16,12 @@ import (
 // Local is the parts of a stack that this process runs with its data in memory.
 type Local struct {
 	Tables
-	Keyed  func() []token.Address // the wallets that have a key in this process
+	Keyed  func() map[token.Address]token.Coin // the wallets that have a key in this process, with their rails
 	Key    func(token.Address) (keyring.Key, error)
-	PutKey func(keyring.Key)
-	Nodes  []string                    // URLs
+	PutKey func(keyring.Key, token.Coin)
+	Nodes  map[uint64][]string         // URLs by chain
 	Hint   func(context.Context) error // starts a run of check-receipts soon
-	Config stack.Config
+	Config stack.Config                // of the first rail
 
 	Transport http.RoundTripper // carries requests to nodes; nil: see Deployment
 }
@@ -35,9 +34,7 @@ func (l *Local) Context(ctx context.Context) context.Context {
 }
 
 func (l *Local) deployment(t Target, out io.Writer) *Deployment {
-	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l},
-		Rail: settings.Rail{ChainID: l.Config.ChainID, Token: l.Config.Token, Network: l.Config.Network},
-		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out,
+	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l}, Mode: string(apikey.Test), KeyCache: "0", Out: out,
 		Transport: l.Transport}
 }
 
@@ -56,23 +53,25 @@ func (here) Who(context.Context) (string, error) {
 // Publish does nothing: a stack on one machine has no alarms.
 func (here) Publish(context.Context, string, string) error { return nil }
 
-func (h here) RPC(context.Context) (map[uint64][]string, error) {
-	return map[uint64][]string{0: h.Nodes}, nil
+func (h here) RPC(context.Context) (map[uint64][]string, error) { return h.Nodes, nil }
+
+func (here) PutRPC(context.Context, uint64, []string) error {
+	return errors.New("a stack on this machine has the nodes that it was started with")
 }
 
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
 
-func (h here) Keyed(context.Context) (map[token.Address]time.Time, error) {
-	keyed := map[token.Address]time.Time{}
-	for _, a := range h.Local.Keyed() {
-		keyed[a] = time.Time{}
+func (h here) Keyed(context.Context) (map[token.Address]StoredKey, error) {
+	keyed := map[token.Address]StoredKey{}
+	for a, coin := range h.Local.Keyed() {
+		keyed[a] = StoredKey{Rail: coin.String()}
 	}
 	return keyed, nil
 }
 
 func (h here) Key(_ context.Context, a token.Address) (keyring.Key, error) { return h.Local.Key(a) }
 
-func (h here) PutKey(_ context.Context, key keyring.Key) error {
-	h.Local.PutKey(key)
+func (h here) PutKey(_ context.Context, key keyring.Key, of token.Coin) error {
+	h.Local.PutKey(key, of)
 	return nil
 }

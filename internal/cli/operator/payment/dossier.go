@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (dos *Dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p
 
 // addChain asks every node for every attempt. The error of a node that is down is part of the dossier.
 func (dos *Dossier) addChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
-	nodes, _, err := d.Nodes(ctx)
+	nodes, err := nodesOf(ctx, d, p)
 	if err != nil {
 		dos.Chain = append(dos.Chain, err.Error())
 	}
@@ -120,6 +121,18 @@ func (dos *Dossier) addChain(ctx context.Context, d *deployed.Deployment, p paym
 	}
 }
 
+// nodesOf opens the nodes of a payment's chain.
+func nodesOf(ctx context.Context, d *deployed.Deployment, p payment.Payment) (chain.Nodes, error) {
+	rails, err := d.Rails(ctx)
+	for _, on := range rails {
+		if on.ChainID == p.Tx.ChainID {
+			nodes, _, err := on.Nodes(ctx)
+			return nodes, err
+		}
+	}
+	return nil, cmp.Or(err, deployed.ErrNoRail)
+}
+
 // Text writes the dossier in lines.
 func (dos Dossier) Text(p payment.Payment) string {
 	var b strings.Builder
@@ -129,6 +142,7 @@ func (dos Dossier) Text(p payment.Payment) string {
 	row("merchant", p.Merchant)
 	row("key", p.IdempotencyKey)
 	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
+	row("network", p.Network)
 	row("to", Payee(p))
 	for i, e := range p.Entries {
 		coins := e.Amount.Tokens(p.Token.Decimals) + " " + p.Token.Symbol

@@ -22,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // Recovering is the command line of `remit recover`.
@@ -30,11 +31,12 @@ type Recovering struct {
 	Window uint64          `help:"Nonces that may be signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Show the necessary steps, and change nothing."`
-	Resume bool            `help:"Resume the wallets, if every transfer belongs to a payment."`
+	Resume bool            `help:"Resume the wallets, if every transfer on every rail belongs to a payment."`
 }
 
 // A recovered is the report of a recovery.
 type recovered struct {
+	Rail    string       `json:"rail"`
 	Wallets int          `json:"wallets"`
 	Noops   int          `json:"nonces_used_up"`
 	Known   int          `json:"payments_known"`
@@ -46,48 +48,104 @@ type recovered struct {
 	Resumed bool         `json:"resumed"`
 }
 
+// A recovering is the recovery of a rail.
+type recovering struct {
+	*recovery.Recovery
+	on   *deployed.Deployment
+	runs bool // not only holds the rail's wallets
+	ids  []wallet.ID
+	recovered
+}
+
 // Change recovers. It reports progress on standard error.
 func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := c.recovery(ctx, d)
+	stack := *d
+	stack.Rail = ""
+	rails, err := stack.Rails(ctx)
 	if err != nil {
 		return none, err
 	}
+	chosen, err := d.Rails(ctx)
+	if err == nil && len(chosen) > 1 && (len(c.Wallet) > 0 || c.Since.Block > 0) {
+		err = errors.New("a wallet and a block are of one rail; choose it with --rail, or give a time")
+	}
+	if err != nil {
+		return none, err
+	}
+	keyed, err := d.Keyed(ctx)
+	for a, key := range keyed {
+		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
+			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add it with remit rails add", a, key.Rail))
+		}
+	}
+	if err != nil {
+		return none, err
+	}
+	var all []*recovering
+	text := ""
+	for _, on := range rails {
+		r := &recovering{on: on, runs: slices.ContainsFunc(chosen, func(o *deployed.Deployment) bool { return o.Number == on.Number })}
+		if r.Recovery, err = c.recovery(ctx, on, r.runs); err != nil {
+			return none, fmt.Errorf("%s: %w", on.Name(), err)
+		}
+		if all = append(all, r); r.runs {
+			text += fmt.Sprintf("From each of %s, up to %d transactions that move nothing use up the nonces that lost transactions may have. ",
+				on.Name(), r.Window)
+		}
+	}
 	if c.DryRun {
-		none.Answer, err = c.run(ctx, d, r)
+		none.Answer, err = c.run(ctx, all)
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move "+
-			"nothing use up the nonces that lost transactions may have. "+
-			"Payments that only the chain has are put into the tables. remit recover --dry-run counts them.", d.Stack, r.Window),
-		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, d, r) },
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. %sPayments that only the chain has are put into the tables. "+
+			"remit recover --dry-run counts them.", d.Stack, text),
+		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, all) },
 	}, nil
 }
 
-func (c Recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
-	ids, err := r.Hold(ctx)
-	if err != nil {
-		return none, err
-	}
-	if err := c.unconfirm(ctx, d); err != nil {
-		return none, fmt.Errorf("ending the confirmation of the settings: %w", err)
-	}
-	done, err := r.Run(ctx, ids)
-	if err != nil {
-		return none, fmt.Errorf("%w; run remit recover again, which continues", err)
-	}
-	report := recovered{len(ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
-	if c.Resume && !c.DryRun && len(done.Foreign)+len(done.Differ) == 0 {
-		if err := r.Resume(ctx, ids); err != nil {
+// run holds every rail before it runs any: what one has lost may be asked of another, under the same key. It resumes
+// none before all have run.
+func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Answer, err error) {
+	for _, r := range all {
+		if r.ids, err = r.Hold(ctx); err != nil {
 			return none, err
 		}
-		report.Resumed = true
+		if err := c.unconfirm(ctx, r.on); err != nil {
+			return none, fmt.Errorf("ending the confirmation of the settings: %w", err)
+		}
 	}
-	if len(done.Differ) > 0 && !c.DryRun {
+	clean, differ := true, false
+	for _, r := range all {
+		if !r.runs {
+			continue
+		}
+		done, err := r.Run(ctx, r.ids)
+		if err != nil {
+			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
+		}
+		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
+		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
+	}
+	reports, text := []recovered{}, ""
+	for _, r := range all {
+		if !r.runs {
+			text += fmt.Sprintf("%s: its wallets are paused until it is recovered too\n", r.on.Name())
+			continue
+		}
+		if c.Resume && !c.DryRun && clean {
+			if err := r.Recovery.Resume(ctx, r.ids); err != nil {
+				return none, err
+			}
+			r.Resumed = true
+		}
+		reports, text = append(reports, r.recovered), text+r.text(r.on)
+	}
+	if differ && !c.DryRun {
 		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then " +
 			"run remit wallet resume --all")
 	}
-	return change.Answer{JSON: report, Text: report.text(d)}, err
+	return change.Answer{JSON: reports, Text: text}, err
 }
 
 // unconfirm ends the confirmation of settings that may predate the loss: live payments wait until an operator confirms.
@@ -109,8 +167,18 @@ func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	return err
 }
 
-// recovery wires the parts as check-receipts does.
-func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
+// recovery wires the parts as check-receipts does; without nodes if it only holds.
+func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs bool) (*recovery.Recovery, error) {
+	stored, err := d.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &recovery.Recovery{Config: d.Config, Store: d.Payments, Now: time.Now, Wait: settlement.Sleep,
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Keyed: slices.Collect(maps.Keys(stored)), DryRun: c.DryRun}
+	if !runs {
+		return r, nil
+	}
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -126,24 +194,17 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment) (*reco
 	if err != nil {
 		return nil, err
 	}
-	stored, err := d.Keyed(ctx)
-	if err != nil {
-		return nil, err
-	}
 	keys := d.Signing(keyring.New(read(d)))
 	settler := settlement.New(d.Config, settlement.Parts{
 		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
 	})
-	return &recovery.Recovery{
-		Config: d.Config, Store: d.Payments, Keys: keys, Nodes: nodes, Now: time.Now, Wait: settlement.Sleep,
-		Settle: func(ctx context.Context) error {
-			_, err := settler.Round(ctx, "recover", true)
-			return err
-		},
-		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
-		Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
-		Window: max(c.Window, 2*max(settings.MaxWindow, d.Config.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
-	}, nil
+	r.Keys, r.Nodes, r.Wallets = keys, nodes, c.Wallet
+	r.Settle = func(ctx context.Context) error {
+		_, err := settler.Round(ctx, "recover", true)
+		return err
+	}
+	r.Window, r.Since = max(c.Window, 2*max(settings.MaxWindow, d.Config.Own.Window)), min(since, final)
+	return r, nil
 }
 
 // read reads the key of a wallet, once.
@@ -164,9 +225,9 @@ func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, "+
+	fmt.Fprintf(&b, "%s: %d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, "+
 		"%s\n%d transfers without a payment's id\n",
-		r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
+		r.Rail, r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
 	}
@@ -175,11 +236,11 @@ func (r recovered) text(d *deployed.Deployment) string {
 	}
 	switch {
 	case r.DryRun:
-		b.WriteString("nothing was changed")
+		b.WriteString("nothing was changed\n")
 	case r.Resumed:
-		b.WriteString("the wallets pay again; remit wallet list shows any that another reason keeps paused")
+		b.WriteString("the wallets pay again; remit wallet list shows any that another reason keeps paused\n")
 	default:
-		b.WriteString("the wallets are paused: remit wallet resume lets each pay again")
+		b.WriteString("the wallets are paused: remit wallet resume lets each pay again\n")
 	}
 	return b.String()
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -32,7 +31,7 @@ const applied = "applied:"
 
 // A Table is the settings of one table and the version that would follow.
 type Table struct {
-	Kind     string                    // payments or keys
+	Kind     string                    // the rail's name, or keys
 	Stamp    settings.Stamp            // of the current version: its number, if it is unusable
 	Unusable error                     // why the current version cannot be obeyed
 	Now      map[string]string         // the values of the current version
@@ -104,57 +103,82 @@ func (t *Table) title(s settings.Stamp) string {
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
 }
 
-// Read reads the settings of both tables. Unusable settings are no error here.
-func Read(ctx context.Context, d *deployed.Deployment) ([]*Table, error) {
-	rules, err := d.Payments.Rules(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the settings of payments: %w", err)
+// Read reads the settings of the rails (deployed.Rails), of which there may be none, and of keys. Unusable ones are no
+// error here.
+func Read(ctx context.Context, d *deployed.Deployment) (all []*Table, err error) {
+	rails, err := d.Rails(ctx)
+	if err != nil && (d.Rail != "" || !errors.Is(err, deployed.ErrNoRail)) {
+		return nil, err
 	}
+	live := d.Mode == "live"
 	ofKeys, unusable := d.Keys.KeySettings(ctx)
 	if unusable != nil && !settings.Unusable(unusable) {
 		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
 	}
-	live := d.Mode == "live" || chains.IsMain(d.ChainID)
-	rail := rules.Rail(d.Config.Coin())
-	return []*Table{
-		table("payments", settings.Payments, rail.Settings, settings.Default(d.Rail), rail.Unusable, func(s settings.Settings) error {
-			if unset := s.Unset(); live && len(unset) > 0 {
-				return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
-			}
-			return nil
-		}, d.Payments.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
-			return d.Payments.SettingsHistory(ctx, rail.Coin)
-		}),
-		table("keys", settings.APIKeys, ofKeys, settings.DefaultKeys(live), unusable, func(s settings.Keys) error {
-			if live && s.Public {
-				return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")
-			}
-			return nil
-		}, d.Keys.SetKeySettings, d.Keys.KeySettingsHistory),
-	}, nil
+	for _, on := range rails {
+		all = append(all, ofRail(on, on.On, settings.Settings{}))
+		live = live || on.Config.Live
+	}
+	return append(all, table("keys", settings.APIKeys, ofKeys, settings.DefaultKeys(live), unusable, func(s settings.Keys) error {
+		if live && s.Public {
+			return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")
+		}
+		return nil
+	}, d.Keys.SetKeySettings, d.Keys.KeySettingsHistory)), nil
 }
 
-// assigned reads texts NAME=VALUE, each of another setting, and both tables, and has their next versions have the values.
-func assigned(ctx context.Context, d *deployed.Deployment, texts []string) ([]*Table, map[string]string, error) {
+// ofRail returns the settings of a rail. One that is not stored begins with first.
+func ofRail(d *deployed.Deployment, rail store.Rail, first settings.Settings) *Table {
+	return table(d.Name(), settings.Payments, rail.Settings, first, rail.Unusable, func(s settings.Settings) error {
+		switch unset := s.Unset(); {
+		case d.Number > 0 && (s.Coin() != rail.Coin || s.Token != rail.Token):
+			return settings.ErrFixed
+		case d.Config.Live && len(unset) > 0:
+			return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
+		}
+		return nil
+	}, d.Payments.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
+		return d.Payments.SettingsHistory(ctx, rail.Coin)
+	})
+}
+
+func parse(texts []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if _, twice := values[name]; !ok || twice {
-			return nil, nil, fmt.Errorf("%q: give each setting once, as NAME=VALUE", text)
+			return nil, fmt.Errorf("%q: give each setting once, as NAME=VALUE", text)
 		}
 		values[name] = value
+	}
+	return values, nil
+}
+
+// assigned reads texts NAME=VALUE, each of another setting, and both tables, and has their next versions have the values.
+func assigned(ctx context.Context, d *deployed.Deployment, texts []string) ([]*Table, map[string]string, error) {
+	values, err := parse(texts)
+	if err != nil {
+		return nil, nil, err
 	}
 	tables, err := Read(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		i := slices.IndexFunc(tables, func(t *Table) bool { return t.has(name) })
-		if i < 0 {
-			err = errors.Join(err, fmt.Errorf("there is no setting %q; find its name with remit settings show", name))
-			continue
+		var having []*Table
+		for _, t := range tables {
+			if t.has(name) {
+				having = append(having, t)
+			}
 		}
-		err = errors.Join(err, tables[i].assign(name, values[name]))
+		switch len(having) {
+		case 0:
+			err = errors.Join(err, fmt.Errorf("there is no setting %q; find its name with remit settings show", name))
+		case 1:
+			err = errors.Join(err, having[0].assign(name, values[name]))
+		default:
+			err = errors.Join(err, fmt.Errorf("each of %d rails has %s; choose one with --rail", len(having), name))
+		}
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing was changed: %w", err)
@@ -195,7 +219,9 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		}
 		for _, c := range t.changes() {
 			line := fmt.Sprintf("%s: %q -> %q", c.Name, c.From, c.To)
-			if text += "  " + line; c.Loosens {
+			if text += "  " + line; c.Name == "Closed" && c.To == "true" {
+				text += "\n" + closing
+			} else if c.Loosens {
 				text += "  LOOSENS A LIMIT"
 				w.loosened[t] += line + "\n"
 			}

@@ -51,7 +51,7 @@ func TestSettings(t *testing.T) {
 	}
 	a.Steps([][3]string{
 		{"the second of two", set + "AmountMinimum=13",
-			"!settings of payments: changed since it was read; read them with remit settings show"},
+			"!settings of usdc@base-sepolia: changed since it was read; read them with remit settings show"},
 		{"which is in the audit log", "audit-log",
 			"not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})
@@ -86,30 +86,32 @@ func TestApply(t *testing.T) {
 			UpdateExpression: aws.String("REMOVE #v.DailyLimit"), ExpressionAttributeNames: map[string]string{"#v": "values"}}))(t)
 	}
 	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
+	step("a rail", "rails add 84532 --yes AmountMinimum=1 AmountMaximum=100 RequireIdempotencyKey=true RefillToken=1,2,3", "version 1")
+	step("and keys by hand", "settings set --yes KeyCreation=operator RecipientHoldSeconds=5", "keys: version 2")
 	step("a file that lacks a name", apply("DailyLimit=0 -> "), "!lacks DailyLimit; add every setting")
 	step("a file that has more", apply("Memo=on -> Memo=on\nMore=1"), `!there is no setting "More"`)
 	step("a file that has a name twice", apply("Memo=on -> Memo=on\nMemo=off"), `!"Memo=off": give each setting once`)
 	step("a line that is no setting", apply("Memo=on -> Memo: on"), "!as NAME=VALUE")
 	step("a bad value", apply("Memo=on -> Memo=maybe"), "!nothing was changed: Memo:")
-	step("the first", apply(), "settings of payments: version 1\nsettings of keys: version 1")
+	step("the first", apply(), "settings of usdc@base-sepolia: version 2\nsettings of keys: version 3")
 	step("the same", apply(), "nothing changes")
-	step("another", apply("DailyLimit=0 -> DailyLimit=500"), "settings of payments: version 2\n")
-	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 3")
+	step("another", apply("DailyLimit=0 -> DailyLimit=500"), "settings of usdc@base-sepolia: version 3\n")
+	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 4")
 	step("is not undone", apply(), `!"theft"; change the file to match, or set them back with remit settings set`)
 	spoil()
 	step("nor if it is damaged", apply(), `!"theft"; change the file to match`)
 	step("and damage is not changed one by one", "settings set --yes NonceWindow=3", "!use remit settings apply FILE to write all of them")
-	step("but written whole", apply("DailyLimit=0 -> DailyLimit=400"), "version 4")
-	if want := "damaged settings of payments were replaced"; !strings.Contains(strings.Join(a.Published, ""), want) {
+	step("but written whole", apply("DailyLimit=0 -> DailyLimit=400"), "version 5")
+	if want := "damaged settings of usdc@base-sepolia were replaced"; !strings.Contains(strings.Join(a.Published, ""), want) {
 		t.Errorf("published %q, want %s", a.Published, want)
 	}
-	step("then pipelines go on", apply("NonceWindow=0 -> NonceWindow=3"), "version 5")
-	step("a change by hand", "settings set --yes NonceWindow=2", "version 6")
-	step("that is set back", "settings set --yes NonceWindow=3", "version 7")
-	step("is the pipeline's again", apply("NonceWindow=0 -> NonceWindow=1"), "version 8")
-	step("a change by hand", "settings set --yes NonceWindow=2", "version 9")
-	step("that the file follows", apply("NonceWindow=0 -> NonceWindow=2"), "version 10")
-	step("is the pipeline's too", apply("NonceWindow=0 -> NonceWindow=1"), "version 11")
+	step("then pipelines go on", apply("NonceWindow=0 -> NonceWindow=3"), "version 6")
+	step("a change by hand", "settings set --yes NonceWindow=2", "version 7")
+	step("that is set back", "settings set --yes NonceWindow=3", "version 8")
+	step("is the pipeline's again", apply("NonceWindow=0 -> NonceWindow=1"), "version 9")
+	step("a change by hand", "settings set --yes NonceWindow=2", "version 10")
+	step("that the file follows", apply("NonceWindow=0 -> NonceWindow=2"), "version 11")
+	step("is the pipeline's too", apply("NonceWindow=0 -> NonceWindow=1"), "version 12")
 	step("keys have versions of their own", "settings history", "keys, version 1, ")
 }
 
@@ -139,13 +141,13 @@ func TestRestoredSettings(t *testing.T) {
 	confirmed(false)
 	a.Steps([][3]string{
 		{"without consent", "settings set --confirm", "!nothing was done"},
-		{"with it", "settings set --confirm --yes", "settings of payments: version 3\n"},
+		{"with it", "settings set --confirm --yes", "settings of usdc@base-sepolia: version 3\n"},
 		{"what was agreed to has every value", "audit-log --json", `  AmountMaximum=100\n`},
 		{"once", "settings set --confirm --yes", "nothing changes"},
 	})
 	confirmed(true)
 	limits.Version, limits.Confirmed = 3, false
 	must.OK(t, tables.SetSettings(t.Context(), limits))
-	a.Steps([][3]string{{"with a change", "settings set --confirm --yes DailyLimit=900", "settings of payments: version 5\n"}})
+	a.Steps([][3]string{{"with a change", "settings set --confirm --yes DailyLimit=900", "settings of usdc@base-sepolia: version 5\n"}})
 	confirmed(true)
 }

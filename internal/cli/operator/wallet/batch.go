@@ -28,6 +28,8 @@ type calling struct {
 	Key     string        `required:"" placeholder:"KEY" help:"Name of this call; nothing happens twice under it."`
 }
 
+func (c calling) Of() token.Address { return c.Address }
+
 type batchDeploy struct{ calling }
 
 func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
@@ -35,7 +37,7 @@ func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none c
 	err = d.EveryNodeHas(ctx, at, disburser.Code())
 	if err == nil {
 		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit "+
-			"settings set BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at)), nil
+			"settings set --rail %d BatchContract=%s), and give each wallet's allowance: remit batch approve", at, d.Number, at)), nil
 	}
 	if !errors.Is(err, deployed.ErrNoCode) {
 		return none, err

@@ -3,6 +3,7 @@
 package wallet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 					"it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
 			}
 		}
-		r := wallet.Registration{ID: d.WalletID(token.Address{}), State: wallet.Active, Since: time.Now()}
+		r := wallet.Registration{ID: d.WalletID(token.Address{}), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now()}
 		arn, public, err := keys.Public(ctx, name)
 		if err == nil {
 			r.Key = wallet.KeyRef(arn)
@@ -54,11 +55,17 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 
 // register registers a wallet once the functions may sign with its key in KMS, unless it is retired or has another key.
 func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
+	on, err := d.HolderOf(ctx, r.Address)
+	if on == nil {
+		on = d
+	}
+	wallets, unread := on.Wallets(ctx)
+	if err := cmp.Or(err, unread); err != nil {
 		return err
 	}
 	switch there, registered := wallets.Find(r.Address); {
+	case on.Number != d.Number:
+		return fmt.Errorf("wallet %s is registered for %s; choose another wallet", r.Address, on.Name())
 	case registered && there.Key != r.Key:
 		return fmt.Errorf("wallet %s is registered with another key, %s; choose another wallet", r.Address, there.Key)
 	case there.State == wallet.Retired:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,35 +21,49 @@ type pausing struct {
 	All     bool          `help:"Every wallet that is not retired."`
 }
 
-// wallets reads the records of the command's wallets. With --all, a wallet without a readable
-// record has only its ID; missing has its wallet.ErrUnknown or store.ErrUnreadable.
-func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
-	ids := []wallet.ID{d.WalletID(c.Address)}
-	if c.All == (c.Address != token.Address{}) {
-		return nil, nil, errors.New("give the address of one wallet, or --all")
-	}
-	if c.All {
-		if ids, err = everyWallet(ctx, d); err != nil {
-			return nil, nil, err
-		}
-	}
-	missing = map[wallet.ID]error{}
-	for _, id := range ids {
-		w, err := d.Payments.Wallet(ctx, id)
-		unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
-		if err != nil && (!c.All || !unread) {
-			return nil, nil, fmt.Errorf("%s: %w", id.Address, err)
-		}
-		missing[id], w.ID = err, id
-		if w.Paused == wallet.RetiredReason {
-			return nil, nil, fmt.Errorf("wallet %s is retired for good; use another", id.Address)
-		}
-		ws = append(ws, w)
-	}
-	return ws, missing, nil
+// A record is a wallet's, on its rail. Without a readable one it has only the ID, and why: wallet.ErrUnknown or
+// store.ErrUnreadable.
+type record struct {
+	wallet.Wallet
+	on      *deployed.Deployment
+	missing error
 }
 
-// everyWallet names the wallets that are not retired. It skips registrations without an address.
+// wallets reads the records of the command's wallets. Only with --all may one be missing.
+func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []record, err error) {
+	if c.All == (c.Address != token.Address{}) {
+		return nil, errors.New("give the address of one wallet, or --all")
+	}
+	var rails []*deployed.Deployment
+	if c.All {
+		rails, err = d.Rails(ctx)
+	} else if d, err = d.Of(ctx, c.Address); err == nil {
+		rails = append(rails, d)
+	}
+	for _, on := range rails {
+		ids := []wallet.ID{on.WalletID(c.Address)}
+		if c.All {
+			if ids, err = everyWallet(ctx, on); err != nil {
+				return nil, err
+			}
+		}
+		for _, id := range ids {
+			w, err := d.Payments.Wallet(ctx, id)
+			unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
+			if err != nil && (!c.All || !unread) {
+				return nil, fmt.Errorf("%s: %w", id.Address, err)
+			}
+			w.ID = id
+			if w.Paused == wallet.RetiredReason {
+				return nil, fmt.Errorf("wallet %s is retired for good; use another", id.Address)
+			}
+			ws = append(ws, record{w, on, err})
+		}
+	}
+	return ws, err
+}
+
+// everyWallet names the rail's wallets that are not retired. It skips registrations without an address.
 func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
 	wallets, err := d.Wallets(ctx)
 	for _, r := range wallets {
@@ -62,7 +75,7 @@ func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, 
 }
 
 // answer shows a command's wallets and their changes.
-func (c pausing) answer(ws []wallet.Wallet, did string) change.Answer {
+func (c pausing) answer(ws []record, did string) change.Answer {
 	rows, text := []map[string]any{}, ""
 	for _, w := range ws {
 		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
@@ -90,7 +103,7 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 	if c.Reason == "" {
 		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
 	}
-	ws, missing, err := c.wallets(ctx, d)
+	ws, err := c.wallets(ctx, d)
 	if err != nil {
 		return none, err
 	}
@@ -108,24 +121,23 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 	}
 	return change.Change{
 		Consequences: strings.TrimSuffix(consequences, "\n"),
-		Apply:        func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws, missing) },
+		Apply:        func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws) },
 	}, nil
 }
 
-func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
-	missing map[wallet.ID]error) (none change.Answer, err error) {
+func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
 	who, err := d.Who(ctx)
 	if err != nil {
 		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
 	}
 	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, who, deployed.Stamp(time.Now()))
 	for i, w := range ws {
-		switch err := missing[w.ID]; {
+		switch err := w.missing; {
 		case errors.Is(err, wallet.ErrUnknown):
-			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}, d.Asset.Contract); err != nil {
+			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}, w.on.Asset.Contract); err != nil {
 				return none, err
 			}
-			if w, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first
+			if w.Wallet, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first
 				return none, err
 			}
 		case err != nil:
@@ -160,14 +172,14 @@ type walletResume struct{ pausing }
 // chain is behind the tables, it only deletes the final block that the nodes lack: the next run of check-receipts
 // accepts their chain, and resumes the wallets that fit it. With --all, a wallet without a readable record is left.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	all, missing, err := c.wallets(ctx, d)
+	all, err := c.wallets(ctx, d)
 	if err != nil {
 		return none, err
 	}
-	var ws []wallet.Wallet
+	var ws []record
 	left := ""
 	for _, w := range all {
-		if errors.Is(missing[w.ID], store.ErrUnreadable) {
+		if errors.Is(w.missing, store.ErrUnreadable) {
 			left += fmt.Sprintf("; the record of %s cannot be read, and it stays as it is: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if w.Paused != "" {
@@ -177,16 +189,17 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if len(ws) == 0 {
 		return change.Change{Answer: c.answer(nil, "it was not paused"+left)}, nil
 	}
-	nodes, _, err := d.Nodes(ctx)
-	if err != nil {
-		return none, err
-	}
-	consequences := ""
+	consequences, rolledBack := "", false
 	for _, w := range ws {
-		v, err := d.View(ctx, nodes, w.Address)
+		nodes, _, err := w.on.Nodes(ctx)
 		if err != nil {
 			return none, err
 		}
+		v, err := w.on.View(ctx, nodes, w.Address)
+		if err != nil {
+			return none, err
+		}
+		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
 			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
 				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
@@ -194,7 +207,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
 			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))
 	}
-	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
+	if rolledBack {
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
 			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
@@ -206,12 +219,12 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}, nil
 }
 
-func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []record,
 	left string) (none change.Answer, err error) {
 	did := "resumed"
 	for i, w := range ws {
 		if w.RolledBack() {
-			if err := settlement.New(d.Config, settlement.Parts{Store: d.Payments}).Accept(ctx); err != nil {
+			if err := settlement.New(w.on.Config, settlement.Parts{Store: d.Payments}).Accept(ctx); err != nil {
 				return none, after(i, err)
 			}
 			did = "taken: check-receipts resumes the wallets that fit the chain"

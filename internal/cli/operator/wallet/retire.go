@@ -20,6 +20,8 @@ type walletDrain struct {
 	Undo    bool          `help:"Let new payments use it again."`
 }
 
+func (c walletDrain) Of() token.Address { return c.Address }
+
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
@@ -60,6 +62,8 @@ type walletFunding struct {
 	Undo    bool          `help:"Let new payments use it again, and no refill."`
 }
 
+func (c walletFunding) Of() token.Address { return c.Address }
+
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Undo {
 		return become(ctx, d, c.Address, wallet.Funding, wallet.Active,
@@ -81,6 +85,8 @@ type walletRetire struct {
 	Unswept bool          `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
 	Stolen  bool          `help:"The key is stolen: wait for the stack's own payments alone; a thief never stops."`
 }
+
+func (c walletRetire) Of() token.Address { return c.Address }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	nodes, _, err := d.Nodes(ctx)

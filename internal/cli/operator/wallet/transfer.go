@@ -27,6 +27,8 @@ type moving struct {
 	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
 }
 
+func (c moving) Of() token.Address { return c.Address }
+
 type move struct {
 	moving
 	Token string `placeholder:"AMOUNT" help:"How much of the token, in whole tokens such as 12.5, or all."`

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,7 +51,7 @@ func TestMove(t *testing.T) {
 			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is done if this is given again with --key b.$`)
 		e.own(2, wallet.Active)
 		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
-		e.Nodes = []string{"nodes"}
+		e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}}
 		e.want("no node", move+"b --token 1", "invalid node URL")
 	})
 }
@@ -212,9 +210,16 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 		payments := &interpose.Store{Store: e.tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 			return e.around(ctx, c, apply)
 		}}
-		e.Local = &deployed.Local{Tables: deployed.Tables{Payments: payments, AuditLog: e.tables}, Nodes: []string{c.URL()}, Config: own,
-			Transport: e, PutKey: func(k keyring.Key) { e.keys[k.Address()] = k },
-			Keyed: func() []token.Address { return slices.Collect(maps.Keys(e.keys)) }}
+		e.Local = &deployed.Local{Tables: deployed.Tables{Payments: payments, AuditLog: e.tables},
+			Nodes: map[uint64][]string{c.ID(): {c.URL()}}, Config: own,
+			Transport: e, PutKey: func(k keyring.Key, _ token.Coin) { e.keys[k.Address()] = k },
+			Keyed: func() map[token.Address]token.Coin {
+				keyed := map[token.Address]token.Coin{}
+				for a := range e.keys {
+					keyed[a] = own.Coin()
+				}
+				return keyed
+			}}
 		for _, w := range c.Wallets() {
 			e.wallets, e.private = append(e.wallets, w.Address), append(e.private, w.PrivateKey())
 		}
@@ -228,7 +233,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 // own registers a wallet that has a key, and no record.
 func (e *embedded) own(i int, state wallet.State) {
 	e.Helper()
-	e.PutKey(must.Get(keyring.ParseKey(e.private[i]))(e))
+	e.PutKey(must.Get(keyring.ParseKey(e.private[i]))(e), e.Config.Coin())
 	must.OK(e, e.tables.Register(e.T.Context(), wallet.Registration{ID: e.id(i), Token: e.Config.Token.Contract, State: state,
 		Key: wallet.InSecret}))
 }
@@ -323,7 +328,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 			"run remit batch deploy first, since nothing was approved"},
 		{"an allowance is always ended", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
 		{"an amount that is none", approve + "much", at(ours), at(ours), "use whole tokens above zero"},
-		{"it is made once", deploy, at(ours), at(ours), "settings set BatchContract=" + own},
+		{"it is made once", deploy, at(ours), at(ours), "settings set --rail 1 BatchContract=" + own},
 		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "has other code at"},
 		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
 		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`,
@@ -351,7 +356,7 @@ func TestBatchCall(t *testing.T) {
 		e.want("no key", approve[:len(approve)-1]+"=", "^--key is empty")
 		e.want("no such wallet", "batch approve O --amount 5 --key a", "^payment rail unavailable: no key for wallet O")
 		e.fail("Rules", true)
-		e.want("no rules", approve+"a", "^store is down")
+		e.want("no rules", approve+"a", "^reading the rails: store is down")
 		e.mend()
 		e.want("what it means", "batch approve W --amount unlimited --key a", `add --yesThis lets \S+ take any amount of USDC from W, when this wallet `+
 			`asks it to. Now it may take any amount of USDC.\nW pays a fee of at most \S+ ether.\nNothing more is done if this is given again with --key a.$`)
@@ -370,6 +375,6 @@ func TestBatchCall(t *testing.T) {
 		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nGive the command with another --key to try again.\n$`)
 
 		e.asked = func() { e.Nodes = nil }
-		e.want("no nodes any more", "batch approve W --amount 0 --key g", "payment rail unavailable")
+		e.want("no nodes any more", "batch approve W --amount 0 --key g", "^no nodes are stored for chain")
 	})
 }

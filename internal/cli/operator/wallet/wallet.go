@@ -3,6 +3,7 @@ package wallet
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -39,6 +40,8 @@ type Commands struct {
 type walletCreate struct {
 	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 }
+
+func (walletCreate) Of() (rail token.Address) { return rail }
 
 // Change makes a key, stores it and registers the wallet, in this order. If it stops between, the key is stored without
 // a registered wallet: the next command registers that wallet too. It makes another key only if the stored key is less
@@ -77,6 +80,8 @@ type walletImport struct {
 	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
 }
 
+func (walletImport) Of() (rail token.Address) { return rail }
+
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "":
@@ -113,27 +118,26 @@ func askSecret(prompt string) ([]byte, error) {
 }
 
 func adds(d *deployed.Deployment, kind string) string {
-	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
-		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
+	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
+		"else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
 }
 
 // add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
 // may not be stored; the next command repeats a registration with an unknown outcome.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
 	kind string) (none change.Change, err error) {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return none, err
-	}
 	if key != nil {
-		if _, registered := wallets.Find(key.Address()); registered {
-			return none, fmt.Errorf("wallet %s is registered already; find it with remit wallet list", key.Address())
+		switch on, err := d.HolderOf(ctx, key.Address()); {
+		case err != nil:
+			return none, err
+		case on != nil:
+			return none, fmt.Errorf("wallet %s is registered already, for %s; find it with remit wallet list", key.Address(), on.Name())
 		}
 		addresses = append(addresses, key.Address())
 	}
 	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
 		if key != nil {
-			if err := d.PutKey(ctx, *key); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
+			if err := d.PutKey(ctx, *key, d.Config.Coin()); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
 				return none, fmt.Errorf("storing the key (it may be stored; run remit wallet create in five minutes, which registers it then): %w", err)
 			}
 		}
@@ -155,6 +159,7 @@ type walletList struct{ deployed.Target }
 // A walletRow is one wallet as an operator sees it.
 type walletRow struct {
 	Address      token.Address  `json:"address"`
+	Rail         string         `json:"rail"`
 	State        wallet.State   `json:"state"`
 	Signer       wallet.KeyRef  `json:"signer"`
 	Since        deployed.Stamp `json:"since"`
@@ -168,26 +173,32 @@ type walletRow struct {
 }
 
 func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
-	wallets, err := d.Wallets(ctx)
+	rails, err := d.Rails(ctx)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	rows := []walletRow{}
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS",
-		"PENDING", d.Asset.Symbol+" TO SPEND", "PAUSED")
-	for _, w := range wallets {
-		r := walletRow{Address: w.Address, State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
-		if err := r.read(ctx, d); err != nil {
+	for _, on := range rails {
+		wallets, err := on.Wallets(ctx)
+		if err != nil {
 			return err
 		}
-		rows = append(rows, r)
-		next := "not used"
-		if r.NextNonce != nil {
-			next = fmt.Sprint(*r.NextNonce)
+		fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", on.Name(), "STATE", "NEXT NONCE", "RESERVATIONS",
+			"PENDING", on.Asset.Symbol+" TO SPEND", "PAUSED")
+		for _, w := range wallets {
+			r := walletRow{Address: w.Address, Rail: on.Name(), State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
+			if err := r.read(ctx, on); err != nil {
+				return err
+			}
+			rows = append(rows, r)
+			next := "not used"
+			if r.NextNonce != nil {
+				next = fmt.Sprint(*r.NextNonce)
+			}
+			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs,
+				r.Token.Tokens(on.Asset.Decimals), r.Paused)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs,
-			r.Token.Tokens(d.Asset.Decimals), r.Paused)
 	}
 	return d.Show(rows, b.String())
 }
@@ -211,29 +222,33 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 type walletBalance struct{ deployed.Target }
 
 func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, _, err := d.Nodes(ctx)
+	rails, err := d.Rails(ctx)
 	if err != nil {
 		return err
 	}
 	type row struct {
 		Address token.Address `json:"address"`
+		Rail    string        `json:"rail"`
 		Token   token.Amount  `json:"token"`
 		Gas     token.Amount  `json:"gas"`
 		Mined   uint64        `json:"mined"`
 	}
 	rows := []row{}
 	var b strings.Builder
-	for _, w := range wallets {
-		v, err := d.View(ctx, nodes, w.Address)
-		if err != nil {
+	for _, on := range rails {
+		wallets, err := on.Wallets(ctx)
+		nodes, _, unread := on.Nodes(ctx)
+		if err := cmp.Or(err, unread); err != nil {
 			return err
 		}
-		rows = append(rows, row{w.Address, v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s  %d mined\n", w.Address, d.Holds(v.Account), v.Mined)
+		for _, w := range wallets {
+			v, err := on.View(ctx, nodes, w.Address)
+			if err != nil {
+				return fmt.Errorf("%s: %w", on.Name(), err)
+			}
+			rows = append(rows, row{w.Address, on.Name(), v.Balance, v.Gas, v.Mined})
+			fmt.Fprintf(&b, "%s  %s  %d mined\n", w.Address, on.Holds(v.Account), v.Mined)
+		}
 	}
 	return d.Show(rows, b.String())
 }

@@ -1,0 +1,25 @@
+package secrets_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/aws/secrets"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+// TestWithChain: both forms of the RPC secret stand side by side, and a chain's new nodes leave the others'.
+func TestWithChain(t *testing.T) {
+	text := must.Get(secrets.WithChain([]byte(`{"urls":["https://a"],"7":{"urls":["https://b"]}}`), 8, []string{"https://c", "https://d"}))(t)
+	got := must.Get(secrets.RPC([]byte(text)))(t)
+	if diff := cmp.Diff(map[uint64][]string{0: {"https://a"}, 7: {"https://b"}, 8: {"https://c", "https://d"}}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{`[]`, `{"7":["https://a"]}`, `{"7":{"urls":["a"]}}`} {
+		if _, err := secrets.RPC([]byte(bad)); !errors.Is(err, secrets.ErrRPC) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

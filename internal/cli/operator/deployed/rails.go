@@ -1,0 +1,117 @@
+package deployed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/remit-payouts/remit/internal/deployment/chains"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// ErrNoRail reports a stack without the rail.
+var ErrNoRail = errors.New("the stack has no such rail; see remit rails list, or add it with remit rails add")
+
+// Rails returns the stack as seen by each rail, in the order in which they were added; by one alone if --rail names it.
+func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
+	rules, err := d.Payments.Rules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rails: %w", err)
+	}
+	for i, r := range rules.Rails {
+		on, err := d.by(i+1, r)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains([]string{"", strconv.Itoa(on.Number), r.Coin.String()}, d.Rail) || strings.EqualFold(d.Rail, on.Name()) {
+			all = append(all, on)
+		}
+	}
+	if len(all) == 0 {
+		return nil, ErrNoRail
+	}
+	return all, nil
+}
+
+// by returns the stack as seen by a rail. Its chain's own values stand in for settings that cannot be obeyed.
+func (d *Deployment) by(number int, r store.Rail) (*Deployment, error) {
+	on, rail := *d, r.Settings.Rail
+	if r.Unusable != nil {
+		own, _ := chains.Of(r.Coin.ChainID)
+		rail = settings.Rail{ChainID: r.Coin.ChainID, Token: r.Token, Network: own.Network()}
+	}
+	var err error
+	if on.Config, err = chains.Read(d.Mode, rail); err != nil {
+		return nil, fmt.Errorf("rail %d: %w", number, err)
+	}
+	if h, ok := d.Platform.(here); ok {
+		own := h.Config
+		if r.Coin == own.Coin() {
+			on.Config = own
+		}
+		on.Config.Ephemeral, on.Config.ReservationAge, on.Config.RegistryAge = own.Ephemeral, own.ReservationAge, own.RegistryAge
+	}
+	on.Number, on.On, on.ChainID, on.Asset = number, r, r.Coin.ChainID, on.Config.Token
+	return &on, nil
+}
+
+// Name is the short name of the rail, such as usdc@base.
+func (d *Deployment) Name() string { return strings.ToLower(d.Asset.Symbol) + "@" + d.Config.Network }
+
+// One returns the stack as seen by its only rail, or by the one that --rail names.
+func (d *Deployment) One(ctx context.Context) (*Deployment, error) {
+	all, err := d.Rails(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 {
+		var names []string
+		for _, on := range all {
+			names = append(names, fmt.Sprintf("%d (%s)", on.Number, on.Name()))
+		}
+		return nil, fmt.Errorf("the stack has the rails %s; choose one with --rail", strings.Join(names, ", "))
+	}
+	return all[0], nil
+}
+
+// Of returns the stack as seen by the rail that a wallet is registered with, or else by One.
+func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, error) {
+	if on, err := d.HolderOf(ctx, a); on != nil || err != nil {
+		return on, err
+	}
+	return d.One(ctx)
+}
+
+// HolderOf returns the stack as seen by the rail that a wallet is registered with, whichever --rail names; or nil.
+func (d *Deployment) HolderOf(ctx context.Context, a token.Address) (*Deployment, error) {
+	any := *d
+	any.Rail = ""
+	all, err := any.Rails(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, on := range all {
+		wallets, err := on.Wallets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, registered := wallets.Find(a); registered {
+			return on, nil
+		}
+	}
+	return nil, nil
+}
+
+// MayPay returns why the stack may not pay on a chain, nil if it may: where tokens are money it is live and heard.
+func (d *Deployment) MayPay(chainID uint64) error {
+	if d.Account == nil {
+		return errors.New("a stack on this machine has the rails that it was started with (remit local --rail)")
+	}
+	p := d.Account.Parameters
+	return errors.Join(chains.Deployment{Environment: p["Environment"], Mode: d.Mode, ChainID: chainID, AlarmTopic: p["AlarmTopicArn"]}.Open()...)
+}

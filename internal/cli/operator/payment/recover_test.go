@@ -1,0 +1,51 @@
+package payment_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// TestRecoverHoldsEveryRail before it runs any, a rail without nodes and a wallet without a registration too: each key is
+// of its own rail.
+func TestRecoverHoldsEveryRail(t *testing.T) {
+	l := operatortest.NewLedger(t)
+	tables := memory.NewPayments()
+	l.Fill(tables, l.Payments)
+	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Network: "devnet", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
+		Own: stack.Own{Window: 16}}
+	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7}, Symbol: "X", Decimals: 2}, Network: "seven"}
+	for _, r := range []settings.Rail{{ChainID: config.ChainID, Token: config.Token, Network: "devnet"}, other} {
+		must.OK(t, tables.SetSettings(t.Context(), settings.Default(r)))
+	}
+	id := wallet.ID{ChainID: 7, Address: token.Address{9}}
+	keyed, noKey := map[token.Address]token.Coin{id.Address: other.Coin()}, errors.New("no key is read")
+	local := &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},
+		Config: config, Nodes: map[uint64][]string{config.ChainID: l.URLs},
+		Keyed: func() map[token.Address]token.Coin { return keyed },
+		Key:   func(token.Address) (keyring.Key, error) { return keyring.Key{}, noKey }}
+	_, err := operatortest.Local(t.Context(), local, "recover", "--rail", "usdc@devnet", "--yes")
+	if w, unread := tables.Wallet(t.Context(), id); err == nil || unread != nil || !w.Suspect() {
+		t.Errorf("recover of the first rail: %v; the wallet of the second: %+v, %v", err, w, unread)
+	}
+	for _, r := range []settings.Rail{other, {ChainID: config.ChainID, Token: config.Token}} {
+		if _, registered := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(id.Address); registered != (r == other) {
+			t.Errorf("rail %d has the wallet: %t", r.ChainID, registered)
+		}
+	}
+	keyed[token.Address{8}] = token.Coin{ChainID: 8}
+	if _, err := operatortest.Local(t.Context(), local, "recover", "--yes"); err == nil || !strings.Contains(err.Error(), "of which the tables have no rail") {
+		t.Errorf("a key of a rail that was lost: %v", err)
+	}
+}

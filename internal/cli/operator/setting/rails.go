@@ -1,0 +1,207 @@
+package setting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
+	"github.com/remit-payouts/remit/internal/evm/token"
+)
+
+// Rails is `remit rails`.
+type Rails struct {
+	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
+	List  list                   `cmd:"" help:"List the rails; the first is the default."`
+	Close change.Command[closes] `cmd:"" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
+	Open  change.Command[opens]  `cmd:"" help:"Take them again." example:"usdc@base"`
+}
+
+// closing is the risk of closing a rail.
+const closing = "    New payments of it are refused; those under way settle. After a loss of tables, a closed rail holds no other one: a\n" +
+	"    payment that was made on it and lost can then be made again on another rail, under the same key. If the tables may\n" +
+	"    have been lost, run remit recover instead."
+
+type add struct {
+	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
+	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings other than the defaults."`
+	Token  string   `placeholder:"ADDRESS" help:"The token's contract. Empty: Circle's USDC."`
+	RPC    []string `name:"rpc" placeholder:"URL" help:"A node; may be repeated. It is asked for the token's symbol and decimals."`
+	Reason string   `help:"Why, for the history."`
+}
+
+// Change stores the rail, and its nodes after it: a chain that has nodes and no rail stands for a rail that was lost
+// (docs/guarantees.md). A crash between them leaves a rail without nodes, on which nothing is paid.
+func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	first, err := c.first(ctx, d)
+	if err != nil {
+		return none, fmt.Errorf("nothing was changed: %w", err)
+	}
+	on := *d
+	on.ChainID, on.Asset = first.ChainID, first.Token
+	if on.Config, err = chains.Read(d.Mode, first.Rail); err != nil {
+		return none, err
+	}
+	if err := d.MayPay(first.ChainID); err != nil {
+		return none, err
+	}
+	rules, err := d.Payments.Rules(ctx)
+	if err != nil {
+		return none, err
+	}
+	lost, has := rules.Rail(first.Coin()), false
+	for _, r := range rules.Rails {
+		has = has || r.Coin.ChainID == first.ChainID
+	}
+	if !errors.Is(lost.Unusable, settings.ErrMissing) {
+		return none, fmt.Errorf("nothing was changed: %s is a rail already; see remit rails list", on.Name())
+	}
+	nodes, err := d.RPC(ctx)
+	if err != nil {
+		return none, err
+	}
+	tables := []*Table{ofRail(&on, lost, first)}
+	if all, err := Read(ctx, d); err != nil {
+		return none, err
+	} else if keys := all[len(all)-1]; errors.Is(keys.Unusable, settings.ErrMissing) {
+		tables = append(tables, keys)
+	}
+	made, err := write(&on, tables, false, c.Reason)
+	if err != nil {
+		return none, err
+	}
+	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
+	if len(nodes[first.ChainID]) > 0 && !has {
+		text += "Its chain has nodes in the RPC secret already. If the tables were restored to a time before this rail was added, payments " +
+			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
+	}
+	if len(c.RPC) == 0 && len(nodes[first.ChainID]) == 0 {
+		text += fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
+	}
+	made.Consequences = text + made.Consequences
+	made.Apply = func(ctx context.Context) (change.Answer, error) {
+		answer, err := stored(ctx)
+		if err == nil && len(c.RPC) > 0 {
+			if err = d.PutRPC(ctx, first.ChainID, c.RPC); err != nil {
+				err = fmt.Errorf("the rail is added, and its nodes may not be in the RPC secret; put them there: %w", err)
+			}
+		}
+		return answer, err
+	}
+	return made, nil
+}
+
+// first returns the first version of the rail's settings. What every node says of the token stands where it has none.
+func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.Settings, err error) {
+	own, err := chains.Named(c.Chain)
+	if err != nil {
+		return none, err
+	}
+	values, err := parse(c.Values)
+	if err != nil {
+		return none, err
+	}
+	values["ChainId"] = fmt.Sprint(own.ID)
+	if c.Token != "" {
+		values["TokenAddress"] = c.Token
+	} else if values["TokenAddress"] == "" {
+		values["TokenAddress"] = own.USDC
+	}
+	contract, err := token.ParseAddress(values["TokenAddress"])
+	if err != nil {
+		return none, fmt.Errorf("the token (--token): %w", err)
+	}
+	var read token.Token
+	for i, url := range c.RPC {
+		id, got, err := inspect.Token(ctx, url, contract)
+		switch got.Contract = contract; {
+		case err != nil:
+		case id != own.ID:
+			err = fmt.Errorf("%w: %d, not %d", chain.ErrWrongChain, id, own.ID)
+		case i > 0 && got != read:
+			err = fmt.Errorf("it has %s with %d decimals, and another %s with %d", got.Symbol, got.Decimals, read.Symbol, read.Decimals)
+		}
+		if err != nil {
+			return none, fmt.Errorf("node %d of --rpc: %w", i+1, err)
+		}
+		read = got
+	}
+	symbol, decimals := values["TokenSymbol"], values["TokenDecimals"]
+	if len(c.RPC) > 0 {
+		if own := fmt.Sprint(read.Decimals); decimals != "" && decimals != own {
+			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s", own, decimals)
+		}
+		values["TokenDecimals"] = fmt.Sprint(read.Decimals)
+		if symbol == "" {
+			values["TokenSymbol"] = read.Symbol
+		}
+	}
+	rail, err := chains.Rail(values)
+	first := settings.Default(rail)
+	for name, value := range values {
+		if err == nil {
+			first, err = settings.Payments.Set(first, name, value)
+		}
+	}
+	return first, err
+}
+
+// row is a rail as an operator sees it.
+type railRow struct {
+	Number  int    `json:"number"`
+	Name    string `json:"name"`
+	Asset   string `json:"asset"`
+	Closed  bool   `json:"closed"`
+	Version uint64 `json:"version"`
+	Error   string `json:"error,omitempty"`
+}
+
+type list struct{ deployed.Target }
+
+func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
+	rails, err := d.Rails(ctx)
+	if err != nil {
+		return err
+	}
+	rows, text := []railRow{}, ""
+	for _, on := range rails {
+		s := on.On.Settings
+		r := railRow{on.Number, on.Name(), on.On.Coin.String(), s.Closed, s.Version, ""}
+		state := map[bool]string{false: "open", true: "closed"}[s.Closed]
+		if on.On.Unusable != nil {
+			r.Error = on.On.Unusable.Error()
+			state = r.Error
+		}
+		rows, text = append(rows, r), text+fmt.Sprintf("%d  %-20s  %s  version %d  %s\n", r.Number, r.Name, state, r.Version, r.Asset)
+	}
+	return d.Show(rows, text)
+}
+
+// A switching is the command line of a command that closes a rail or opens it.
+type switching struct {
+	Name   string `arg:"" help:"The rail: such as usdc@base, or its number."`
+	Reason string `help:"Why, for the history."`
+}
+
+func (c switching) set(ctx context.Context, d *deployed.Deployment, value string) (change.Change, error) {
+	on := *d
+	on.Rail = c.Name
+	return set{Values: []string{"Closed=" + value}, Reason: c.Reason}.Change(ctx, &on)
+}
+
+type closes struct{ switching }
+
+func (c closes) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	return c.set(ctx, d, "true")
+}
+
+type opens struct{ switching }
+
+func (c opens) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	return c.set(ctx, d, "false")
+}
