@@ -24,7 +24,6 @@ func wire(env *boot.Env) boot.Run {
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	nodes := chainenv.Nodes(env)
-	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config), nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env), Nodes: nodes,

@@ -20,7 +20,7 @@ import (
 func TestGuides(t *testing.T) {
 	pages, template := files(t), readTemplate(t)
 	parameters, outputs := at[node](template, "Parameters"), at[node](template, "Outputs")
-	known := settings.Payments.Encode(settings.Default())
+	known := settings.Payments.Encode(settings.Default(settings.Rail{}))
 	maps.Copy(known, settings.APIKeys.Encode(settings.DefaultKeys(true)))
 	for name := range parameters {
 		if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "[`=]").Match(pages["docs/parameters.md"]) {

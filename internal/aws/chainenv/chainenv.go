@@ -12,45 +12,36 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// coin reads the parameters of the token and its chain.
-func coin(env *boot.Env) map[string]string {
-	return map[string]string{
+// rail reads the parameters of the rail.
+func rail(env *boot.Env) settings.Rail {
+	r, err := chains.Rail(map[string]string{
 		"ChainId": env.String("CHAIN_ID"), "Network": env.Optional("NETWORK", ""), "TokenAddress": env.Optional("TOKEN_ADDRESS", ""),
 		"TokenSymbol": env.Optional("TOKEN_SYMBOL", ""), "TokenDecimals": env.Optional("TOKEN_DECIMALS", ""),
-	}
+		"BlockTime": env.Optional("BLOCK_TIME", ""), "ConfirmationRule": env.Optional("CONFIRMATION_RULE", ""),
+		"Quorum": env.Optional("QUORUM", ""),
+	})
+	env.Refuse(err)
+	return r
 }
 
 // Asset returns the stack's token and the name of its network (chains.Profile.Asset).
 func Asset(env *boot.Env) (token.Token, string) {
-	config, err := chains.Read(coin(env))
-	env.Refuse(err)
-	return config.Token, config.Network
-}
-
-// SilentAfter returns stack.Config.SilentAfter, from QUORUM and MODE.
-func SilentAfter(env *boot.Env) time.Duration {
-	after, err := stack.ParseQuorum(env.Optional("QUORUM", ""), env.String("MODE"))
-	if err != nil {
-		env.Refuse(fmt.Errorf("QUORUM: %w", err))
-	}
-	return after
+	r := rail(env)
+	return r.Token, r.Network
 }
 
 // Config returns the configuration of both engines: the environment's and, for each part that is empty there, the
 // chain's own, but in live mode the rule finalized. For an unknown chain it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
-	parameters := coin(env)
-	parameters["Mode"], parameters["BlockTime"] = env.String("MODE"), env.Optional("BLOCK_TIME", "")
-	parameters["ConfirmationRule"] = env.Optional("CONFIRMATION_RULE", "")
-	config, err := chains.Read(parameters)
+	config, err := chains.Read(env.String("MODE"), rail(env))
 	env.Refuse(err)
-	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
 	if _, known := chains.Of(config.ChainID); !known && config.ChainID > 0 {
 		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", config.ConfirmationRule.String(),
 			"block_time", config.BlockTime.String(), "fee_limit", config.Own.FeeLimit.String(), "window", config.Own.Window)

@@ -171,18 +171,3 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
-
-// TestSilentAfter: the quorum's default is the mode's, and another word stops the function.
-func TestSilentAfter(t *testing.T) {
-	for _, test := range []struct {
-		mode, quorum string
-		want         time.Duration
-		ok           bool
-	}{{"live", "", 0, true}, {"test", "", 5 * time.Minute, true}, {"live", "answering", 5 * time.Minute, true},
-		{"test", "strict", 0, true}, {"live", "most", 0, false}} {
-		env := stack(t, new(string), map[string]string{"MODE": test.mode, "QUORUM": test.quorum})
-		if got := chainenv.SilentAfter(env); got != test.want || (env.Err() == nil) != test.ok {
-			t.Errorf("%s %q: %v, %v; want %v, %t", test.mode, test.quorum, got, env.Err(), test.want, test.ok)
-		}
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -30,7 +31,8 @@ const (
 	attrListPK        = "list_pk" // merchant#<id>#<mode>#<bucket>, set when a payment is committed
 	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
 	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
-	attrTTL           = "ttl"     // epoch seconds
+	attrToken         = "token_contract"
+	attrTTL           = "ttl" // epoch seconds
 )
 
 // Indexes. They may lag, so no decision about money reads one.
@@ -101,10 +103,10 @@ const walletListPrefix = "wallet#"
 // WalletPartition returns the partition in which the wallets of a chain are registered.
 func WalletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
-// comparedKey is the key of the time at which a chain's wallets were compared. It
+// comparedKey is the key of the time at which a rail's wallets were compared. It
 // names the table: in a copy of it, no item has the key that is asked for.
-func comparedKey(chainID uint64, table string) primaryKey {
-	return pair("compared#"+strconv.FormatUint(chainID, 10), table)
+func comparedKey(c token.Coin, table string) primaryKey {
+	return pair(fmt.Sprintf("compared#%d#%s", c.ChainID, c.Contract), table)
 }
 
 // ListBuckets is how many partitions of the index a merchant's list is spread over. A payment writes two units to one

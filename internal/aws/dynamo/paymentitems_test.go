@@ -26,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -66,7 +67,7 @@ func TestItems(t *testing.T) {
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
 	s.must("reconciling", s.Reconcile(ctx, wallet.Wallet{ID: s.w.ID, NextNonce: 6}, token.Units(700), token.Units(800), nil, nil))
-	s.must("opening again", s.Open(ctx, s.w))
+	s.must("opening again", s.Open(ctx, s.w, coin.Contract))
 	p, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3, Fee: new(token.Units(61_234_567_890))}, noon)
 	s.must("confirming", err)
 	s.must("finishing", s.Finish(ctx, p))
@@ -94,7 +95,9 @@ func TestItems(t *testing.T) {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
 	}
 	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
-	s.must("binding", s.Bind(ctx, store.Coin{ChainID: 1, Token: token.Address{0xc0}}, noon))
+	rail := settings.Default(settings.Rail{ChainID: 1, Token: s.p.Token, Network: "devnet"})
+	rail.At = noon
+	s.must("adding a rail", s.SetSettings(ctx, rail))
 
 	doc := must.Get(os.ReadFile("../../../docs/tables.md"))(s)
 	names := []string{"hash", "tip", "cap", "at"} // of an attempt

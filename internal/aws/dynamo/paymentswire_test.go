@@ -58,7 +58,7 @@ func (s *stage) renew() {
 	id := wallet.ID{ChainID: 1, Address: token.Address{19: s.made}}
 	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000),
 		Reservations: map[payment.ID]wallet.Reservation{}}
-	s.must("opening", s.Open(s.Context(), s.w))
+	s.must("opening", s.Open(s.Context(), s.w, coin.Contract))
 	s.p = s.draft()
 	_, _, err := s.Create(s.Context(), s.p)
 	s.must("creating", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
@@ -26,6 +27,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 )
+
+var coin = token.Coin{ChainID: 1, Contract: token.Address{0xc0}}
 
 // tables makes three tables under new names.
 func tables(t *testing.T, db *dynamodb.Client) schema.Tables {
@@ -57,6 +60,7 @@ func TestPaymentsTable(t *testing.T) {
 	table := tables(t, db).Payments
 	storetest.AuditLog(t, dynamo.NewPayments(db, table))
 	storetest.Places(t, dynamo.NewPayments(db, table))
+	storetest.Rails(t, dynamo.NewPayments(db, table), func() { damage(t, db, table, "rails", "01", "values", "none") })
 	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
 		return storetest.Protocol{
 			Store: dynamo.NewPayments(db, table),
@@ -70,7 +74,6 @@ func TestPaymentsTable(t *testing.T) {
 			SpoilRegistration: func(id wallet.ID) {
 				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
 			},
-			SpoilSettings: func() { damage(t, db, table, "settings", "current", "values", "none") },
 		}
 	})
 }
@@ -79,7 +82,7 @@ func TestPaymentsTable(t *testing.T) {
 func TestACopyOfATable(t *testing.T) {
 	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	first, second := tables(t, db).Payments, tables(t, db).Payments
-	must.OK(t, dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, store.Comparison{At: at}))
+	must.OK(t, dynamo.NewPayments(db, first).SetCompared(t.Context(), coin, store.Comparison{At: at}))
 	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &first})
 	if err != nil || len(out.Items) != 1 {
 		t.Fatal(out, err)
@@ -88,24 +91,24 @@ func TestACopyOfATable(t *testing.T) {
 		must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &second, Item: item}))(t)
 	}
 	for name, want := range map[string]time.Time{first: at, second: {}} {
-		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.At.Equal(want) {
+		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), coin); err != nil || !got.At.Equal(want) {
 			t.Errorf("%s: compared at %v, %v, want %v", name, got, err, want)
 		}
 	}
-	damage(t, db, first, "compared#1", first, "compared_at", "yesterday")
-	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), 1); err == nil {
+	damage(t, db, first, "compared#1#"+coin.Contract.String(), first, "compared_at", "yesterday")
+	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), coin); err == nil {
 		t.Error("a damaged time is read")
 	}
 }
 
-// TestDamagedRules: a coin or a denial that does not decode is an error, never none.
+// TestDamagedRules: a rail's coin or a denial that does not decode is an error, never none.
 func TestDamagedRules(t *testing.T) {
 	db, to := new(wire).client(t), token.Address{1}
-	for _, spoiled := range [][3]string{{"coin", "coin", "chain_id"}, {"coin", "coin", "token_contract"},
-		{"denied", to.String(), "created_at"}} {
+	for _, spoiled := range [][3]string{{"rails", "01", "asset"}, {"denied", to.String(), "created_at"}} {
 		table := tables(t, db).Payments
 		payments := dynamo.NewPayments(db, table)
-		must.OK(t, payments.Bind(t.Context(), store.Coin{ChainID: 1, Token: to}, time.Now()))
+		must.OK(t, payments.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 1,
+			Token: token.Token{Contract: to, Symbol: "USDC"}, Network: "devnet"})))
 		must.OK(t, payments.Deny(t.Context(), store.Denial{To: to, At: time.Now()}))
 		must.Get(payments.Rules(t.Context()))(t)
 		damage(t, db, table, spoiled[0], spoiled[1], spoiled[2], "?")
@@ -120,13 +123,13 @@ func TestARegistrationWithoutAnAddress(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
 	payments, good := dynamo.NewPayments(db, table), wallet.Registration{ID: wallet.ID{ChainID: 1,
-		Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+		Address: token.Address{1}}, Token: coin.Contract, State: wallet.Active, Key: wallet.InSecret}
 	must.OK(t, payments.Register(t.Context(), good))
 	item := keyOf("wallets#1", "wallet#nobody's")
 	item["state"], item["signer"] = text("active"), text("secret")
 	must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}))(t)
-	registry, err := payments.Wallets(t.Context(), 1)
-	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
+	registry, err := payments.Wallets(t.Context(), coin)
+	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, Token: coin.Contract, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
 	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) ||
 		len(registry.Working(true))+len(registry.Working(false)) != 1 {
 		t.Errorf("%v, %v, want %v, of which one is a wallet", registry, err, want)

@@ -7,28 +7,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-const deniedPK = "denied"
+const deniedPK, railsPK = "denied", "rails"
 
-// CoinPartition has the coin, which the first payment stores and nobody changes.
-const CoinPartition = "coin"
-
-var coinKey = pair(CoinPartition, "coin")
-
-// settingsKey returns the key of a version of the settings of payments; 0 is the current one.
-func settingsKey(version uint64) primaryKey {
-	if version == 0 {
-		return pair("settings", "current")
+// railKey returns the key of a version of a rail's settings; 0 is the current one. Rails are numbered from 1.
+func railKey(rail int) func(version uint64) primaryKey {
+	return func(version uint64) primaryKey {
+		if version == 0 {
+			return pair(railsPK, fmt.Sprintf("%02d", rail))
+		}
+		return pair(railsPK, fmt.Sprintf("version#%02d#%020d", rail, version))
 	}
-	return pair("settings", fmt.Sprintf("%020d", version))
 }
 
 func keySettingsKey(version uint64) primaryKey {
@@ -46,6 +43,11 @@ type settingsItem struct {
 	Who       string            `dynamodbav:"who"`
 	Why       string            `dynamodbav:"reason"`
 	Values    map[string]string `dynamodbav:"values"`
+
+	// Of a rail. They never change.
+	Asset    string `dynamodbav:"asset,omitempty"`
+	Symbol   string `dynamodbav:"token_symbol,omitempty"`
+	Decimals int    `dynamodbav:"token_decimals,omitempty"`
 }
 
 // decodeSettings returns a version of settings, or an error of settings with the version's number alone.
@@ -66,13 +68,13 @@ func decodeSettings[T any](table string, t settings.Table[T], item attributes) (
 }
 
 // setSettings stores v as the next version, as the current one and in the history, whose oldest it removes.
-func setSettings[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, v T) error {
+func setSettings[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, v T, of settingsItem) error {
 	if err := t.Validate(v); err != nil {
 		return err
 	}
 	stamp := *t.Stamp(&v)
 	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
-		Values: t.Encode(v)}
+		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals}
 	if stamp.Confirmed {
 		it.Confirmed = table.name
 	}
@@ -114,16 +116,55 @@ func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T
 	return all, nil
 }
 
+// SetSettings implements store.Settings. The number of a new rail is the next one, on the condition that it is free: so
+// of two rails that are added at once one is refused, and reads the other when it is repeated.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
-	return setSettings(ctx, s.table, settings.Payments, settingsKey, v)
+	rails, err := s.rails(ctx)
+	if err != nil {
+		return err
+	}
+	c := v.Coin()
+	i := slices.IndexFunc(rails, func(r store.Rail) bool { return r.Coin == c })
+	switch {
+	case i >= 0 && rails[i].Token != v.Token:
+		return settings.ErrFixed
+	case i < 0 && v.Version > 0:
+		return store.ErrChanged
+	case i < 0:
+		if err := store.Within("rails", len(rails)+1, store.MaxRails); err != nil {
+			return err
+		}
+		i = len(rails)
+	}
+	return setSettings(ctx, s.table, settings.Payments, railKey(i+1), v,
+		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals})
 }
 
-func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
-	rules, err := s.Rules(ctx)
-	if err != nil {
+func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
+	rails, err := s.rails(ctx)
+	i := slices.IndexFunc(rails, func(r store.Rail) bool { return r.Coin == c })
+	if err != nil || i < 0 {
 		return nil, err
 	}
-	return settingsHistory(ctx, s.table, settings.Payments, settingsKey, rules.Settings.Version)
+	return settingsHistory(ctx, s.table, settings.Payments, railKey(i+1), rails[i].Settings.Version)
+}
+
+// rails returns the rails in their order. One whose coin does not decode is an error: a payment of it could be made
+// again on another rail.
+func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
+	return all(s.partition(ctx, "reading the rails", railsPK, "00", "99"), func(item attributes) (store.Rail, error) {
+		var it settingsItem
+		r := read(item, &it)
+		coin, ok := token.ParseCoin(it.Asset)
+		r.errs = nil // of the settings
+		r.require("asset", ok)
+		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals}}
+		rail.Settings, rail.Unusable = decodeSettings(s.name, settings.Payments, item)
+		if rail.Unusable == nil && (rail.Settings.Coin() != coin || rail.Settings.Token != rail.Token) {
+			rail.Settings, rail.Unusable = settings.Settings{Stamp: settings.Stamp{Version: it.Version}}, settings.ErrDamaged
+		}
+		return decoded(r, rail, "a rail")
+	})
 }
 
 func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
@@ -133,7 +174,7 @@ func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
 }
 
 func (s *APIKeys) SetKeySettings(ctx context.Context, k settings.Keys) error {
-	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k)
+	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k, settingsItem{})
 }
 
 func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, error) {
@@ -142,24 +183,6 @@ func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, erro
 		return nil, err
 	}
 	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
-}
-
-func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
-	item := maps.Clone(coinKey)
-	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
-	err := s.replace(ctx, item, "attribute_not_exists(pk) OR chain_id = :chain AND token_contract = :token",
-		attributes{":chain": item["chain_id"], ":token": item["token_contract"]})
-	return outcome(err, store.ErrOtherCoin, "storing the coin")
-}
-
-func decodeCoin(item attributes) (store.Coin, error) {
-	var it struct {
-		ChainID uint64 `dynamodbav:"chain_id"`
-		Token   string `dynamodbav:"token_contract"`
-	}
-	r := read(item, &it)
-	r.require("chain_id", it.ChainID > 0)
-	return decoded(r, store.Coin{ChainID: it.ChainID, Token: r.address("token_contract", it.Token)}, "the coin")
 }
 
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
@@ -196,24 +219,21 @@ func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
 }
 
-// Rules implements store.Settings with strongly consistent reads. A denial or a coin that
-// does not decode is an error: a payment could go to its recipient.
+// Rules implements store.Settings with two strongly consistent queries at once. A denial that does not decode is an
+// error: a payment could go to its recipient.
 func (s *Payments) Rules(ctx context.Context) (rules store.Rules, err error) {
-	rules.Settings, rules.Unusable = get(ctx, s.table, settingsKey(0), "the settings of payments", settings.ErrMissing,
-		func(item attributes) (settings.Settings, error) {
-			return decodeSettings(s.name, settings.Payments, item)
-		})
-	if rules.Unusable != nil && !settings.Unusable(rules.Unusable) {
-		return store.Rules{}, rules.Unusable
-	}
-	if rules.Coin, err = get(ctx, s.table, coinKey, "the coin", nil, decodeCoin); err != nil {
+	var reads errgroup.Group
+	reads.Go(func() (err error) {
+		rules.Rails, err = s.rails(ctx)
+		return err
+	})
+	reads.Go(func() (err error) {
+		rules.Denied, err = all(s.partition(ctx, "reading the deny list", deniedPK, "", ""), decodeDenial)
+		return err
+	})
+	if err := reads.Wait(); err != nil {
 		return store.Rules{}, err
 	}
-	denied, err := all(s.partition(ctx, "reading the deny list", deniedPK, "", ""), decodeDenial)
-	if err != nil {
-		return store.Rules{}, err
-	}
-	slices.SortFunc(denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
-	rules.Denied = denied
+	slices.SortFunc(rules.Denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
 	return rules, nil
 }

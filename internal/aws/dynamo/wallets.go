@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +23,14 @@ import (
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ID)
 	item[attrState], item["signer"], item["since"] = text(r.State), text(r.Key), text(instant(r.Since))
-	return outcome(s.insert(ctx, item), nil, "registering "+r.Address.String())
+	item[attrToken] = text(r.Token.String())
+	err := s.insert(ctx, item)
+	if stored, taken := refused(err); taken {
+		if of, _ := stored[attrToken].(*types.AttributeValueMemberS); of == nil || of.Value != r.Token.String() {
+			return store.ErrOtherRail
+		}
+	}
+	return outcome(err, nil, "registering "+r.Address.String())
 }
 
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
@@ -75,14 +81,15 @@ func paused(values attributes, name, reason string) string {
 // Open implements store.Wallets with one transaction: no run of check-receipts would find a wallet whose registration
 // does not say that it has a record. This one and Retire's are the only transactions in a wallet's life, so none
 // stands in the way of reservations.
-func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
 		s.with(change{
 			fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
-			do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)",
+			do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
+				attrToken + " = if_not_exists(" + attrToken + ", :token)",
 			values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
-				":secret": text(wallet.InSecret)},
+				":secret": text(wallet.InSecret), ":token": text(of.String())},
 		}, nil))
 }
 
@@ -90,30 +97,38 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return get(ctx, s.table, keyOf(id), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
 
-// Wallets implements store.Wallets with one query, strongly consistent. The address is in
-// the key of each registration: the zero address stands for a key without one.
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
-	pk := WalletPartition(chainID)
+// Wallets implements store.Wallets with one query, strongly consistent: a chain's rails share a partition, so that an
+// address is registered there once. The address is in the key of each registration: the zero address stands for a key
+// without one.
+func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error) {
+	pk := WalletPartition(rail.ChainID)
 	registry, err := all(s.partition(ctx, "reading the registry of "+pk, pk, "", ""), func(item attributes) (wallet.Registration, error) {
 		var it struct {
 			SK     string `dynamodbav:"sk"`
+			Token  string `dynamodbav:"token_contract"`
 			State  string `dynamodbav:"state"`
 			Signer string `dynamodbav:"signer"`
 			Since  string `dynamodbav:"since"`
 			Opened bool   `dynamodbav:"opened"`
 		}
 		r := read(item, &it)
+		contract, err := token.ParseAddress(it.Token)
+		r.note(attrToken, err)
+		if err != nil {
+			contract = rail.Contract
+		}
 		w := wallet.Registration{
-			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
-			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+			ID:    wallet.ID{ChainID: rail.ChainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
+			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State))
 		r.require("signer", w.Key != "")
 		if len(r.errs) > 0 {
-			w = wallet.Registration{ID: w.ID, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
+			w = wallet.Registration{ID: w.ID, Token: contract, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
 		}
 		return w, nil
 	})
+	registry = slices.DeleteFunc(registry, func(r wallet.Registration) bool { return r.Token != rail.Contract })
 	slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
 	return registry, err
 }
@@ -128,7 +143,7 @@ type comparisonItem struct {
 	Silent map[string]string `dynamodbav:"silent,omitempty"`
 }
 
-func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Comparison) error {
 	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
 		return err
 	}
@@ -141,16 +156,16 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 		it.Hash = c.Final.Hash.String()
 	}
 	item, when, values := encode(it), "attribute_not_exists(revision)", attributes(nil)
-	maps.Copy(item, comparedKey(chainID, s.name))
+	maps.Copy(item, comparedKey(rail, s.name))
 	if c.Revision > 0 {
 		when, values = "revision = :read", attributes{":read": number(c.Revision)}
 	}
-	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
+	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, "storing how "+rail.String()+" compares")
 }
 
-func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
-	name := fmt.Sprintf("how chain %d compares", chainID)
-	return get(ctx, s.table, comparedKey(chainID, s.name), name, nil, func(item attributes) (store.Comparison, error) {
+func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Comparison, error) {
+	name := "how " + rail.String() + " compares"
+	return get(ctx, s.table, comparedKey(rail, s.name), name, nil, func(item attributes) (store.Comparison, error) {
 		var it comparisonItem
 		r := read(item, &it)
 		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}

@@ -73,7 +73,7 @@ func TestCreate(t *testing.T) {
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
 	const create = "wallet create --yes --table payments=create-payments"
 	registered := func() (all []string) {
-		wallets := must.Get(tables.Wallets(t.Context(), 84532))(t)
+		wallets := must.Get(tables.Wallets(t.Context(), operatortest.Rail().Coin()))(t)
 		for _, r := range wallets {
 			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret ||
 				r.Opened || a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {

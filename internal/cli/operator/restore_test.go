@@ -34,16 +34,16 @@ func TestPauseAll(t *testing.T) {
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
 		must.OK(t, store.Register(t.Context(),
-			wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}))
+			wallet.Registration{ID: id(i), Token: operatortest.Rail().Token.Contract, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}))
 	}
-	before := must.Get(own.Wallets(t.Context(), 84532))(t)
+	before := must.Get(own.Wallets(t.Context(), operatortest.Rail().Coin()))(t)
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
 	unread := id(9)
 	for _, w := range []wallet.Wallet{
 		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"},
 		{ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
 	} {
-		must.OK(t, store.Open(t.Context(), w))
+		must.OK(t, store.Open(t.Context(), w, operatortest.Rail().Token.Contract))
 	}
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	for _, item := range []map[string]types.AttributeValue{
@@ -88,7 +88,7 @@ func TestPauseAll(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.why, w, err)
 		}
 	}
-	if after, err := own.Wallets(t.Context(), 84532); err != nil || !slices.Equal(after, before) {
+	if after, err := own.Wallets(t.Context(), operatortest.Rail().Coin()); err != nil || !slices.Equal(after, before) {
 		t.Errorf("the stack's own table was changed: %v, %v", after, err)
 	}
 	for line, want := range map[string]string{

@@ -2,11 +2,9 @@ package chains
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
@@ -44,29 +42,36 @@ func (d Deployment) Open() (open []error) {
 	return open
 }
 
-// Read returns the configuration of a stack with these values of template.yaml's parameters.
-// Where one is empty the chain's own value holds, and in live mode the rule finalized.
-func Read(parameters map[string]string) (c stack.Config, err error) {
-	c.Mode = parameters["Mode"]
-	if c.Mode == "live" {
+// Rail returns the rail that texts describe, by the names of its settings. Where those of the asset are empty the
+// chain's own values hold (Profile.Asset).
+func Rail(texts map[string]string) (settings.Rail, error) {
+	var s settings.Settings
+	var errs []error
+	for _, name := range []string{"ChainId", "ConfirmationRule", "Quorum", "BlockTime", "TokenLow", "GasLowGwei"} {
+		if text := texts[name]; text != "" {
+			next, err := settings.Payments.Set(s, name, text)
+			s, errs = next, append(errs, err)
+		}
+	}
+	own, _ := Of(s.ChainID)
+	var err error
+	s.Token, s.Network, err = own.Asset(texts["Network"], texts["TokenAddress"], texts["TokenSymbol"], texts["TokenDecimals"])
+	return s.Rail, errors.Join(append(errs, err)...)
+}
+
+// Read returns how a stack of a mode pays by a rail. Where a part of it is empty the chain's own value holds, and in
+// live mode the rule finalized.
+func Read(mode string, r settings.Rail) (c stack.Config, err error) {
+	c = stack.Config{Mode: mode, Live: mode == "live" || IsMain(r.ChainID), ChainID: r.ChainID, Token: r.Token, Network: r.Network,
+		BlockTime: r.BlockTime}
+	if mode == "live" {
 		c.ConfirmationRule = finalized
 	}
-	var id, asset, rule, block error
-	if c.ChainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64); id != nil {
-		id = fmt.Errorf("ChainId: %w", id)
+	var rule error
+	if r.Confirmation != "" {
+		c.ConfirmationRule, rule = chain.ParseConfirmationRule(r.Confirmation)
 	}
+	c.SilentAfter, err = stack.ParseQuorum(r.Quorum, mode)
 	own, _ := Of(c.ChainID)
-	c.Token, c.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"],
-		parameters["TokenDecimals"])
-	if text := parameters["ConfirmationRule"]; text != "" {
-		if c.ConfirmationRule, rule = chain.ParseConfirmationRule(text); rule != nil {
-			rule = fmt.Errorf("ConfirmationRule: %w", rule)
-		}
-	}
-	if text := parameters["BlockTime"]; text != "" {
-		if c.BlockTime, block = time.ParseDuration(text); block != nil {
-			block = fmt.Errorf("BlockTime: %w", block)
-		}
-	}
-	return own.Complete(c), errors.Join(id, asset, rule, block)
+	return own.Complete(c), errors.Join(rule, err)
 }

@@ -4,7 +4,7 @@
 //
 // Payments lists the settings that payments obey (Settings), and APIKeys those of create-api-key and create-recipient
 // (Keys). Each is a Table: Set, Text, Diff and Validate serve the commands, Encode and Decode the stores. A
-// first version starts from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it under
+// first version, of each rail, starts from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it under
 // the condition that nobody has written another since.
 package settings
 
@@ -34,11 +34,13 @@ const (
 // Reasons why stored settings cannot be obeyed.
 var (
 	// ErrMissing reports that none are stored.
-	ErrMissing = errors.New("no settings are stored; write them with remit settings set")
+	ErrMissing = errors.New("no settings are stored; write them with remit rails add, and of API keys with remit settings set")
 	// ErrDamaged reports a stored version that does not decode, or is not valid.
 	ErrDamaged = errors.New("the stored settings are damaged")
 	// ErrNewer reports a version that needs newer code than this.
 	ErrNewer = errors.New("the stored settings need newer code")
+	// ErrFixed reports another chain or token than the rail has.
+	ErrFixed = errors.New("the chain and the token of a rail never change; add another rail with remit rails add")
 )
 
 // Unusable reports whether err is ErrMissing, ErrDamaged or ErrNewer: then settings were read, and cannot be obeyed.
@@ -56,9 +58,27 @@ type Stamp struct {
 	Who, Why  string
 }
 
-// Settings are the settings that payments obey. Amounts are in the token's smallest unit.
+// A Rail is an asset as an operator has added it. Its chain and token never change after the first version.
+type Rail struct {
+	ChainID uint64
+	Token   token.Token
+	Network string // "base-sepolia", as merchants read it
+	Closed  bool   // no payment is begun
+
+	Confirmation string        // a chain.ConfirmationRule; empty: the chain's own, in live mode finalized
+	Quorum       string        // as stack.ParseQuorum reads it
+	BlockTime    time.Duration // 0: the chain's own
+	TokenLow     token.Amount  // a wallet below it is low on tokens; 0: the mode's own mark
+	GasLowGwei   uint64        // the same of ether
+}
+
+// Coin identifies the rail.
+func (r Rail) Coin() token.Coin { return token.Coin{ChainID: r.ChainID, Contract: r.Token.Contract} }
+
+// Settings are the settings of a rail, which its payments obey. Amounts are in the token's smallest unit.
 type Settings struct {
 	Stamp
+	Rail
 	Minimum    token.Amount // of one payment
 	Maximum    token.Amount // of one payment; 0: no limit
 	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
@@ -117,8 +137,8 @@ func (r Refill) String() string {
 	return r.Low.String() + "," + r.Amount.String() + "," + r.Daily.String()
 }
 
-// Default returns the settings that a first version starts from.
-func Default() Settings { return Settings{Stamp: Stamp{Needs: Code}, MerchantCap: 50} }
+// Default returns the settings that a rail's first version starts from.
+func Default(r Rail) Settings { return Settings{Stamp: Stamp{Needs: Code}, Rail: r, MerchantCap: 50} }
 
 // DefaultKeys returns the first version of Keys. live reports whether the stack moves real money.
 func DefaultKeys(live bool) Keys {

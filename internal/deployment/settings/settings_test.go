@@ -10,15 +10,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 )
+
+var rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{1}, Symbol: "USDC", Decimals: 6}, Network: "devnet"}
 
 // TestValues sets one value after another.
 func TestValues(t *testing.T) {
 	const a, b = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
-	s := settings.Default()
+	s := settings.Default(rail)
 	for _, step := range []struct {
 		name, value, want string // want: tighter, looser, or refused
 	}{
+		{"ChainId", "2", "looser"}, {"ChainId", "0", "refused"}, {"TokenAddress", a, "looser"}, {"TokenAddress", "", "refused"},
+		{"TokenSymbol", "EURC", "looser"}, {"TokenSymbol", "", "refused"}, {"TokenSymbol", "E C", "refused"},
+		{"TokenSymbol", "THIRTEEN-LONG", "refused"}, {"TokenDecimals", "36", "looser"}, {"TokenDecimals", "37", "refused"},
+		{"Network", "base", "looser"}, {"Network", "", "refused"},
+		{"ConfirmationRule", "3", "looser"}, {"ConfirmationRule", "", "looser"}, {"ConfirmationRule", "soon", "refused"},
+		{"Quorum", "strict", "looser"}, {"Quorum", "", "looser"}, {"Quorum", "most", "refused"},
+		{"BlockTime", "2s", "tighter"}, {"BlockTime", "2m", "refused"}, {"BlockTime", "2", "refused"},
+		{"TokenLow", "5", "tighter"}, {"TokenLow", "4", "looser"}, {"TokenLow", "4.5", "refused"},
+		{"GasLowGwei", "5", "tighter"}, {"GasLowGwei", "4", "looser"}, {"GasLowGwei", "", "refused"},
+		{"Closed", "true", "tighter"}, {"Closed", "false", "looser"}, {"Closed", "", "refused"},
 		{"AmountMinimum", "10", "tighter"}, {"AmountMinimum", "9", "looser"}, {"AmountMinimum", "-1", "refused"},
 		{"AmountMinimum", "", "refused"},
 		{"AmountMaximum", "100", "tighter"}, {"AmountMaximum", "101", "looser"}, {"AmountMaximum", "0", "looser"},
@@ -65,7 +78,7 @@ func TestValues(t *testing.T) {
 
 func TestDecodeRefusesDamage(t *testing.T) {
 	stamp := settings.Stamp{Version: 7, Needs: settings.Code, At: time.Unix(1, 0), Who: "ada", Why: "test"}
-	s := settings.Default()
+	s := settings.Default(rail)
 	s.Stamp = stamp
 	whole := settings.Payments.Encode(s)
 	if got, err := settings.Payments.Decode(stamp, whole); err != nil || got != s {
@@ -84,6 +97,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		damage(func(_ *settings.Stamp, texts map[string]string) { texts[name] = "?" }, settings.ErrDamaged)
 	}
 	damage(func(_ *settings.Stamp, texts map[string]string) { texts["More"] = "1" }, settings.ErrDamaged)
+	damage(func(_ *settings.Stamp, texts map[string]string) { texts["TokenAddress"] = (token.Address{}).String() }, settings.ErrDamaged)
 	damage(func(s *settings.Stamp, _ map[string]string) { s.Version = 0 }, settings.ErrDamaged)
 	damage(func(s *settings.Stamp, texts map[string]string) { s.Needs++; clear(texts) }, settings.ErrNewer)
 	damage(func(_ *settings.Stamp, texts map[string]string) {
@@ -92,7 +106,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 }
 
 func TestUnset(t *testing.T) {
-	s := settings.Default()
+	s := settings.Default(rail)
 	s, _ = settings.Payments.Set(s, "AmountMaximum", "5")
 	if diff := cmp.Diff([]string{"AmountMinimum", "DailyLimit"}, s.Unset()); diff != "" {
 		t.Error(diff)

@@ -3,7 +3,10 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -37,6 +40,45 @@ type Change struct {
 var Payments = Table[Settings]{
 	func(s *Settings) *Stamp { return &s.Stamp },
 	[]row[Settings]{
+		count("ChainId", "The chain's EIP-155 number. It never changes.", 1, math.MaxUint64,
+			func(s *Settings) *uint64 { return &s.ChainID }, changed),
+		field("TokenAddress", "The token's contract. It never changes.", func(s *Settings) *token.Address { return &s.Token.Contract },
+			token.Address.String, token.ParseAddress, changed),
+		text("TokenSymbol", "The token's symbol. It never changes.", 12, func(s *Settings) *string { return &s.Token.Symbol }),
+		field("TokenDecimals", "The token's decimals. They never change.", func(s *Settings) *int { return &s.Token.Decimals }, strconv.Itoa,
+			func(text string) (int, error) {
+				n, err := between(text, 0, 36)
+				return int(n), err //nolint:gosec // at most 36
+			}, changed),
+		text("Network", "The chain's name, as merchants read it.", 40, func(s *Settings) *string { return &s.Network }),
+		field("ConfirmationRule", "When a block is final: safe, finalized or a number of blocks. Empty: the chain's own, live finalized.",
+			func(s *Settings) *string { return &s.Confirmation }, asIs, func(text string) (string, error) {
+				if text == "" || text == "safe" || text == "finalized" {
+					return text, nil
+				}
+				_, err := between(text, 0, 9999)
+				return text, err
+			}, changed),
+		field("Quorum", "Whose votes confirm a payment: strict counts all nodes, answering only those that answer. Empty: live strict.",
+			func(s *Settings) *string { return &s.Quorum }, asIs, func(text string) (string, error) {
+				if !slices.Contains([]string{"", "strict", "answering"}, text) {
+					return "", fmt.Errorf("%q is not known; use strict or answering", text)
+				}
+				return text, nil
+			}, changed),
+		field("BlockTime", "How long a fee quote is good for, and a round of settling waits, such as 2s. 0s: the chain's own.",
+			func(s *Settings) *time.Duration { return &s.BlockTime }, time.Duration.String, func(text string) (time.Duration, error) {
+				d, err := time.ParseDuration(text)
+				if err == nil && (d < 0 || d > time.Minute) {
+					err = fmt.Errorf("%q is out of range; use at most 1m", text)
+				}
+				return d, err
+			}, func(_, _ time.Duration) bool { return false }),
+		amount("TokenLow", "An alarm fires below it, in the token's smallest unit. 0: 100 tokens in live mode, else 5.",
+			func(s *Settings) *token.Amount { return &s.TokenLow }, func(from, to token.Amount) bool { return to.Less(from) }),
+		count("GasLowGwei", "An alarm fires below it, in gwei of ether. 0: 2000000.", 0, 1_000_000_000_000,
+			func(s *Settings) *uint64 { return &s.GasLowGwei }, func(from, to uint64) bool { return to < from }),
+		flag("Closed", "Whether new payments are refused: true or false.", "true", "false", func(s *Settings) *bool { return &s.Closed }, true),
 		amount("AmountMinimum", "The smallest payment, in the token's smallest unit.",
 			func(s *Settings) *token.Amount { return &s.Minimum }, func(from, to token.Amount) bool { return to.Less(from) }),
 		amount("AmountMaximum", "The largest payment, in the token's smallest unit; 0 is no limit.",
@@ -63,6 +105,9 @@ var Payments = Table[Settings]{
 			func(s *Settings) *Refill { return &s.Refills.Ether }, Refill.String, ParseRefill, refillsMore),
 	},
 	func(s Settings) error {
+		if s.Token.Contract.IsZero() {
+			return errors.New("TokenAddress is the zero address; use the token's contract")
+		}
 		if !s.Maximum.IsZero() && s.Maximum.Less(s.Minimum) {
 			return fmt.Errorf("AmountMaximum %s is below AmountMinimum %s; raise it", s.Maximum, s.Minimum)
 		}
@@ -203,6 +248,23 @@ func field[T, V any](name, about string, at func(*T) *V, text func(V) string, pa
 func amount(name, about string, at func(*Settings) *token.Amount, looser func(from, to token.Amount) bool) row[Settings] {
 	return field(name, about, at, token.Amount.String, token.ParseAmount, looser)
 }
+
+// text is a setting of 1 to so many letters, digits, points and hyphens.
+func text(name, about string, most int, at func(*Settings) *string) row[Settings] {
+	return field(name, about, at, asIs, func(text string) (string, error) {
+		if text == "" || len(text) > most || strings.ContainsFunc(text, func(r rune) bool {
+			return r != '.' && r != '-' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+		}) {
+			return "", fmt.Errorf("%q is not usable; use 1 to %d letters, digits, points and hyphens", text, most)
+		}
+		return text, nil
+	}, changed)
+}
+
+func asIs(text string) string { return text }
+
+// changed has any change of a setting count as one that allows more.
+func changed[T any](_, _ T) bool { return true }
 
 // address is a setting of which the empty text is the zero address.
 func address(name, about string, at func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {

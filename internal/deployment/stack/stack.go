@@ -92,6 +92,9 @@ type Config struct {
 	RegistryAge time.Duration
 }
 
+// Coin identifies the rail.
+func (c Config) Coin() token.Coin { return token.Coin{ChainID: c.ChainID, Contract: c.Token.Contract} }
+
 // silentAfter is Config.SilentAfter under the quorum answering.
 const silentAfter = 5 * time.Minute
 

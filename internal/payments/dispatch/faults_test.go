@@ -276,7 +276,7 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, test.script)
 			p.mined, p.idle, p.block = 2, second, final.Hash
-			p.Must(p.Tables.SetCompared(t.Context(), 1, store.Comparison{Final: test.final}))
+			p.Must(p.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Final: test.final}))
 			_, err := p.pay()
 			if p.Did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
 				t.Errorf("%v, after %v", err, p.Calls)
@@ -634,7 +634,7 @@ func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
 		return err
 	}})
 	p.keys = p.keys[:1]
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
 	if _, err := p.pay(); err != nil || !p.Did("Wallet#2") || p.Did("Account#2") {
 		t.Errorf("%v, after %v", err, p.Calls)
 	}

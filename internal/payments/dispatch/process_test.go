@@ -75,7 +75,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 	}
 	p.Recorder = porttest.New(t, tables, s, p)
-	p.d = dispatch.New(stack.Config{ChainID: 1, BlockTime: time.Minute}, dispatch.Parts{
+	p.d = dispatch.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token, BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.Tables, Around: p.Around}, p}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.Now, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
@@ -143,7 +143,7 @@ type registering struct {
 	p *process
 }
 
-func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+func (r registering) Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error) {
 	for _, a := range r.p.keys {
 		from, to := wallet.Draining, wallet.Active
 		switch {
@@ -152,10 +152,10 @@ func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Regist
 		case a == funding:
 			to = wallet.Funding
 		}
-		r.p.Must(r.p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
+		r.p.Must(r.p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), Token: porttest.Rail.Token.Contract, State: to, Key: wallet.InSecret}))
 		r.p.Must(r.p.Tables.SetState(context.Background(), walletOf(a), from, to, r.p.Now()))
 	}
-	return r.Store.Wallets(ctx, chainID)
+	return r.Store.Wallets(ctx, rail)
 }
 
 func (p *process) String() string { return "node" }

@@ -30,7 +30,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	if rule.Amount.IsZero() { // newer settings than the caller's; a transfer of zero would move everything
 		return fmt.Errorf("%w: the settings have no refill", ErrUnavailable)
 	}
-	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}

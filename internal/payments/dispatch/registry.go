@@ -29,7 +29,7 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 	if age >= 0 && age < within {
 		return wallets, nil
 	}
-	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // errScreened reports a recipient on the sanctions list or the operator's deny list.
@@ -22,7 +21,6 @@ var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
 type ruling struct {
 	stack.Rules
 	denied map[token.Address]bool // never changed
-	coin   store.Coin             // of the tables
 }
 
 // ruling returns the settings and the deny list, read in one request at most settings.MaxAge ago.
@@ -30,16 +28,16 @@ type ruling struct {
 func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	r, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (ruling, error) {
 		all, err := d.Store.Rules(ctx)
-		err = cmp.Or(err, all.Are(d.ours()), all.Unusable)
-		if err == nil {
-			err = d.Refused(all.Settings)
+		rail := all.Rail(d.Coin())
+		if err = cmp.Or(err, rail.Unusable); err == nil {
+			err = d.Refused(rail.Settings)
 		}
-		settings.Note(ctx, d.Log, "payments", all.Settings.Version, err)
+		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, err)
 		denied := make(map[token.Address]bool, len(all.Denied))
 		for _, denial := range all.Denied {
 			denied[denial.To] = true
 		}
-		return ruling{d.Rules(all.Settings), denied, all.Coin}, err
+		return ruling{d.Rules(rail.Settings), denied}, err
 	})
 	if err != nil {
 		err = errors.Join(ErrUnavailable, err)

@@ -11,10 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
@@ -45,8 +43,8 @@ func TestUnusableSettings(t *testing.T) {
 		spoil func(p *process)
 		log   string
 	}{
-		"damaged":               {func(p *process) { p.Tables.SpoilSettings(settings.ErrDamaged) }, "damaged"},
-		"missing":               {func(p *process) { p.Tables.SpoilSettings(settings.ErrMissing) }, "remit settings set"},
+		"damaged":               {func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrDamaged) }, "damaged"},
+		"missing":               {func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrMissing) }, "remit settings set"},
 		"of newer code":         {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
 		"unreadable":            {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, porttest.ErrBroken.Error()},
 		"a live stack's, unset": {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
@@ -88,54 +86,5 @@ func TestUnusableSettings(t *testing.T) {
 				t.Errorf("once they are set: %v", err)
 			}
 		})
-	}
-}
-
-// TestTablesOfAnotherCoin: the first payment fixes the tables' token and chain. A process with
-// another token or chain makes none, nor does a process that cannot find out whether they are
-// stored. A paid payment is answered, and a payment that may be made is not reported as refused.
-func TestTablesOfAnotherCoin(t *testing.T) {
-	coin := func(p *process) store.Coin {
-		rules, err := p.Tables.Rules(t.Context())
-		p.Must(err)
-		return rules.Coin
-	}
-	ours := store.Coin{ChainID: 1, Token: token.Address{0xc0}}
-	of := func(tables *memory.Payments, c store.Coin, s script) *process {
-		p := start(t, tables, s)
-		p.d.ChainID, p.d.Token.Contract = c.ChainID, c.Token
-		return p
-	}
-	p := of(memory.NewPayments(), ours, script{})
-	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
-		Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
-		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
-	}
-	paid := must.Get(p.pay())(t)
-	other := asked
-	other.IdempotencyKey = "left"
-	p.Script = breaks("Reserve#2", "Payment#1", "Payment#2")
-	_, err := p.d.Send(t.Context(), other)
-	if !errors.Is(err, dispatch.ErrInProgress) {
-		t.Fatal(err)
-	}
-	for _, c := range []store.Coin{{ChainID: 2, Token: ours.Token}, {ChainID: 1, Token: token.Address{0xc1}}} {
-		q := of(p.Tables, c, script{})
-		var log bytes.Buffer
-		q.d.Log = slog.New(slog.NewTextHandler(&log, nil))
-		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.Did("Create#1") ||
-			!strings.Contains(log.String(), "set them back") {
-			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.Calls, &log)
-		}
-		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {
-			t.Errorf("a repetition: %+v, %v", again, err)
-		}
-		q.Pass(handlerLife)
-		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
-			t.Errorf("a payment that was left: %v", err)
-		}
-		if err := q.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
-			t.Errorf("a refill: %v", err)
-		}
 	}
 }

@@ -24,28 +24,19 @@ const (
 	skew = 5 * time.Second
 )
 
-// startupCheck passes once in a process's life, before its first reservation. It compares every wallet with the chain
-// and binds the tables to this process's coin. It refuses all payments while the chain is ahead of any wallet:
-// another program uses a key, or the tables were restored and a payment could be made again. The next call skips
-// wallets that were compared. Two concurrent requests may both do it; neither waits for the other. A crash leaves
-// tables bound to their coin, and no payment.
+// startupCheck passes once in a process's life, before its first reservation. It compares every wallet with the chain.
+// It refuses all payments while the chain is ahead of any wallet: another program uses a key, or the tables were
+// restored and a payment could be made again. The next call skips wallets that were compared. Two concurrent requests
+// may both do it; neither waits for the other. A crash leaves no payment.
 func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
 	}
-	err := d.compareAll(ctx)
-	if coin := d.ours(); err == nil && d.coin != coin {
-		err = d.Store.Bind(ctx, coin, d.Now())
-	}
-	if err != nil {
+	if err := d.compareAll(ctx); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	d.checked.Store(true)
 	return nil
-}
-
-func (d *Dispatcher) ours() store.Coin {
-	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
 }
 
 // compareAll compares every wallet that has a record with the chain, even if the wallet is draining
@@ -56,7 +47,7 @@ func (d *Dispatcher) ours() store.Coin {
 func (d sending) compareAll(ctx context.Context) error {
 	var compared store.Comparison
 	var mark sync.WaitGroup
-	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // zero on error: compare all
+	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.Coin()) }) // zero on error: compare all
 	wallets, err := d.registry(ctx, justRead)
 	mark.Wait()
 	if err != nil {
@@ -158,7 +149,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 	_ = abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
 		w := opening[r.ID]
 		w.Paused = cmp.Or(w.Paused, suspicion)
-		err := d.Store.Open(ctx, w)
+		err := d.Store.Open(ctx, w, d.Token.Contract)
 		if err == nil {
 			d.pool.Observe(w)
 		}
@@ -182,7 +173,7 @@ func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) er
 // suspicion returns the reason to pause new wallets: another wallet's chain is ahead of the tables,
 // or behind. Empty if none is.
 func (d sending) suspicion(ctx context.Context) (reason string, err error) {
-	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +226,7 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 // settled returns the nodes' views of a wallet, and how many of its transactions are final. Most nodes must give a
 // view, and must have the newest known final block before and after: a node on another chain would miss transactions.
 func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
-	known, err := d.Store.Compared(ctx, d.ChainID)
+	known, err := d.Store.Compared(ctx, d.Coin())
 	if err != nil {
 		return nil, 0, err
 	}

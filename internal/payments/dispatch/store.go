@@ -2,8 +2,8 @@ package dispatch
 
 import (
 	"context"
-	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -14,7 +14,6 @@ type Store interface {
 	store.Nonces
 	store.DailyLimits
 	Rules(ctx context.Context) (store.Rules, error)
-	Bind(ctx context.Context, c store.Coin, at time.Time) error
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (stored payment.Payment, created bool, err error)
@@ -28,9 +27,9 @@ type Store interface {
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
-	Open(ctx context.Context, w wallet.Wallet) error
+	Open(ctx context.Context, w wallet.Wallet, of token.Address) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
-	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
+	Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error)
+	Compared(ctx context.Context, rail token.Coin) (store.Comparison, error)
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

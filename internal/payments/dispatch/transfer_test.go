@@ -142,12 +142,12 @@ func TestRefill(t *testing.T) {
 		{"it holds a nonce", time.Hour, func() {}, 9, 1},
 		{"it is sent", 0, func() {
 			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
-			committed, err := number("", "1").Commit(signed, p.Now())
+			committed, err := number("USDC", "1").Commit(signed, p.Now())
 			p.Must(err)
 			p.Must(p.Tables.Commit(t.Context(), committed))
 		}, 9, 1},
 		{"it arrived later", 0, func() {
-			made, err := number("", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.Now())
+			made, err := number("USDC", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.Now())
 			p.Must(err)
 			p.Must(p.Tables.Finish(t.Context(), made))
 		}, 8, 1},
@@ -163,7 +163,7 @@ func TestRefill(t *testing.T) {
 	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}
-	if one, two := number("", "1"), number("", "2"); one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
+	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -161,7 +162,7 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 	}
 	p = newProcess(t, script{})
 	p.foreign = first
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
 	for n := range 3 {
 		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second {
 			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
@@ -180,7 +181,7 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 // TestAWalletIsOpenedOnceThePausesOfOthersAreKnown: it would be paused with them.
 func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	p := newProcess(t, breaks("Wallets#2", "Wallets#3")) // the lists for the pauses
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Did("Open#1") {
 		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.Calls)
 	}
@@ -193,7 +194,7 @@ func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 		a := token.Address{3, byte(n >> 8), byte(n)}
 		keys = append(keys, a)
 		must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000),
-			Gas: token.Units(1 << 60)}))
+			Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
 	}
 	return tables, keys
 }
@@ -211,7 +212,7 @@ func TestColdProcess(t *testing.T) {
 			p := start(t, tables, script{})
 			p.keys = keys
 			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-			p.Must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.Now().Add(read - test.age)}))
+			p.Must(tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{At: p.Now().Add(read - test.age)}))
 			p.Delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
 				p.Delays[op] = time.Second

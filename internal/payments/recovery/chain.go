@@ -18,11 +18,11 @@ func (r *run) findNodes(ctx context.Context) (err error) {
 
 // noteFinal finds the newest final block of the tables. If there is none, it stores the one that most nodes call final.
 func (r *run) noteFinal(ctx context.Context) error {
-	known, err := r.Store.Compared(ctx, r.ChainID)
+	known, err := r.Store.Compared(ctx, r.Coin())
 	if err == nil && known.Final.Hash.IsZero() {
 		known.Final = r.nodes.Heads(ctx, r.ConfirmationRule).Standing(ctx, chain.Block{}).Newest
 		if known.Seen = r.Now(); !r.DryRun {
-			err = r.Store.SetCompared(ctx, r.ChainID, known)
+			err = r.Store.SetCompared(ctx, r.Coin(), known)
 		}
 	}
 	if err != nil {

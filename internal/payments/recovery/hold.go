@@ -18,9 +18,9 @@ const held = wallet.Suspicion + ": remit recover is at work"
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
 // that has a key and is not registered is registered as active, also if it was retired: the tables have lost that. It
 // reads no node. From then on no payment that the tables show as prepared is committed, until Resume. Run it before any
-// process uses the restored tables. Tables of another coin are store.ErrOtherCoin.
+// process uses the restored tables. A stack without the rail is settings.ErrMissing.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
-	if _, err := r.rules(ctx); err != nil && !settings.Unusable(err) {
+	if _, err := r.rules(ctx); err != nil && (!settings.Unusable(err) || errors.Is(err, settings.ErrMissing)) {
 		return nil, err
 	}
 	ids, err := r.register(ctx)
@@ -47,12 +47,13 @@ func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
 			break
 		}
 		id := wallet.ID{ChainID: r.ChainID, Address: a}
-		err := r.Store.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret, Since: r.Now()})
+		err := r.Store.Register(ctx, wallet.Registration{ID: id, Token: r.Token.Contract, State: wallet.Active,
+			Key: wallet.InSecret, Since: r.Now()})
 		if err != nil {
 			return nil, fmt.Errorf("registering %s: %w", a, err)
 		}
 	}
-	wallets, err := r.Store.Wallets(ctx, r.ChainID)
+	wallets, err := r.Store.Wallets(ctx, r.Coin())
 	if err != nil {
 		return nil, fmt.Errorf("listing wallets: %w", err)
 	}
@@ -73,7 +74,8 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held},
+				r.Token.Contract)
 		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:

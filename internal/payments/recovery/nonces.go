@@ -86,7 +86,7 @@ func (r *run) queryWallet(ctx context.Context, id wallet.ID) (views chain.Views,
 
 // signer returns a wallet's signer. In a dry run the wallet may lack the registration that Hold would make.
 func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
-	wallets, err := r.Store.Wallets(ctx, r.ChainID)
+	wallets, err := r.Store.Wallets(ctx, r.Coin())
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,6 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 // rules returns the rules of the moment, or why there are none.
 func (r *Recovery) rules(ctx context.Context) (stack.Rules, error) {
 	all, err := r.Store.Rules(ctx)
-	err = cmp.Or(err, all.Are(store.Coin{ChainID: r.ChainID, Token: r.Token.Contract}), all.Unusable)
-	return r.Rules(all.Settings), err
+	rail := all.Rail(r.Coin())
+	return r.Rules(rail.Settings), cmp.Or(err, rail.Unusable)
 }

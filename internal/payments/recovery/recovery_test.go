@@ -30,7 +30,7 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 		keys.Add(fakechain.Wallet(n))
 		c.Fund(fakechain.Wallet(n), token.Units(100), token.Units(wei))
 	}
-	must.OK(t, tables.SetSettings(t.Context(), settings.Default()))
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 1, Token: coin, Network: "test"})))
 	mine = func() {
 		c.Mine(c.Nodes[0])
 		c.Each((*fakechain.Node).Follow)
@@ -81,7 +81,7 @@ func TestFund(t *testing.T) {
 func TestRecover(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	ids := []wallet.ID{{ChainID: 1, Address: fakechain.Wallet(0)}, {ChainID: 1, Address: fakechain.Wallet(1)}}
-	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}))
+	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}, coin.Contract))
 
 	lost := payment.KeyID("mer_1", "test", "order-1")
 	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: ids[0]}))(t)

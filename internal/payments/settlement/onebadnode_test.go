@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // A bad node gives the answers of another one, changed. Nil changes nothing.
@@ -419,7 +420,7 @@ func TestOneSlowNode(t *testing.T) {
 				cancel()
 				time.Sleep(20 * second)
 			}
-			if silent := len(must.Get(w.Tables.Compared(t.Context(), 1))(t).Silent) > 0; silent {
+			if silent := len(must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t).Silent) > 0; silent {
 				t.Errorf("slow by %s: silent: %t", test.takes, silent)
 			}
 			if named := strings.Contains(log.String(), `it answers late" node=bad`); named != (test.takes > second) {

@@ -199,7 +199,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 func (r *round) suspectAll(ctx context.Context, reason string) error {
 	r.suspecting.Do(func() {
 		r.suspected = async(func() error {
-			wallets, err := r.Store.Wallets(ctx, r.ChainID)
+			wallets, err := r.Store.Wallets(ctx, r.Coin())
 			for _, w := range wallets.Working(true) {
 				if err == nil {
 					err = r.suspect(ctx, w.ID, reason)

@@ -25,11 +25,11 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	if err != nil || rules.Refills == (settings.Refills{}) {
 		return Report{}, err
 	}
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	if err != nil {
 		return report, fmt.Errorf("listing wallets: %w", err)
 	}
-	known, err := s.Store.Compared(ctx, s.ChainID)
+	known, err := s.Store.Compared(ctx, s.Coin())
 	if err != nil {
 		return report, fmt.Errorf("reading what is known of the chain: %w", err)
 	}

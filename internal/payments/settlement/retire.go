@@ -35,7 +35,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	if err != nil {
 		return fmt.Errorf("finding nodes: %w", err)
 	}
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
@@ -60,7 +60,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		if settled > 0 {
 			return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
 		}
-		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}); err == nil {
+		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}, s.Token.Contract); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
 		}
 	}

@@ -168,9 +168,9 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 // one of theirs, and resumes the wallets that fit it. Wallets whose transactions are gone stay
 // paused. It may be repeated. Repeat it after ErrChanged: a run wrote at the same time.
 func (s *Settler) Accept(ctx context.Context) error {
-	known, err := s.Store.Compared(ctx, s.ChainID)
+	known, err := s.Store.Compared(ctx, s.Coin())
 	if err == nil {
-		err = s.Store.SetCompared(ctx, s.ChainID, store.Comparison{Revision: known.Revision})
+		err = s.Store.SetCompared(ctx, s.Coin(), store.Comparison{Revision: known.Revision})
 	}
 	return err
 }

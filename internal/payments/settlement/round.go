@@ -2,13 +2,11 @@ package settlement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -46,12 +44,12 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	ctx, waited := chain.Yielding(ctx) // payments go first
 	defer func() { r.waited = waited() }()
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	if err != nil {
 		return report, false, fmt.Errorf("listing wallets: %w", err)
 	}
 	if r.known == nil {
-		known, err := s.Store.Compared(ctx, s.ChainID)
+		known, err := s.Store.Compared(ctx, s.Coin())
 		if err != nil {
 			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
 		}
@@ -66,9 +64,6 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1
-	}
-	if errors.Is(shared.unusable, store.ErrOtherCoin) {
-		return report, false, shared.unusable
 	}
 	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // beside the reads
 	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })

@@ -78,10 +78,7 @@ func situations() []situation {
 		w.receipts[r.Tx] = r
 	}
 	unruled := func(before func(*world)) func(*world) {
-		return func(w *world) { before(w); w.Tables.SpoilSettings(settings.ErrDamaged) }
-	}
-	bound := func(c store.Coin) func(*world) {
-		return func(w *world) { paid(w); w.Must(w.Tables.Bind(context.Background(), c, w.Now())) }
+		return func(w *world) { before(w); w.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrDamaged) }
 	}
 	made := func(w *world) payment.Payment {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
@@ -134,7 +131,7 @@ func situations() []situation {
 		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), report{Busy: true}, nil},
 		{"a damaged wallet", func(w *world) { w.Tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
 		{"a damaged registration of a wallet that has no record", func(w *world) {
-			w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, State: wallet.Active, Key: wallet.InSecret}))
+			w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, Token: porttest.Rail.Token.Contract, State: wallet.Active, Key: wallet.InSecret}))
 			w.Tables.SpoilRegistration(unused)
 		}, script{}, report{Unreadable: 1}, nil},
 		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},
@@ -329,10 +326,6 @@ func situations() []situation {
 		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
 			again("Payment#1", store.ErrNotFound), report{Busy: true}, nil},
 
-		{"tables of this coin", bound(store.Coin{ChainID: 1, Token: coin.Contract}), script{},
-			report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"tables of another chain", bound(store.Coin{ChainID: 2, Token: coin.Contract}), script{}, report{Unruled: 1}, store.ErrOtherCoin},
-		{"tables of another token", bound(store.Coin{ChainID: 1, Token: payer}), script{}, report{Unruled: 1}, store.ErrOtherCoin},
 		{"a reservation without settings", unruled(reserved), script{}, report{Busy: true, Unruled: 1, Reservations: 1, Pending: 1}, nil},
 		{"an orphan without settings", unruled(discarded), script{}, report{Busy: true, Unruled: 1}, nil},
 		{"a stuck payment without settings", unruled(stuck), script{}, report{Busy: true, Unruled: 1, Pending: 1, Oldest: over}, nil},

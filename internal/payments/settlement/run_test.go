@@ -187,13 +187,13 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
 	} {
 		w := newWorld(t, test.script)
-		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}))
+		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}, porttest.Rail.Token.Contract))
 		test.before(w)
 		began := w.Now()
 		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
-		at, err := w.Tables.Compared(t.Context(), id.ChainID)
+		at, err := w.Tables.Compared(t.Context(), porttest.Rail.Coin())
 		if err != nil || at.At.Equal(began) != test.want ||
 			at.Final.Number != test.final || w.Times["Account"] != test.looks && test.looks > 0 ||
 			w.Times["SetCompared"] > 1 {
@@ -237,7 +237,7 @@ func (none) Nodes(context.Context) (chain.Nodes, error) { return nil, chain.ErrN
 func TestNoNodesYet(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, tables := range []*memory.Payments{memory.NewPayments(), w.Tables} {
-		_, err := settlement.New(stack.Config{ChainID: 1}, settlement.Parts{
+		_, err := settlement.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token}, settlement.Parts{
 			Store: tables, Nodes: none{}, Log: slog.New(slog.DiscardHandler), Now: w.Now}).Run(t.Context(), "run")
 		if used := tables == w.Tables; errors.Is(err, chain.ErrNoNodes) != used {
 			t.Errorf("a wallet has paid: %t, and the run ends with %v", used, err)

@@ -99,9 +99,10 @@ func New(config stack.Config, parts Parts) *Settler {
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
-		err = cmp.Or(err, all.Are(store.Coin{ChainID: s.ChainID, Token: s.Token.Contract}), all.Unusable)
-		settings.Note(ctx, s.Log, "payments", all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
-		return s.Rules(all.Settings), err
+		rail := all.Rail(s.Coin())
+		err = cmp.Or(err, rail.Unusable)
+		settings.Note(ctx, s.Log, "payments", rail.Settings.Version, cmp.Or(err, s.Refused(rail.Settings)))
+		return s.Rules(rail.Settings), err
 	})
 }
 
@@ -155,7 +156,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 
 // unused reports that no wallet has paid yet.
 func (s *Settler) unused(ctx context.Context) bool {
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	return err == nil && !slices.ContainsFunc(wallets, func(w wallet.Registration) bool { return w.Opened })
 }
 
@@ -173,7 +174,7 @@ type run struct {
 // releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets
 // free, and stores the progress of its last round. A crash leaves claims that expire.
 func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
-	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
@@ -201,7 +202,7 @@ func (s *Settler) storeComparison(ctx context.Context, r *run) {
 	for node, since := range r.known.Silent {
 		s.Log.WarnContext(ctx, "node is silent", "node", node, "since", since, "left_out_after", s.SilentAfter)
 	}
-	err := s.Store.SetCompared(ctx, s.ChainID, *r.known)
+	err := s.Store.SetCompared(ctx, s.Coin(), *r.known)
 	if r.known.Revision, r.changed = r.known.Revision+1, false; err != nil {
 		s.Log.WarnContext(ctx, "comparison not stored", "err", err)
 		r.known = nil // the next round reads it

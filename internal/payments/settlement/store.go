@@ -24,12 +24,12 @@ type Store interface {
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
-	Open(ctx context.Context, w wallet.Wallet) error
+	Open(ctx context.Context, w wallet.Wallet, of token.Address) error
 	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
-	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
-	SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error
+	Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error)
+	Compared(ctx context.Context, rail token.Coin) (store.Comparison, error)
+	SetCompared(ctx context.Context, rail token.Coin, c store.Comparison) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64, seen *wallet.Progress) error
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error

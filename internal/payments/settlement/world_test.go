@@ -78,7 +78,7 @@ func newWorld(t *testing.T, s script) *world {
 		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
 	}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
-	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
+	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}, porttest.Rail.Token.Contract))
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, BlockTime: 12 * time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(1000)},
 	}, settlement.Parts{
@@ -132,9 +132,9 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 // reserve stores a payment reserved an age ago, in tables that a run has compared with the chain.
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
-	c, _ := w.Tables.Compared(context.Background(), 1) // in memory
+	c, _ := w.Tables.Compared(context.Background(), porttest.Rail.Coin()) // in memory
 	c.At = w.Now().Add(-time.Hour)
-	w.Must(w.Tables.SetCompared(context.Background(), 1, c))
+	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
 	w.Must(err)
 	return p
@@ -192,10 +192,10 @@ func (w *world) second() *world {
 
 // known stores the newest final block that earlier runs have seen.
 func (w *world) known(b chain.Block) {
-	c, err := w.Tables.Compared(context.Background(), 1)
+	c, err := w.Tables.Compared(context.Background(), porttest.Rail.Coin())
 	w.Must(err)
 	c.Final, c.Seen = b, w.Now()
-	w.Must(w.Tables.SetCompared(context.Background(), 1, c))
+	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 }
 
 // claim claims the wallet for another run; until counts from now.

@@ -34,6 +34,8 @@ const (
 	MaxDenied = 1000
 	// MaxReason is the most bytes of a denial's reason.
 	MaxReason = 500
+	// MaxRails is the most rails: a few KB each, so that one page of a query has them all.
+	MaxRails = 32
 	// MaxGuarded is the most payments of a guard: with more that are not final, further ones wait.
 	MaxGuarded = 100
 	// MaxNodes is the most nodes in a list of silent nodes. While more are silent, all count as answering.

@@ -114,22 +114,6 @@ func TestPendingTxOf(t *testing.T) {
 	}
 }
 
-// TestAre: rules without a coin are of any.
-func TestAre(t *testing.T) {
-	base := store.Coin{ChainID: 8453, Token: token.Address{1}}
-	for _, test := range []struct {
-		stored, ours store.Coin
-		want         error
-	}{
-		{store.Coin{}, base, nil}, {base, base, nil},
-		{store.Coin{ChainID: 1, Token: base.Token}, base, store.ErrOtherCoin}, {store.Coin{ChainID: 8453}, base, store.ErrOtherCoin},
-	} {
-		if err := (store.Rules{Coin: test.stored}).Are(test.ours); !errors.Is(err, test.want) {
-			t.Errorf("%+v are %+v: %v, want %v", test.stored, test.ours, err, test.want)
-		}
-	}
-}
-
 // TestAfter: a list begins with the newest payment, and has none twice.
 func TestAfter(t *testing.T) {
 	a, b := store.Position{CreatedAt: now, ID: "pay_a"}, store.Position{CreatedAt: now, ID: "pay_b"}

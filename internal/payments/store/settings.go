@@ -2,57 +2,51 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Settings keeps the settings that payments obey.
+// Settings keeps the rails, with the settings that their payments obey.
 type Settings interface {
-	// Rules returns the deny list, the settings in force and the payments' coin. No error is of the settings.
+	// Rules returns the deny list and the rails. No error is of a rail's settings.
 	Rules(ctx context.Context) (Rules, error)
 
-	// SetSettings stores s with the next version if s.Version is the current one, which is 0 while none is stored;
-	// otherwise ErrChanged. If it is repeated after a lost answer it may be ErrChanged too. A current version that
-	// does not decode is replaced under its number.
+	// SetSettings stores s with the next version if s.Version is the current one of the rail of s.Coin(), otherwise
+	// ErrChanged. If it is repeated after a lost answer it may be ErrChanged too. The version 0 adds a rail after the
+	// others: ErrChanged if there is one of this coin, or another was added meanwhile, ErrTooLarge beyond MaxRails.
+	// Another chain or token than the rail's is settings.ErrFixed. A current version that does not decode is replaced
+	// under its number.
 	SetSettings(ctx context.Context, s settings.Settings) error
 
-	// Bind stores that this table's payments are of c. It returns ErrOtherCoin if the table is bound to another coin.
-	Bind(ctx context.Context, c Coin, at time.Time) error
-
-	// SettingsHistory returns at most settings.Kept versions, newest first, without versions that do not decode.
-	SettingsHistory(ctx context.Context) ([]settings.Settings, error)
+	// SettingsHistory returns at most settings.Kept versions of a rail, newest first, without versions that do not
+	// decode.
+	SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error)
 }
 
 // Rules decide about payments.
 type Rules struct {
-	Denied   []Denial // sorted by recipient
-	Settings settings.Settings
-	// Unusable is why Settings, then the version alone, cannot be obeyed: settings.ErrMissing, ErrDamaged or ErrNewer.
-	Unusable error
-	Coin     Coin // of the table's payments; zero: none was made
+	Denied []Denial // sorted by recipient
+	Rails  []Rail   // in the order in which they were added: the first is the default
 }
 
-// A Coin is a token on a chain.
-type Coin struct {
-	ChainID uint64
-	Token   token.Address
+// A Rail is a rail as it is stored.
+type Rail struct {
+	Coin     token.Coin
+	Token    token.Token       // of the coin; like that, known also of unusable settings
+	Settings settings.Settings // the version alone if they cannot be obeyed
+	Unusable error             // why not: settings.ErrMissing, ErrDamaged or ErrNewer
 }
 
-// ErrOtherCoin reports tables whose payments are of another token, or on another chain.
-var ErrOtherCoin = errors.New("the payments of these tables are of another coin")
-
-// Are returns ErrOtherCoin if these tables have payments of another coin than c.
-func (r Rules) Are(c Coin) error {
-	if r.Coin == (Coin{}) || r.Coin == c {
-		return nil
+// Rail returns the rail of a coin. One that is not stored is settings.ErrMissing.
+func (r Rules) Rail(c token.Coin) Rail {
+	i := slices.IndexFunc(r.Rails, func(r Rail) bool { return r.Coin == c })
+	if i < 0 {
+		return Rail{Coin: c, Unusable: settings.ErrMissing}
 	}
-	return fmt.Errorf("%w: token %s on chain %d, and ChainId and TokenAddress say %s on chain %d; set them back, or deploy a new "+
-		"stack for that",
-		ErrOtherCoin, r.Coin.Token, r.Coin.ChainID, c.Token, c.ChainID)
+	return r.Rails[i]
 }
 
 // Denials keeps the recipients that the stack's operator never pays. Rules has them, sorted by recipient.

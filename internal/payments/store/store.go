@@ -29,6 +29,8 @@ var (
 	ErrChanged = errors.New("changed since it was read")
 	// ErrUnreadable reports a stored item that does not decode. It concerns that one item only.
 	ErrUnreadable = errors.New("stored item cannot be read")
+	// ErrOtherRail reports a wallet of another rail: an account pays one token of a chain.
+	ErrOtherRail = errors.New("the wallet is another rail's; use another key")
 	// ErrNonceTaken reports a nonce that has a pending transaction already, with other bytes.
 	ErrNonceTaken = errors.New("nonce has a pending transaction already")
 	// ErrDailyLimit reports that a payment would exceed the limit of its merchant, or of its key, for the day.
@@ -157,7 +159,8 @@ type PendingTxs interface {
 // Wallets keeps the wallets. A spendable amount above wallet.Spendable's largest is stored as that. A change of a
 // wallet that is not stored returns wallet.ErrUnknown and stores no wallet.
 type Wallets interface {
-	// Register stores r, without a record, if its wallet is not registered yet. Otherwise it changes nothing.
+	// Register stores r, without a record, if its wallet is not registered yet. Otherwise it changes nothing, and
+	// returns ErrOtherRail if the wallet is another token's.
 	Register(ctx context.Context, r wallet.Registration) error
 
 	// SetState moves the wallet's registration from one state to another, at a time.
@@ -170,24 +173,25 @@ type Wallets interface {
 	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 
 	// Open stores w, and in its registration that it has a record. It registers an unregistered
-	// wallet as draining, with its key in a secret. It does not change a stored wallet.
-	Open(ctx context.Context, w wallet.Wallet) error
+	// wallet as draining, for the token of that contract, with its key in a secret. It does not change a stored wallet.
+	Open(ctx context.Context, w wallet.Wallet, of token.Address) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and
 	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
-	// Wallets returns every wallet that was ever registered on a chain. A registration that does not decode has the
-	// state wallet.Damaged and counts as opened: it hides no other.
-	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
+	// Wallets returns every wallet that was ever registered for a rail. A registration that does not decode has the
+	// state wallet.Damaged and counts as opened: it hides no other. If its token is unknown, it is of every rail of
+	// its chain.
+	Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error)
 
-	// SetCompared stores a run's comparison of a chain, with the next Revision, if the stored one
+	// SetCompared stores a run's comparison of a rail with its chain, with the next Revision, if the stored one
 	// has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
-	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
+	SetCompared(ctx context.Context, rail token.Coin, c Comparison) error
 
 	// Compared returns the last comparison, zero if there is none. A comparison copied into a
 	// restored table does not cover the payments since, and is not returned.
-	Compared(ctx context.Context, chainID uint64) (Comparison, error)
+	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
 
 	// Claim claims the wallet until a time for the run named by, if no other run's claim lasts beyond now. It reports
 	// whether the run holds the claim. Claims save work; no promise relies on them. A claim that is held stores what
@@ -211,7 +215,7 @@ type Wallets interface {
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
-// A Comparison is the last comparison of a chain by check-receipts.
+// A Comparison is the last comparison of a rail with its chain by check-receipts.
 type Comparison struct {
 	At    time.Time   // when a run last compared every wallet; zero: never
 	Final chain.Block // the newest block that most nodes called final; zero: none yet

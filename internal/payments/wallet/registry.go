@@ -35,13 +35,14 @@ const InSecret KeyRef = "secret"
 // certain. If that is unknown too, its address is zero: it is counted and reported, and is no wallet's.
 type Registration struct {
 	ID
+	Token  token.Address // the contract of its rail
 	State  State
 	Key    KeyRef
 	Since  time.Time // when it entered State
 	Opened bool      // it has a record
 }
 
-// A Registry is the registrations of one chain, sorted by address.
+// A Registry is the registrations of one rail, sorted by address.
 type Registry []Registration
 
 // Find returns the registration of an address, or false.

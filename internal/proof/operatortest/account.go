@@ -2,6 +2,7 @@ package operatortest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
@@ -99,10 +101,24 @@ func (a *Account) Play(words map[string]string) {
 	})
 }
 
+// Rail is the rail of an Account.
+func Rail() settings.Rail {
+	rail, err := chains.Rail(map[string]string{"ChainId": "84532"})
+	if err != nil {
+		panic(err)
+	}
+	return rail
+}
+
+// railOf is a rail whose stack has a configuration, as far as that has one.
+func railOf(config stack.Config) settings.Rail {
+	return settings.Rail{ChainID: config.ChainID, Token: config.Token, Network: cmp.Or(config.Network, "devnet")}
+}
+
 // Empty returns a stack in this process without wallets.
 func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	t.Helper()
-	tables, stored := memory.NewPayments(), settings.Default()
+	tables, stored := memory.NewPayments(), settings.Default(railOf(config))
 	stored.BatchContract = install.Address()
 	must.OK(t, tables.SetSettings(t.Context(), stored))
 	return &deployed.Local{Nodes: nodes, Config: config,

@@ -135,10 +135,11 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 		all = change(all)
 	}
 	l.Fill(tables, all)
-	must.OK(l, tables.SetSettings(l.Context(), settings.Default()))
+	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}}
+	must.OK(l, tables.SetSettings(l.Context(), settings.Default(railOf(config))))
 	return Local(l.Context(), &deployed.Local{
 		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: l.URLs,
-		Config: stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}},
+		Config: config,
 		Keyed:  func() []token.Address { return nil },
 	}, args...)
 }
@@ -163,6 +164,6 @@ func (l *Ledger) Fill(tables store.Store, all []payment.Payment) {
 	}
 	for _, key := range l.Keys {
 		must.OK(l, tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.Chain.ID(),
-			Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
+			Address: key.Address()}, Token: l.Chain.Token().Contract, State: wallet.Active, Key: wallet.InSecret}))
 	}
 }

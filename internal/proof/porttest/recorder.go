@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -124,14 +125,18 @@ func (r *Recorder[P]) Record(id wallet.ID) wallet.Wallet {
 	return w
 }
 
-// Set changes the stored settings, or the default ones if those cannot be used.
+// Rail is the rail of both engines' tests.
+var Rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}, Network: "devnet"}
+
+// Set changes the stored settings of Rail, or the default ones if those cannot be used.
 func (r *Recorder[P]) Set(change func(*settings.Settings)) {
 	r.T.Helper()
 	rules, err := r.Tables.Rules(context.Background())
-	s := rules.Settings
-	if r.Must(err); rules.Unusable != nil {
-		s = settings.Default()
-		s.Version = rules.Settings.Version
+	rail := rules.Rail(Rail.Coin())
+	s := rail.Settings
+	if r.Must(err); rail.Unusable != nil {
+		s = settings.Default(Rail)
+		s.Version = rail.Settings.Version
 	}
 	change(&s)
 	r.Must(r.Tables.SetSettings(context.Background(), s))

@@ -213,7 +213,7 @@ func (a *acceptor) refuse(e effectDone, why string, args ...any) {
 // survey sets the facts of a recovery about a wallet.
 func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 	c := a.cluster
-	registry, _ := c.Store.Wallets(context.Background(), chainID)
+	registry, _ := c.Store.Wallets(context.Background(), rail.Coin())
 	for _, r := range registry.Working(true) {
 		w, err := c.Store.Wallet(context.Background(), r.ID)
 		p.Behind = p.Behind || err == nil && (c.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)

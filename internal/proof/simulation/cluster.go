@@ -41,7 +41,10 @@ const (
 	chainID     = 84532
 )
 
-var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
+var (
+	coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
+	rail = settings.Rail{ChainID: chainID, Token: coin, Network: "simulated"}
+)
 
 // quietFee is the base fee of the chain in quiet times, in wei per gas.
 var quietFee = token.Units(100)
@@ -181,8 +184,8 @@ func (c *Cluster) AddWallet() {
 	if len(c.Chain.Funded()) < c.Remote {
 		key = inService
 	}
-	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active,
-		Key: key})
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, Token: coin.Contract,
+		State: wallet.Active, Key: key})
 	c.Chain.Fund(a, token.Units(c.Coins), wei)
 }
 
@@ -285,14 +288,14 @@ func (c *Cluster) config() stack.Config {
 
 // Set stores the Setup's settings with a largest payment; 0 is no limit.
 func (c *Cluster) Set(maximum token.Amount) {
-	s := settings.Default()
+	s := settings.Default(rail)
 	s.Maximum, s.Daily, s.Refills, s.MerchantCap, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
 	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
 	if c.MerchantCap > 0 {
 		s.MerchantCap = min(100, (100*c.MerchantCap+c.Window-1)/c.Window)
 	}
 	rules, _ := c.Store.Rules(context.Background()) // in memory
-	s.Version = rules.Settings.Version
+	s.Version = rules.Rail(rail.Coin()).Settings.Version
 	_ = c.Store.SetSettings(context.Background(), s)
 	c.oracle.Ruled(nil)
 	c.trace("operator", "sets AmountMaximum to %s, NonceWindow to %d", maximum, c.Narrow)
@@ -300,7 +303,7 @@ func (c *Cluster) Set(maximum token.Amount) {
 
 // Damage makes the settings unusable until others are set.
 func (c *Cluster) Damage(unusable error) {
-	c.Store.SpoilSettings(unusable)
+	c.Store.SpoilSettings(rail.Coin(), unusable)
 	c.oracle.Ruled(unusable)
 	c.trace("operator", "damages the settings: %v", unusable)
 }
@@ -495,7 +498,8 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	c.Store.Restore(image)
 	c.oracle.Lost(before)
 	rules, _ := c.Store.Rules(context.Background())
-	if c.oracle.Ruled(rules.Unusable); errors.Is(rules.Unusable, settings.ErrMissing) {
+	unusable := rules.Rail(rail.Coin()).Unusable
+	if c.oracle.Ruled(unusable); errors.Is(unusable, settings.ErrMissing) {
 		c.Set(token.Amount{}) // before any process uses the tables
 	}
 	c.mu.Lock()
@@ -514,7 +518,7 @@ func (c *Cluster) accept() error {
 // stay has the chain go back below finality for good, once every wallet is paused for that and
 // every node shows it. An operator accepts that, and then recovers the wallets.
 func (c *Cluster) stay() bool {
-	wallets, _ := c.Store.Wallets(context.Background(), chainID)
+	wallets, _ := c.Store.Wallets(context.Background(), rail.Coin())
 	for _, r := range wallets.Working(true) {
 		if w, err := c.Store.Wallet(context.Background(), r.ID); err != nil || !w.RolledBack() {
 			return false

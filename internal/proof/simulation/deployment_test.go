@@ -86,12 +86,12 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	}
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
-	unlimited := settings.Default()
+	unlimited := settings.Default(settings.Rail{ChainID: on.id, Token: on.coin, Network: "n"})
 	unlimited.MerchantCap = 100
 	_ = d.store.SetSettings(t.Context(), unlimited)
 	for _, a := range on.wallets {
-		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, State: wallet.Active,
-			Key: wallet.InSecret})
+		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, Token: on.coin.Contract,
+			State: wallet.Active, Key: wallet.InSecret})
 	}
 	d.pay = dispatch.New(config, dispatch.Parts{
 		Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log, Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN,

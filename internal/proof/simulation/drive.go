@@ -202,7 +202,7 @@ func (c *Cluster) beyond() bool {
 
 // suspects reports whether a wallet is paused for a suspicion.
 func (c *Cluster) suspects() bool {
-	wallets, _ := c.Store.Wallets(context.Background(), chainID)
+	wallets, _ := c.Store.Wallets(context.Background(), rail.Coin())
 	return slices.ContainsFunc(wallets, func(r wallet.Registration) bool {
 		w, err := c.Store.Wallet(context.Background(), r.ID)
 		return err == nil && w.Suspect()

@@ -248,7 +248,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 // that a run has called final, and perhaps all of them. Before any has, no run could know.
 func (n *nemesis) elsewhere(blocks uint64) {
 	c := n.cluster
-	known, err := c.Store.Compared(context.Background(), chainID)
+	known, err := c.Store.Compared(context.Background(), rail.Coin())
 	if err != nil || known.Final.Number < 2 {
 		return
 	}

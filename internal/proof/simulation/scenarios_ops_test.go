@@ -141,7 +141,7 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 				s.Elapse(time.Hour)
 				mined := func() uint64 { return s.Chain.MostMined(fakechain.Wallet(0)) + s.Chain.MostMined(fakechain.Wallet(1)) }
 				image, before := s.Store.Image(), mined()
-				compared, err := image.Compared(s.T.Context(), s.Chain.ID)
+				compared, err := image.Compared(s.T.Context(), s.Chain.Coin())
 				if age := time.Since(compared.At); err != nil || age > time.Minute+time.Second {
 					s.T.Errorf("the last run has compared the wallets %v ago, %v", age, err)
 				}
@@ -153,7 +153,7 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 				s.Restore(image)
 				if test.same {
 					compared.Revision = 0
-					if err := s.Store.SetCompared(s.T.Context(), s.Chain.ID, compared); err != nil {
+					if err := s.Store.SetCompared(s.T.Context(), s.Chain.Coin(), compared); err != nil {
 						s.T.Error(err)
 					}
 				}

@@ -14,7 +14,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
@@ -143,16 +142,16 @@ type missing struct{ chain.Node }
 func (missing) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) { return nil, nil }
 
 // A recovery that lacks an answer ends, and the next one does its work. Unless the
-// tables are of another coin, the wallets are paused.
+// tables have no such rail, the wallets are paused.
 func TestRecoveryWithoutAnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*simulation.Scenario, *recovery.Recovery){
 		"nodes without transactions": func(_ *simulation.Scenario, r *recovery.Recovery) {
 			simulation.Through(func(n chain.Node) chain.Node { return missing{n} })(r)
 		},
-		"no nodes":     func(_ *simulation.Scenario, r *recovery.Recovery) { r.Nodes = nowhere{} },
-		"no settings":  func(s *simulation.Scenario, _ *recovery.Recovery) { s.Damage(settings.ErrDamaged) },
-		"another coin": func(_ *simulation.Scenario, r *recovery.Recovery) { r.Token.Contract = token.Address{1} },
-		"no secrets":   func(s *simulation.Scenario, _ *recovery.Recovery) { s.Keys.Down(true) },
+		"no nodes":        func(_ *simulation.Scenario, r *recovery.Recovery) { r.Nodes = nowhere{} },
+		"no settings":     func(s *simulation.Scenario, _ *recovery.Recovery) { s.Damage(settings.ErrDamaged) },
+		"an unknown rail": func(_ *simulation.Scenario, r *recovery.Recovery) { r.Token.Contract = token.Address{1} },
+		"no secrets":      func(s *simulation.Scenario, _ *recovery.Recovery) { s.Keys.Down(true) },
 	} {
 		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pay("known", order(0))
@@ -166,8 +165,8 @@ func TestRecoveryWithoutAnAnswer(t *testing.T) {
 			s.Elapse(10 * time.Minute)
 			_, err := s.LastRecovery()
 			s.Is("ended", err != nil, true)
-			s.Is("paused", s.Record(0).Suspect(), name != "another coin")
-			s.Is("another coin", errors.Is(err, store.ErrOtherCoin), name == "another coin")
+			s.Is("paused", s.Record(0).Suspect(), name != "an unknown rail")
+			s.Is("an unknown rail", errors.Is(err, settings.ErrMissing), name == "an unknown rail")
 			s.Keys.Down(false)
 			s.Set(unit(0))
 			s.Is("recovered", s.Recover(), true)
@@ -309,8 +308,9 @@ func TestTablesThatDiffer(t *testing.T) {
 		s.Idle = true
 		wrong, ctx := memory.NewPayments(), s.T.Context()
 		rules, _ := s.Store.Rules(ctx)
-		rules.Settings.Version = 0
-		s.Is("set", wrong.SetSettings(ctx, rules.Settings), nil)
+		first := rules.Rails[0].Settings
+		first.Version = 0
+		s.Is("set", wrong.SetSettings(ctx, first), nil)
 		prepared(s, wrong, made, func(*payment.Payment) {})
 		p, _ := wrong.Payment(ctx, made.ID)
 		p, err := p.Commit(chain.Signed{Hash: chain.Hash{1}, Raw: []byte{1}}, time.Now())

@@ -120,12 +120,12 @@ var boundPromises = []promise[*check]{
 		for i := range store.MaxNodes {
 			want.Silent[fmt.Sprintf("%0259d", i)] = noon.Add(time.Duration(i)) // a host of 253 bytes, and a port
 		}
-		c.ok("storing", c.SetCompared(c.Context(), chainID, want))
+		c.ok("storing", c.SetCompared(c.Context(), rail(chainID), want))
 		want.Revision++
-		got := must.Get(c.Compared(c.Context(), chainID))(c)
+		got := must.Get(c.Compared(c.Context(), rail(chainID)))(c)
 		c.same("comparison", want, got)
 		want.Silent["one more"] = noon
-		c.refused("a node more", c.SetCompared(c.Context(), chainID, want), store.ErrTooLarge)
+		c.refused("a node more", c.SetCompared(c.Context(), rail(chainID), want), store.ErrTooLarge)
 	}},
 	{"a no-op has as many attempts, and bytes, as a payment", func(c *check) {
 		n := noop(c.walletID(), 8)
@@ -169,7 +169,7 @@ var boundPromises = []promise[*check]{
 			for id, r := range w.Reservations {
 				more.Reservations[id] = r
 			}
-			c.refused("opening with one more", c.Open(c.Context(), more), store.ErrTooLarge)
+			c.refused("opening with one more", c.Open(c.Context(), more, usdc.Contract), store.ErrTooLarge)
 		}
 		c.open(w)
 		counts := merchants(wallet.MaxInFlight, 1<<62)

@@ -28,14 +28,13 @@ type Protocol struct {
 
 	SpoilWallet       func(id wallet.ID) // makes the spendable gas of a stored wallet unreadable
 	SpoilRegistration func(id wallet.ID) // makes a registration unreadable
-	SpoilSettings     func()             // makes the current settings unreadable, but for their version
 }
 
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, settingsPromises, listPromises, guardPromises, boundPromises)
+		walletPromises, dailyLimitPromises, denialPromises, listPromises, guardPromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
@@ -57,6 +56,9 @@ func (c *check) same(what string, want, got any) {
 
 // usdc is the token that is paid.
 var usdc = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0, 19: 0x11}}
+
+// rail is a rail of usdc.
+func rail(chainID uint64) token.Coin { return token.Coin{ChainID: chainID, Contract: usdc.Contract} }
 
 // walletID returns the ID of a new wallet.
 func (c *check) walletID() wallet.ID {
@@ -208,7 +210,7 @@ func (c *check) put(tx wallet.PendingTx) wallet.PendingTx {
 // open stores w and returns it.
 func (c *check) open(w wallet.Wallet) wallet.Wallet {
 	c.Helper()
-	c.ok("opening", c.Open(c.Context(), w))
+	c.ok("opening", c.Open(c.Context(), w, usdc.Contract))
 	return w
 }
 

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,43 +12,63 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// The store may be shared with other checks: each starts from the version that it finds.
-var settingsPromises = []promise[*check]{
-	{"settings are one version after another, and a write on an old one changes nothing", func(c *check) {
-		versioned(c.tester, settings.Default(), settings.Payments, func(context.Context) (settings.Settings, error) {
-			rules := c.rules()
-			return rules.Settings, rules.Unusable
-		}, c.SetSettings, c.SettingsHistory, func(s *settings.Settings, n uint64) { s.Daily = token.Units(n) })
-	}},
-	{"a table is of one coin, the first that it is told", func(c *check) {
-		if c.rules().Coin == (store.Coin{}) { // another check may have shared the store
-			c.winner(4, store.ErrOtherCoin, func(ctx context.Context, i int) error {
-				return c.Bind(ctx, store.Coin{ChainID: 1<<64 - 4 + uint64(i), Token: usdc.Contract}, noon)
-			})
+// A RailStore is a store of which Rails is the only user.
+type RailStore interface {
+	store.Settings
+	store.Denials
+}
+
+// Rails checks that an empty store keeps the promises of store.Settings. spoil makes the current settings of its first
+// rail unreadable, but for their version.
+func Rails(t *testing.T, s RailStore, spoil func()) {
+	c := tester{t}
+	rules := func() store.Rules {
+		t.Helper()
+		return must.Get(s.Rules(t.Context()))(t)
+	}
+	of := func(chainID uint64) settings.Settings {
+		return settings.Default(settings.Rail{ChainID: chainID, Token: usdc, Network: "devnet"})
+	}
+	first := of(1)
+	versioned(c, first, settings.Payments, func(context.Context) (settings.Settings, error) {
+		rail := rules().Rail(first.Coin())
+		return rail.Settings, rail.Unusable
+	}, s.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
+		return s.SettingsHistory(ctx, first.Coin())
+	}, func(s *settings.Settings, n uint64) { s.Daily = token.Units(n) })
+
+	to := token.Address{1}
+	c.ok("denying", s.Deny(t.Context(), store.Denial{To: to, At: noon}))
+	spoil()
+	rail := rules().Rail(first.Coin())
+	c.refused("obeying damaged settings", rail.Unusable, settings.ErrDamaged)
+	c.same("the token of damaged settings", usdc, rail.Token)
+	c.same("the deny list", to, rules().Denied[0].To)
+	first.Version = rail.Settings.Version
+	fixed := first
+	fixed.Token.Decimals++
+	c.refused("another token", s.SetSettings(t.Context(), fixed), settings.ErrFixed)
+	c.ok("setting over damaged settings", s.SetSettings(t.Context(), first))
+	c.ok("obeying them", rules().Rail(first.Coin()).Unusable)
+
+	won := c.wins(4, store.ErrChanged, func(ctx context.Context, _ int) error { return s.SetSettings(ctx, of(2)) })
+	c.same("rails of one coin that were added at once", 1, len(won))
+	c.refused("adding it again", s.SetSettings(t.Context(), of(2)), store.ErrChanged)
+	c.wins(4, store.ErrChanged, func(ctx context.Context, i int) error { return s.SetSettings(ctx, of(uint64(3+i))) })
+	unknown := of(99)
+	unknown.Version = 1
+	c.refused("changing an unknown rail", s.SetSettings(t.Context(), unknown), store.ErrChanged)
+	for id := uint64(3); len(rules().Rails) < store.MaxRails; id++ {
+		if err := s.SetSettings(t.Context(), of(id)); err != nil {
+			c.refused("adding one of those at once", err, store.ErrChanged)
 		}
-		is := c.rules().Coin
-		for _, other := range []store.Coin{{ChainID: 1, Token: is.Token}, {ChainID: is.ChainID, Token: token.Address{1}}} {
-			c.refused("binding to another", c.Bind(c.Context(), other, noon), store.ErrOtherCoin)
-			c.ok("binding to the same", c.Bind(c.Context(), is, noon.Add(time.Hour)))
-			c.same("the coin", is, c.rules().Coin)
-		}
-	}},
-	{"damaged settings leave the deny list", func(c *check) {
-		to := c.walletID().Address
-		c.ok("denying", c.Deny(c.Context(), store.Denial{To: to, At: noon}))
-		next := settings.Default()
-		next.Version = c.rules().Settings.Version
-		c.ok("setting", c.SetSettings(c.Context(), next))
-		c.SpoilSettings()
-		rules := c.rules()
-		c.refused("obeying damaged settings", rules.Unusable, settings.ErrDamaged)
-		listed := slices.ContainsFunc(rules.Denied, func(d store.Denial) bool { return d.To == to })
-		c.same("the deny list has the recipient", true, listed)
-		next.Version++
-		c.same("the version of damaged settings", next.Version, rules.Settings.Version)
-		c.ok("setting over damaged settings", c.SetSettings(c.Context(), next))
-		c.ok("obeying them", c.rules().Unusable)
-	}},
+	}
+	c.refused("a rail more", s.SetSettings(t.Context(), of(99)), store.ErrTooLarge)
+	for i, r := range rules().Rails[:2] {
+		c.same("the order", of(uint64(i+1)).Coin(), r.Coin)
+	}
+	c.same("another rail's history", 1, len(must.Get(s.SettingsHistory(t.Context(), of(2).Coin()))(t)))
+	c.same("no rail's history", 0, len(must.Get(s.SettingsHistory(t.Context(), unknown.Coin()))(t)))
 }
 
 // rules returns the stored rules.

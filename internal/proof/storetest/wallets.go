@@ -21,7 +21,7 @@ import (
 func (c *check) registers(chainID uint64, want wallet.Registry) {
 	c.Helper()
 	slices.SortFunc(want, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	got := must.Get(c.Wallets(c.Context(), chainID))(c)
+	got := must.Get(c.Wallets(c.Context(), rail(chainID)))(c)
 	c.same("registry", want, got)
 }
 
@@ -29,12 +29,12 @@ var walletPromises = []promise[*check]{
 	{"a damaged registration hides no other", func(c *check) {
 		id := c.walletID()
 		id.ChainID = binary.BigEndian.Uint64(id.Address[:]) // the registry is of these two alone
-		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}},
+		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}}, Token: usdc.Contract,
 			State: wallet.Active, Key: wallet.InSecret, Since: noon}
-		damaged := wallet.Registration{ID: id, State: wallet.Active, Key: "a key", Since: noon}
+		damaged := wallet.Registration{ID: id, Token: usdc.Contract, State: wallet.Active, Key: "a key", Since: noon}
 		c.ok("registering", errors.Join(c.Register(c.Context(), other), c.Register(c.Context(), damaged)))
 		c.SpoilRegistration(id)
-		damaged = wallet.Registration{ID: id, State: wallet.Damaged, Key: "a key", Opened: true}
+		damaged = wallet.Registration{ID: id, Token: usdc.Contract, State: wallet.Damaged, Key: "a key", Opened: true}
 		c.registers(id.ChainID, wallet.Registry{other, damaged})
 	}},
 	{"a damaged record tells its nonces and gives none", func(c *check) {
@@ -65,7 +65,7 @@ var walletPromises = []promise[*check]{
 		other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Balance: token.Units(1)})
 		c.holdsWallet(w)
 		c.race(8, func(ctx context.Context, _ int) {
-			if err := c.Open(ctx, other); err != nil {
+			if err := c.Open(ctx, other, usdc.Contract); err != nil {
 				c.Errorf("opening: %v", err)
 			}
 		})
@@ -147,24 +147,26 @@ var walletPromises = []promise[*check]{
 		c.registers(chainID, nil)
 		var want wallet.Registry
 		for range 5 {
-			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address},
+			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}, Token: usdc.Contract,
 				State: wallet.Active, Key: "arn:aws:kms:1", Since: noon}
 			want = append(want, r)
 			for _, since := range []time.Time{noon, noon.Add(1)} { // the second time it is registered already
 				r.Since = since
 				c.ok("registering", c.Register(c.Context(), r))
 			}
+			r.Token = token.Address{1}
+			c.refused("registering for another token", c.Register(c.Context(), r), store.ErrOtherRail)
 		}
 		for _, id := range []wallet.ID{want[0].ID, want[0].ID, {ChainID: chainID + 1, Address: want[1].Address}} {
 			c.open(wallet.Wallet{ID: id})
 		}
 		want[0].Opened = true
 		unregistered := c.open(wallet.Wallet{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}})
-		want = append(want, wallet.Registration{ID: unregistered.ID, State: wallet.Draining, Key: wallet.InSecret, Opened: true})
+		want = append(want, wallet.Registration{ID: unregistered.ID, Token: usdc.Contract, State: wallet.Draining, Key: wallet.InSecret, Opened: true})
 		c.registers(chainID, want)
 	}},
 	{"a registration moves only from the state that the caller names", func(c *check) {
-		r := wallet.Registration{ID: c.walletID(), State: wallet.Active, Key: wallet.InSecret, Since: noon}
+		r := wallet.Registration{ID: c.walletID(), Token: usdc.Contract, State: wallet.Active, Key: wallet.InSecret, Since: noon}
 		r.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 		c.refused("unknown", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
 		c.ok("registering", c.Register(c.Context(), r))
@@ -230,13 +232,14 @@ var walletPromises = []promise[*check]{
 			if n > 0 {
 				read := want
 				read.Revision = uint64(n - 1)
-				c.ok("storing", c.SetCompared(c.Context(), chainID, read))
-				c.refused("storing again", c.SetCompared(c.Context(), chainID, read), store.ErrChanged)
+				c.ok("storing", c.SetCompared(c.Context(), rail(chainID), read))
+				c.refused("storing again", c.SetCompared(c.Context(), rail(chainID), read), store.ErrChanged)
 			}
-			got := must.Get(c.Compared(c.Context(), chainID))(c)
+			got := must.Get(c.Compared(c.Context(), rail(chainID)))(c)
 			c.same("comparison", want, got)
-			got = must.Get(c.Compared(c.Context(), chainID+1))(c)
-			c.same("another chain's", store.Comparison{}, got)
+			for _, other := range []token.Coin{rail(chainID + 1), {ChainID: chainID, Contract: token.Address{1}}} {
+				c.same("another rail's", store.Comparison{}, must.Get(c.Compared(c.Context(), other))(c))
+			}
 		}
 		c.registers(chainID, nil)
 	}},

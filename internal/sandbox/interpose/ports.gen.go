@@ -45,14 +45,6 @@ func (s *Store) Allow(ctx context.Context, a token.Address) error {
 	return err
 }
 
-// Bind implements the port.
-func (s *Store) Bind(ctx context.Context, a store.Coin, b time.Time) error {
-	_, err := ask(ctx, s.Around, "Bind", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Store.Bind(ctx, a, b)
-	}, a, b)
-	return err
-}
-
 // BumpNoop implements the port.
 func (s *Store) BumpNoop(ctx context.Context, a wallet.PendingTx) error {
 	_, err := ask(ctx, s.Around, "BumpNoop", func(ctx context.Context) (struct{}, error) {
@@ -94,7 +86,7 @@ func (s *Store) Commit(ctx context.Context, a payment.Payment) error {
 }
 
 // Compared implements the port.
-func (s *Store) Compared(ctx context.Context, a uint64) (store.Comparison, error) {
+func (s *Store) Compared(ctx context.Context, a token.Coin) (store.Comparison, error) {
 	return ask(ctx, s.Around, "Compared", func(ctx context.Context) (store.Comparison, error) {
 		return s.Store.Compared(ctx, a)
 	}, a)
@@ -166,10 +158,10 @@ func (s *Store) LowerCeiling(ctx context.Context, a wallet.ID, b uint64) error {
 }
 
 // Open implements the port.
-func (s *Store) Open(ctx context.Context, a wallet.Wallet) error {
+func (s *Store) Open(ctx context.Context, a wallet.Wallet, b token.Address) error {
 	_, err := ask(ctx, s.Around, "Open", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Store.Open(ctx, a)
-	}, a)
+		return struct{}{}, s.Store.Open(ctx, a, b)
+	}, a, b)
 	return err
 }
 
@@ -322,7 +314,7 @@ func (s *Store) Rules(ctx context.Context) (store.Rules, error) {
 }
 
 // SetCompared implements the port.
-func (s *Store) SetCompared(ctx context.Context, a uint64, b store.Comparison) error {
+func (s *Store) SetCompared(ctx context.Context, a token.Coin, b store.Comparison) error {
 	_, err := ask(ctx, s.Around, "SetCompared", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.Store.SetCompared(ctx, a, b)
 	}, a, b)
@@ -353,10 +345,10 @@ func (s *Store) SetState(ctx context.Context, a wallet.ID, b wallet.State, c wal
 }
 
 // SettingsHistory implements the port.
-func (s *Store) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
+func (s *Store) SettingsHistory(ctx context.Context, a token.Coin) ([]settings.Settings, error) {
 	return ask(ctx, s.Around, "SettingsHistory", func(ctx context.Context) ([]settings.Settings, error) {
-		return s.Store.SettingsHistory(ctx)
-	})
+		return s.Store.SettingsHistory(ctx, a)
+	}, a)
 }
 
 // Wallet implements the port.
@@ -367,7 +359,7 @@ func (s *Store) Wallet(ctx context.Context, a wallet.ID) (wallet.Wallet, error) 
 }
 
 // Wallets implements the port.
-func (s *Store) Wallets(ctx context.Context, a uint64) (wallet.Registry, error) {
+func (s *Store) Wallets(ctx context.Context, a token.Coin) (wallet.Registry, error) {
 	return ask(ctx, s.Around, "Wallets", func(ctx context.Context) (wallet.Registry, error) {
 		return s.Store.Wallets(ctx, a)
 	}, a)

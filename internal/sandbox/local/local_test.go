@@ -254,8 +254,8 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 	tables := dynamo.NewPayments(dynamotest.Client(t), "remit-payments")
 	maximum := func() settings.Settings {
 		rules, err := tables.Rules(t.Context())
-		must.OK(t, errors.Join(err, rules.Unusable))
-		return rules.Settings
+		must.OK(t, errors.Join(err, rules.Rails[0].Unusable))
+		return rules.Rails[0].Settings
 	}
 	for _, flags := range [][]string{{"--maximum=100", "--fresh"}, {"--maximum=50"}} {
 		t.Run(flags[0], func(t *testing.T) { localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...) })

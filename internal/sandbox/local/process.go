@@ -79,12 +79,12 @@ func (s *process) openTables(ctx context.Context) (err error) {
 	}
 	for _, a := range s.chain.keyed() {
 		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
-		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active,
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, Token: s.chain.asset.Contract, State: wallet.Active,
 			Key: wallet.InSecret, Since: time.Now()}); err != nil {
 			return fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
-	if err := s.write(ctx, s.tables, s.log); err != nil {
+	if err := s.write(ctx, s.tables, s.rules, s.log); err != nil {
 		return fmt.Errorf("writing the settings: %w", err)
 	}
 	return s.storeReadyKey(ctx)

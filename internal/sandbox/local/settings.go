@@ -105,7 +105,7 @@ var asFlags = strings.NewReplacer("AmountMinimum", "--minimum", "AmountMaximum",
 
 // closed refuses a main network with public keys or without limits, as a live stack does.
 func (s *Settings) closed(chainID uint64) error {
-	open := s.initial().Unset()
+	open := s.initial(settings.Rail{}).Unset()
 	if s.KeyCreation == "public" {
 		open = append(open, "--key-creation operator")
 	}
@@ -115,8 +115,8 @@ func (s *Settings) closed(chainID uint64) error {
 	return fmt.Errorf("chain %d is a main network, whose tokens are money; set %s", chainID, asFlags.Replace(strings.Join(open, "; set ")))
 }
 
-func (s *Settings) initial() settings.Settings {
-	initial := settings.Default()
+func (s *Settings) initial(r settings.Rail) settings.Settings {
+	initial := settings.Default(r)
 	initial.Minimum, initial.Maximum, initial.Daily = s.Minimum, s.Maximum, s.DailyLimit
 	initial.BatchContract, initial.MerchantCap = s.BatchContract, 100
 	if len(s.RPC) == 0 {
@@ -129,10 +129,12 @@ const byFlags = "remit local"
 
 // write stores the settings from the flags as the first version, or in place of earlier ones
 // from flags. Settings that a command has changed since are kept, with a warning.
-func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
+func (s *Settings) write(ctx context.Context, t *tables, c stack.Config, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
 	if err == nil {
-		err = replace(settings.Payments, rules.Settings, rules.Unusable, s.initial(), log,
+		rail := rules.Rail(c.Coin())
+		err = replace(settings.Payments, rail.Settings, rail.Unusable, s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token,
+			Network: c.Network, Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime}), log,
 			func(v settings.Settings) error { return t.payments.SetSettings(ctx, v) })
 	}
 	if err != nil {

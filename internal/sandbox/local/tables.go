@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -75,14 +75,12 @@ var errBehind = errors.New("the tables know payments of an embedded chain that i
 	"keep a chain with remit chain and name it with --rpc")
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet
-// of theirs has paid on another run's embedded chain, which starts empty with each process,
-// and store.ErrOtherCoin if their payments are of another token or chain.
+// of theirs has paid on another run's embedded chain, which starts empty with each process.
 func (t *tables) fit(ctx context.Context, on *chainAccess) error {
 	if on.embedded == nil {
-		rules, err := t.payments.Rules(ctx)
-		return cmp.Or(err, rules.Are(store.Coin{ChainID: on.chainID, Token: on.asset.Contract}))
+		return nil
 	}
-	wallets, err := t.payments.Wallets(ctx, on.chainID)
+	wallets, err := t.payments.Wallets(ctx, token.Coin{ChainID: on.chainID, Contract: on.asset.Contract})
 	if err == nil && len(wallets.Working(true)) > 0 {
 		err = errBehind
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -30,12 +29,11 @@ type Payments struct {
 	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
 	registry map[wallet.ID]wallet.Registration
-	txs      map[wallet.ID][]*pendingTx  // in nonce order
-	compared map[uint64]store.Comparison // by chain
+	txs      map[wallet.ID][]*pendingTx // in nonce order
+	compared map[token.Coin]store.Comparison
 	places   map[store.Place]bool
 	audit    []store.Act // oldest first; no part of an image
-	settings versions[settings.Settings]
-	coin     store.Coin
+	rails    []rail
 }
 
 var _ store.Store = (*Payments)(nil)
@@ -59,7 +57,7 @@ func NewPayments() *Payments {
 		wallets:  map[wallet.ID]*purse{},
 		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
-		compared: map[uint64]store.Comparison{},
+		compared: map[token.Coin]store.Comparison{},
 		places:   map[store.Place]bool{},
 	}
 }
@@ -119,7 +117,7 @@ func (s *Payments) SpoilWallet(id wallet.ID) {
 func (s *Payments) SpoilRegistration(id wallet.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.registry[id] = wallet.Registration{ID: id, State: wallet.Damaged, Key: s.registry[id].Key, Opened: true}
+	s.registry[id] = wallet.Registration{ID: id, Token: s.registry[id].Token, State: wallet.Damaged, Key: s.registry[id].Key, Opened: true}
 }
 
 // Mend makes every spoiled payment and pending transaction readable again.
@@ -157,7 +155,7 @@ func (s *Payments) Image() *Payments {
 	}
 	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent),
 		maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
-	to.settings, to.coin, to.guards = s.settings, s.coin, maps.Clone(s.guards)
+	to.rails, to.guards = slices.Clone(s.rails), maps.Clone(s.guards)
 	return to
 }
 
@@ -168,10 +166,13 @@ func (s *Payments) Restore(image *Payments) {
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists, s.spent = image.payments, image.hashes, image.lists, image.spent
 	s.denied, s.wallets, s.registry, s.txs = image.denied, image.wallets, image.registry, image.txs
-	s.compared = map[uint64]store.Comparison{} // image's is of another table
-	s.settings, s.coin, s.guards = image.settings, image.coin, image.guards
-	s.settings.all = slices.Clone(s.settings.all)
-	for i := range s.settings.all {
-		s.settings.all[i].Confirmed = false
+	s.compared = map[token.Coin]store.Comparison{} // image's is of another table
+	s.rails, s.guards = image.rails, image.guards
+	for i, r := range s.rails {
+		r.versions.all = slices.Clone(r.versions.all)
+		for v := range r.versions.all {
+			r.versions.all[v].Confirmed = false
+		}
+		s.rails[i] = r
 	}
 }

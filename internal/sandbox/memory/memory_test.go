@@ -6,6 +6,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -13,11 +14,14 @@ import (
 func TestPayments(t *testing.T) {
 	storetest.AuditLog(t, memory.NewPayments())
 	storetest.Places(t, memory.NewPayments())
+	rails := memory.NewPayments()
+	storetest.Rails(t, rails, func() {
+		rails.SpoilSettings(must.Get(rails.Rules(t.Context()))(t).Rails[0].Coin, settings.ErrDamaged)
+	})
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
 		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx,
-			SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration,
-			SpoilSettings: func() { s.SpoilSettings(settings.ErrDamaged) }}
+			SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration}
 	})
 }
 

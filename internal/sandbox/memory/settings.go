@@ -2,10 +2,10 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -58,36 +58,58 @@ func (h *versions[T]) newestFirst() []T {
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	err = s.locked(ctx, func() error {
 		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
-		r.Settings, r.Unusable = s.settings.newest(settings.Payments)
-		r.Coin = s.coin
+		for _, of := range s.rails {
+			of.Settings, of.Unusable = of.versions.newest(settings.Payments)
+			r.Rails = append(r.Rails, of.Rail)
+		}
 		return nil
 	})
 	return r, err
 }
 
-func (s *Payments) Bind(ctx context.Context, c store.Coin, _ time.Time) error {
-	return s.locked(ctx, func() error {
-		if s.coin != (store.Coin{}) && s.coin != c {
-			return store.ErrOtherCoin
-		}
-		s.coin = c
-		return nil
-	})
+// A rail has the versions of its settings. Its Rail lacks them.
+type rail struct {
+	store.Rail
+	versions versions[settings.Settings]
+}
+
+func (s *Payments) rail(c token.Coin) int {
+	return slices.IndexFunc(s.rails, func(r rail) bool { return r.Coin == c })
 }
 
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
-	return s.locked(ctx, func() error { return s.settings.set(settings.Payments, v) })
+	return s.locked(ctx, func() error {
+		i := s.rail(v.Coin())
+		switch {
+		case i >= 0 && s.rails[i].Token != v.Token:
+			return settings.ErrFixed
+		case i >= 0:
+			return s.rails[i].versions.set(settings.Payments, v)
+		}
+		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token}}
+		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(settings.Payments, v))
+		if err == nil {
+			s.rails = append(s.rails, added)
+		}
+		return err
+	})
 }
 
-func (s *Payments) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
-	return answer(ctx, s, func() ([]settings.Settings, error) { return s.settings.newestFirst(), nil })
+func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
+	return answer(ctx, s, func() ([]settings.Settings, error) {
+		i := s.rail(c)
+		if i < 0 {
+			return nil, nil
+		}
+		return s.rails[i].versions.newestFirst(), nil
+	})
 }
 
-// SpoilSettings makes the current settings unusable until others are set.
-func (s *Payments) SpoilSettings(unusable error) {
+// SpoilSettings makes the current settings of a rail unusable until others are set.
+func (s *Payments) SpoilSettings(c token.Coin, unusable error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settings.unusable = unusable
+	s.rails[s.rail(c)].versions.unusable = unusable
 }
 
 func (s *APIKeys) KeySettings(context.Context) (settings.Keys, error) {

@@ -37,10 +37,14 @@ func (p *purse) keep(seen *wallet.Progress) {
 
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	return s.locked(ctx, func() error {
-		if _, registered := s.registry[r.ID]; !registered {
-			r.Since, r.Opened = r.Since.UTC(), false
-			s.registry[r.ID] = r
+		if stored, registered := s.registry[r.ID]; registered {
+			if stored.Token != r.Token {
+				return store.ErrOtherRail
+			}
+			return nil
 		}
+		r.Since, r.Opened = r.Since.UTC(), false
+		s.registry[r.ID] = r
 		return nil
 	})
 }
@@ -80,7 +84,7 @@ func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) er
 	})
 }
 
-func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	return s.locked(ctx, func() error {
 		if s.wallets[w.ID] != nil {
 			return nil
@@ -92,7 +96,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		s.wallets[w.ID] = &purse{w: w}
 		r, registered := s.registry[w.ID]
 		if !registered {
-			r = wallet.Registration{ID: w.ID, State: wallet.Draining, Key: wallet.InSecret}
+			r = wallet.Registration{ID: w.ID, Token: of, State: wallet.Draining, Key: wallet.InSecret}
 		}
 		r.Opened = true
 		s.registry[w.ID] = r
@@ -108,29 +112,31 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, e
 	return w, err
 }
 
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error) {
 	return answer(ctx, s, func() (wallet.Registry, error) {
 		registry := slices.SortedFunc(maps.Values(s.registry), func(a, b wallet.Registration) int {
 			return bytes.Compare(a.Address[:], b.Address[:])
 		})
-		return slices.DeleteFunc(registry, func(r wallet.Registration) bool { return r.ChainID != chainID }), nil
+		return slices.DeleteFunc(registry, func(r wallet.Registration) bool {
+			return r.ChainID != rail.ChainID || r.Token != rail.Contract
+		}), nil
 	})
 }
 
-func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Comparison) error {
 	return s.locked(ctx, func() error {
-		if s.compared[chainID].Revision != c.Revision {
+		if s.compared[rail].Revision != c.Revision {
 			return store.ErrChanged
 		}
 		c.At, c.Seen, c.Silent, c.Revision = c.At.UTC(), c.Seen.UTC(), maps.Clone(c.Silent), c.Revision+1
-		s.compared[chainID] = c
+		s.compared[rail] = c
 		return nil
 	}, store.Within("silent nodes", len(c.Silent), store.MaxNodes))
 }
 
-func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
+func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Comparison, error) {
 	return answer(ctx, s, func() (store.Comparison, error) {
-		c := s.compared[chainID]
+		c := s.compared[rail]
 		c.Silent = maps.Clone(c.Silent)
 		return c, nil
 	})

@@ -20,7 +20,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -162,8 +161,7 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 		}
 		if unfit != nil {
 			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind, t.Stamp.Version, unfit))
-			harmless = harmless && !errors.Is(unfit, store.ErrOtherCoin) && !errors.Is(unfit, settings.ErrDamaged) &&
-				!errors.Is(unfit, settings.ErrNewer)
+			harmless = harmless && !errors.Is(unfit, settings.ErrDamaged) && !errors.Is(unfit, settings.ErrNewer)
 		}
 	}
 	if err != nil {

@@ -123,15 +123,15 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 
 // TestDoctorFindsEachProblem of a stack on AWS on which hardly anything is well.
 func TestDoctorFindsEachProblem(t *testing.T) {
-	tables, stored := newTables(), settings.Default()
+	tables, stored := newTables(), settings.Default(operatortest.Rail())
 	stored.BatchContract = install.Address()
 	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
 	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
 	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
-		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), State: state, Key: "arn:key"}))
+		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
 	}
-	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}),
-		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8})))
+	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
+		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
 		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0)}))
 	defer node.Close()

@@ -110,7 +110,10 @@ func (a *Account) Read(t Target, out io.Writer) (*Deployment, error) {
 	p := a.Parameters
 	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
 	var err error
-	if d.Config, err = chains.Read(p); err != nil {
+	if d.Rail, err = chains.Rail(p); err == nil {
+		d.Config, err = chains.Read(d.Mode, d.Rail)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
 	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token

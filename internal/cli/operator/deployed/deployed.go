@@ -56,6 +56,7 @@ type Deployment struct {
 	KeyCache  string   // seconds for which API Gateway remembers a key
 	ChainID   uint64
 	Asset     token.Token
+	Rail      settings.Rail
 	Config    stack.Config // how its functions work, with the chain's own values
 	Out       io.Writer
 	Transport http.RoundTripper // carries requests to nodes; nil: a transport that repeats and keeps connections
@@ -108,12 +109,13 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 // Rules returns the rules by the settings that are stored, or why there are none.
 func (d *Deployment) Rules(ctx context.Context) (stack.Rules, error) {
 	all, err := d.Payments.Rules(ctx)
-	return d.Config.Rules(all.Settings), cmp.Or(err, all.Unusable)
+	rail := all.Rail(d.Config.Coin())
+	return d.Config.Rules(rail.Settings), cmp.Or(err, rail.Unusable)
 }
 
 // Wallets reads the registry.
 func (d *Deployment) Wallets(ctx context.Context) (wallet.Registry, error) {
-	return d.Payments.Wallets(ctx, d.ChainID)
+	return d.Payments.Wallets(ctx, d.Config.Coin())
 }
 
 // WalletID names a wallet of the stack.

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -35,6 +36,7 @@ func (l *Local) Context(ctx context.Context) context.Context {
 
 func (l *Local) deployment(t Target, out io.Writer) *Deployment {
 	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l},
+		Rail: settings.Rail{ChainID: l.Config.ChainID, Token: l.Config.Token, Network: l.Config.Network},
 		Mode: string(apikey.Test), KeyCache: "0", ChainID: l.Config.ChainID, Asset: l.Config.Token, Config: l.Config, Out: out,
 		Transport: l.Transport}
 }

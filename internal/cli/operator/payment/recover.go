@@ -96,7 +96,8 @@ func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 		return nil
 	}
 	rules, err := d.Payments.Rules(ctx)
-	if s := rules.Settings; err == nil && rules.Unusable == nil && s.Confirmed {
+	rail := rules.Rail(d.Config.Coin())
+	if s := rail.Settings; err == nil && rail.Unusable == nil && s.Confirmed {
 		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
 		who, err := d.Who(ctx)
 		if err != nil {

@@ -115,16 +115,16 @@ func Read(ctx context.Context, d *deployed.Deployment) ([]*Table, error) {
 		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
 	}
 	live := d.Mode == "live" || chains.IsMain(d.ChainID)
+	rail := rules.Rail(d.Config.Coin())
 	return []*Table{
-		table("payments", settings.Payments, rules.Settings, settings.Default(), rules.Unusable, func(s settings.Settings) error {
-			switch unset, other := s.Unset(), rules.Are(store.Coin{ChainID: d.ChainID, Token: d.Asset.Contract}); {
-			case other != nil:
-				return other
-			case live && len(unset) > 0:
+		table("payments", settings.Payments, rail.Settings, settings.Default(d.Rail), rail.Unusable, func(s settings.Settings) error {
+			if unset := s.Unset(); live && len(unset) > 0 {
 				return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
 			}
 			return nil
-		}, d.Payments.SetSettings, d.Payments.SettingsHistory),
+		}, d.Payments.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
+			return d.Payments.SettingsHistory(ctx, rail.Coin)
+		}),
 		table("keys", settings.APIKeys, ofKeys, settings.DefaultKeys(live), unusable, func(s settings.Keys) error {
 			if live && s.Public {
 				return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")

@@ -25,7 +25,7 @@ func TestSettings(t *testing.T) {
 	stored := func() settings.Settings {
 		t.Helper()
 		rules := must.Get(dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context()))(t)
-		return rules.Settings
+		return rules.Rails[0].Settings
 	}
 	a.Play(nil)
 	if len(a.Published) > 0 {
@@ -115,7 +115,7 @@ func TestApply(t *testing.T) {
 func TestRestoredSettings(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Parameters["Mode"] = "live"
-	limits := settings.Default()
+	limits := settings.Default(operatortest.Rail())
 	for name, value := range map[string]string{"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "1000"} {
 		limits, _ = settings.Payments.Set(limits, name, value)
 	}
@@ -125,8 +125,8 @@ func TestRestoredSettings(t *testing.T) {
 	}
 	confirmed := func(want bool) {
 		t.Helper()
-		if rules, err := tables.Rules(t.Context()); err != nil || rules.Settings.Confirmed != want {
-			t.Errorf("confirmed: %t, %v; want %t", rules.Settings.Confirmed, err, want)
+		if rules, err := tables.Rules(t.Context()); err != nil || rules.Rails[0].Settings.Confirmed != want {
+			t.Errorf("confirmed: %t, %v; want %t", rules.Rails[0].Settings.Confirmed, err, want)
 		}
 	}
 	a.Steps([][3]string{

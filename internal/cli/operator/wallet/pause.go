@@ -122,7 +122,7 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wal
 	for i, w := range ws {
 		switch err := missing[w.ID]; {
 		case errors.Is(err, wallet.ErrUnknown):
-			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
+			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}, d.Asset.Contract); err != nil {
 				return none, err
 			}
 			if w, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first

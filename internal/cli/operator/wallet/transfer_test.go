@@ -192,7 +192,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 			own.GasUnit = own.Gas.Unit(c.Token())
 		}
 		node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Gas: own.Gas, Transport: e}))(t)
-		must.OK(t, e.tables.SetSettings(t.Context(), settings.Default()))
+		must.OK(t, e.tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: c.ID(), Token: c.Token(), Network: "devnet"})))
 		ring := keyring.New(func(a token.Address) keyring.Read {
 			return func(context.Context) (keyring.Key, error) { return e.keys[a], nil }
 		})
@@ -219,7 +219,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 			e.wallets, e.private = append(e.wallets, w.Address), append(e.private, w.PrivateKey())
 		}
 		e.own(0, wallet.Active)
-		must.OK(t, e.tables.Open(t.Context(), wallet.Wallet{ID: e.id(0), Ceiling: 64}))
+		must.OK(t, e.tables.Open(t.Context(), wallet.Wallet{ID: e.id(0), Ceiling: 64}, c.Token().Contract))
 		e.mend()
 		test(t, e)
 	})
@@ -229,7 +229,8 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 func (e *embedded) own(i int, state wallet.State) {
 	e.Helper()
 	e.PutKey(must.Get(keyring.ParseKey(e.private[i]))(e))
-	must.OK(e, e.tables.Register(e.T.Context(), wallet.Registration{ID: e.id(i), State: state, Key: wallet.InSecret}))
+	must.OK(e, e.tables.Register(e.T.Context(), wallet.Registration{ID: e.id(i), Token: e.Config.Token.Contract, State: state,
+		Key: wallet.InSecret}))
 }
 
 func noRun(context.Context) error { return errors.New("no run") }

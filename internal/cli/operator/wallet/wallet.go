@@ -138,7 +138,8 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 			}
 		}
 		for _, a := range addresses {
-			r := wallet.Registration{ID: d.WalletID(a), State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
+			r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active,
+				Key: wallet.InSecret, Since: time.Now()}
 			if err := d.Payments.Register(ctx, r); err != nil {
 				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in five minutes, which registers it): %w", a, err)
 			}

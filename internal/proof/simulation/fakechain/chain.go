@@ -68,6 +68,9 @@ func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	return c
 }
 
+// Coin returns the token that is paid, with its chain.
+func (c *Chain) Coin() token.Coin { return token.Coin{ChainID: c.ID, Contract: c.Token} }
+
 // Fund gives an address units of the token and wei out of nowhere, in every
 // block so far, so that no reorg takes them away. Where the token is the gas, wei count for nothing.
 func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {

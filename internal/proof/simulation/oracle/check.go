@@ -382,7 +382,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if thieves || w.Paused == wallet.RetiredReason {
 			continue
 		}
-		registry, _ := o.Store.Wallets(context.Background(), id.ChainID)
+		registry, _ := o.Store.Wallets(context.Background(), o.rail().Coin)
 		if r, _ := registry.Find(a); r.State == wallet.Retired { // no run looks at it
 			if w.Paused != wallet.RetiredReason || w.NextNonce != on.Nonce {
 				o.Violate(Settles, "retired wallet %s is paused for %q, next nonce is %d, the chain has %d", short(a), w.Paused, w.NextNonce, on.Nonce)

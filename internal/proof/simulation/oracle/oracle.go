@@ -98,14 +98,21 @@ type ruling struct {
 
 // Ruled notes that the settings were changed, or cannot be obeyed any more.
 func (o *Oracle) Ruled(unusable error) {
-	rules, _ := o.Store.Rules(context.Background())
-	o.ruled = append(o.ruled, ruling{time.Now(), rules.Settings.Maximum, unusable != nil})
+	o.ruled = append(o.ruled, ruling{time.Now(), o.rail().Settings.Maximum, unusable != nil})
 }
 
 // window is how many payments of a wallet the newest settings let be in flight.
 func (o *Oracle) window() uint64 {
+	return cmp.Or(o.rail().Settings.NonceWindow, o.Window)
+}
+
+// rail is the first rail, zero if there is none.
+func (o *Oracle) rail() store.Rail {
 	rules, _ := o.Store.Rules(context.Background())
-	return cmp.Or(rules.Settings.NonceWindow, o.Window)
+	if len(rules.Rails) == 0 {
+		return store.Rail{}
+	}
+	return rules.Rails[0]
 }
 
 // may reports whether any settings let a payment of an amount be made that were in force
@@ -434,8 +441,8 @@ func (o *Oracle) owners(id wallet.ID) {
 				o.MerchantCap)
 		}
 	}
-	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
-		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
+	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Coin.ChainID != id.ChainID {
+		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables have its rail", short(id.Address))
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
