@@ -135,7 +135,7 @@ func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
 // onChain returns the chain's side of a nonce, and what an actor knows of it. Bytes of a payment that moved nothing, or
 // another amount, count as foreign, unless any will do.
 func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
-	c := a.cluster.Chain
+	c := a.cluster.at(at.id.ChainID).Chain
 	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
 	n.Orphaned = a.orphaned[knower{actor, "", at}]
 	if at.nonce < c.Account(at.id.Address, 0).Nonce {
@@ -213,15 +213,16 @@ func (a *acceptor) refuse(e effectDone, why string, args ...any) {
 // survey sets the facts of a recovery about a wallet.
 func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 	c := a.cluster
-	registry, _ := c.Store.Wallets(context.Background(), rail.Coin())
+	on := c.at(of.ChainID)
+	registry, _ := c.Store.Wallets(context.Background(), on.Coin())
 	for _, r := range registry.Working(true) {
 		w, err := c.Store.Wallet(context.Background(), r.ID)
-		p.Behind = p.Behind || err == nil && (c.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
+		p.Behind = p.Behind || err == nil && (on.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
 	}
 	w, _ := c.Store.Wallet(context.Background(), of)
 	for at, signatures := range a.signed {
 		n := a.onChain("", at, false)
-		if at.id != of || !n.Final && c.beyond() {
+		if at.id != of || !n.Final && c.beyond(on) {
 			continue
 		}
 		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final && n.Out&model.Pays != 0
@@ -388,7 +389,7 @@ func (a *acceptor) publish(ctx context.Context, event string) {
 
 // send takes the step of bytes on their way to a node.
 func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
-	at := spot{wallet.ID{ChainID: chainID, Address: tx.From}, tx.Nonce}
+	at := spot{wallet.ID{ChainID: tx.ChainID, Address: tx.From}, tx.Nonce}
 	step := model.Step{Op: model.Send, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce)}
 	n := model.Nonce{}
 	for _, s := range a.signed[at] {

@@ -43,13 +43,14 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	}
 	ctx = context.WithValue(ctx, requestKey{}, by)
 	answers := make(chan oracle.Answer, 1)
-	committed := c.oracle.Requested(order)
+	to := c.at(order.Asset.ChainID)
+	committed := to.oracle.Requested(order)
 	go func() {
 		defer actor.End()
 		var result dispatch.Result
 		var err error
 		if (order.From == token.Address{}) {
-			result, err = on.Send(skewedContext{ctx, on.skew}, r)
+			result, err = on.rails[to.ChainID].Send(skewedContext{ctx, on.skew}, r)
 		} else {
 			result.Payment, err = on.Move(skewedContext{ctx, on.skew}, order.Transfer())
 		}
@@ -58,8 +59,8 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		}
 		c.trace(name, "answers %s %v", result.Payment.State, err)
 		answer := oracle.Answer{Order: order, Payment: result.Payment, Err: err}
-		c.oracle.Answered(answer, committed)
-		c.oracle.Served(name, answer, time.Since(began))
+		to.oracle.Answered(answer, committed)
+		to.oracle.Served(name, answer, time.Since(began))
 		answers <- answer
 	}()
 	return answers

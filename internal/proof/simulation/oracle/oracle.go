@@ -106,13 +106,10 @@ func (o *Oracle) window() uint64 {
 	return cmp.Or(o.rail().Settings.NonceWindow, o.Window)
 }
 
-// rail is the first rail, zero if there is none.
+// rail is the rail in the tables.
 func (o *Oracle) rail() store.Rail {
 	rules, _ := o.Store.Rules(context.Background())
-	if len(rules.Rails) == 0 {
-		return store.Rail{}
-	}
-	return rules.Rails[0]
+	return rules.Rail(o.Chain.Coin())
 }
 
 // may reports whether any settings let a payment of an amount be made that were in force
@@ -164,8 +161,11 @@ func (o *Oracle) Requested(r Order) (committed bool) {
 		o.orders[r.Key] = r
 	}
 	o.requests[r.Key]++
-	return err == nil && p.State != payment.Prepared
+	return err == nil && p.State != payment.Prepared && o.here(p)
 }
+
+// here reports whether a payment is of the oracle's rail.
+func (o *Oracle) here(p payment.Payment) bool { return p.Tx.ChainID == o.Chain.ID }
 
 // Answered records an answer. A request that came when its payment was
 // committed must not get the answer that nothing was started.
@@ -441,7 +441,7 @@ func (o *Oracle) owners(id wallet.ID) {
 				o.MerchantCap)
 		}
 	}
-	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Coin.ChainID != id.ChainID {
+	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Token.Contract != o.Chain.Token {
 		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables have its rail", short(id.Address))
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
