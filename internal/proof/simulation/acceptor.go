@@ -210,6 +210,16 @@ func (a *acceptor) refuse(e effectDone, why string, args ...any) {
 	a.cluster.oracle.Violate(accepted, "%s", strings.Join(lines, "\n\t\t"))
 }
 
+// flying reports whether a transaction that was ever stored is not final, and so many blocks deeper.
+func (a *acceptor) flying(deeper uint64) bool {
+	for at := range a.signed {
+		if at.nonce >= a.cluster.at(at.id.ChainID).Chain.Account(at.id.Address, a.cluster.Depth+deeper).Nonce {
+			return true
+		}
+	}
+	return false
+}
+
 // survey sets the facts of a recovery about a wallet.
 func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 	c := a.cluster

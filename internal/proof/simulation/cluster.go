@@ -595,6 +595,9 @@ func (c *Cluster) stay(on *rail) bool {
 	}
 	base, stays := on.Chain.Stay()
 	if stays && c.accept(on) == nil {
+		for _, r := range c.rails { // all are recovered
+			r.oracle.Recovers()
+		}
 		on.oracle.RolledBack(base)
 		c.accepted, c.recovers = true, true
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -19,7 +21,9 @@ import (
 type nemesis struct {
 	cluster   *Cluster
 	at        *rail      // where its next fault strikes
+	notice    int        // once in so many steps, an operator who has lost the tables recovers them
 	where     *rand.Rand // chooses that; nil: there is one
+	quiet     bool       // the tables of two rails are lost, and nobody notices at first
 	reduction Reduction
 	rng       *rand.Rand
 	effects   int      // faults in 1,000 effects
@@ -38,7 +42,7 @@ type nemesis struct {
 // draw draws the nemesis of a seed.
 func draw(c *Cluster, rng *rand.Rand, byzantine bool, r Reduction) *nemesis {
 	n := &nemesis{
-		cluster: c, at: c.rail, reduction: r, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
+		cluster: c, at: c.rail, reduction: r, notice: 30, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
 		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
 	}
 	// Faults that end others come twice, so that things get better too.
@@ -125,14 +129,15 @@ func (n *nemesis) miner(on *rail) *fakechain.Node {
 
 // strike plays at most one of this seed's faults.
 func (n *nemesis) strike() {
-	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
+	if c := n.cluster; n.steps%20 == 0 && (slices.Contains(n.kinds, loss) || n.quiet) {
 		n.images = append(n.images, c.Store.Image())
 	}
-	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
+	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(n.notice) {
 		c.StartRecovery()
 		synctest.Wait() // else chance decides whether the next fault comes before its first effect
 	}
 	n.travel()
+	n.forget()
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
 		return
 	}
@@ -147,6 +152,51 @@ func (n *nemesis) strike() {
 	faults[kind](n, node)
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
+
+// forget takes the tables of two rails back unnoticed, once every transaction of theirs is so deep that a node that
+// lags has it too. So only a comparison can show that a payment is lost.
+func (n *nemesis) forget() {
+	c := n.cluster
+	if !n.quiet || n.ended() || n.reduction.Without[unnoticed] || c.losses == 2 || c.accepted || n.where.IntN(5) > 0 || c.model.flying(8) ||
+		slices.ContainsFunc(c.rails, func(r *rail) bool { return r.Chain.Away() }) {
+		return
+	}
+	images := slices.DeleteFunc(append([]*memory.Payments{memory.NewPayments()}, n.images...), func(image *memory.Payments) bool { return !c.loses(image) })
+	if len(images) == 0 {
+		return
+	}
+	n.images = nil
+	c.Forget(images[n.where.IntN(len(images))])
+	c.trace("operator", unnoticed)
+	for _, order := range c.orders() { // the same keys, at once, for the other asset
+		if order.Asset != assets[1].Coin() {
+			order.Asset = assets[1].Coin()
+		} else {
+			order.Asset = token.Coin{}
+		}
+		if (order.From == token.Address{}) && order.Guard == 0 {
+			order = c.at(order.Asset.ChainID).oracle.Order(order)
+			c.StartClient(fmt.Sprintf("client-other%d-%s%d", n.steps, order.Key, order.Asset.ChainID), order, 1+n.where.IntN(6), false)
+		}
+	}
+}
+
+// loses reports whether an image lacks transactions of one rail, and of no other.
+func (c *Cluster) loses(image *memory.Payments) bool {
+	lossy := 0
+	for _, r := range c.rails {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(r.Chain.Funded())), func(a token.Address) bool {
+			w, _ := image.Wallet(context.Background(), wallet.ID{ChainID: r.ChainID, Address: a})
+			return w.NextNonce < r.Chain.Account(a, 0).Nonce
+		}) {
+			lossy++
+		}
+	}
+	return lossy == 1
+}
+
+// unnoticed is the fault of seeds with two rails.
+const unnoticed = "tables lost, unnoticed"
 
 // thief is the fault that few seeds have: a thief uses a wallet's key. An operator has to look at the wallet then, so
 // not everything settles by itself; but no payment may be made twice or reported wrongly.

@@ -165,6 +165,9 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	changing := changes.IntN(4) == 0
 	due := newTimetable()
 	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
+	if n.quiet {
+		n.notice, length = 200, length+5*time.Minute
+	}
 	for n.steps = range 4_000 + 20*crowd.merchants {
 		if came := crowd.step(c); came && time.Since(c.start) > length {
 			break
@@ -199,8 +202,11 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 
 // startElsewhere has clients ask for other assets, mostly under keys for which others ask for the default.
 func (c *Cluster) startElsewhere(orders []oracle.Order, rng *rand.Rand, r Reduction) {
-	for i := range 1 + rng.IntN(4) {
-		order := orders[rng.IntN(len(orders))]
+	for _, order := range orders {
+		c.oracle.Order(order)
+	}
+	for i, n := range rng.Perm(len(orders)) {
+		order := orders[n]
 		order.Asset = assets[1].Coin()
 		switch rng.IntN(3) {
 		case 0:
@@ -208,6 +214,7 @@ func (c *Cluster) startElsewhere(orders []oracle.Order, rng *rand.Rand, r Reduct
 		case 1:
 			order.Key, order.To, order.Entries = fmt.Sprint("elsewhere", i), fakechain.Payee(600+i), nil
 		}
+		c.rails[1].oracle.Order(order)
 		for j := range 1 + rng.IntN(2) {
 			if r.Clients == 0 || 26+i*2+j < r.Clients {
 				c.StartClient(fmt.Sprintf("client-elsewhere%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)
@@ -288,7 +295,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
 		try(func(r *Reduction) { r.Steps = n })
 	}
-	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost})
+	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost, unnoticed})
 	for _, o := range scheduler.Faults() {
 		names = append(names, o.String())
 	}

@@ -100,6 +100,9 @@ func (o *Oracle) Violations(settled bool) []string {
 func (o *Oracle) Paid(times map[string]int) {
 	payees := o.payees()
 	for key, r := range o.orders {
+		if r.Ether { // the chain does not show which transfer it was
+			continue
+		}
 		times[key] += payees[r.payee()].times
 	}
 }

@@ -155,11 +155,9 @@ func (o *Oracle) Violate(i Invariant, format string, args ...any) {
 // Requested counts a request in, and reports whether its payment is committed already.
 func (o *Oracle) Requested(r Order) (committed bool) {
 	p, err := o.Store.Payment(context.Background(), r.ID())
+	o.Order(r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.orders[r.Key]; !ok {
-		o.orders[r.Key] = r
-	}
 	o.requests[r.Key]++
 	return err == nil && p.State != payment.Prepared && o.here(p)
 }
@@ -266,16 +264,26 @@ func (o *Oracle) Lost(before *memory.Payments) {
 	clear(o.events)
 }
 
+// Recovers accepts that a recovery uses up nonces, and changes what the tables show.
+func (o *Oracle) Recovers() { o.past = append(o.past, o.Store.Image()) }
+
 // RolledBack accepts that the chain went back below finality, to a block: what the tables show
 // as final behind it is so no more, and nobody can know.
-func (o *Oracle) RolledBack(base uint64) {
-	o.past = append(o.past, o.Store.Image())
-	o.base, o.rolled = base, time.Now()
-}
+func (o *Oracle) RolledBack(base uint64) { o.base, o.rolled = base, time.Now() }
 
 // gone reports whether p ended on blocks that were rolled back.
 func (o *Oracle) gone(p payment.Payment) bool {
 	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
+}
+
+// Order returns the order that was asked for first under o's key: r, if none was.
+func (o *Oracle) Order(r Order) Order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.orders[r.Key]; !ok {
+		o.orders[r.Key] = r
+	}
+	return o.orders[r.Key]
 }
 
 // Orders returns every order that was ever asked for, in the order of keys.
