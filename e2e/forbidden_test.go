@@ -83,7 +83,7 @@ func (s *stack) tampering(allowed map[string]string) (all []attempt) {
 	for name, way := range map[string]func(table *string, key, partition string) func(context.Context, aws.Config) error{
 		"put": put, "put in a transaction": putTogether, "update": update, "delete": remove,
 	} {
-		for _, partition := range []string{dynamo.AuditPartition, dynamo.CoinPartition, "denied", "settings", "settings#1"} {
+		for _, partition := range []string{dynamo.AuditPartition, "denied", "rails", "settings#1"} {
 			try := way(payments, "pk", partition)
 			if partition == "settings#1" {
 				try = way(keys, "key_hash", partition)

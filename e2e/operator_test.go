@@ -317,7 +317,7 @@ func TestOperatorsRights(t *testing.T) {
 	attempts := append(o.operatorsAttempts(), o.s.tampering(map[string]string{
 		"put audit": audits, "put in a transaction audit": audits,
 		"put denied": rules, "put in a transaction denied": rules, "delete denied": rules,
-		"put settings": rules, "put in a transaction settings": rules, "delete settings": rules,
+		"put rails": rules, "put in a transaction rails": rules, "delete rails": rules,
 		"put settings#1": rules, "put in a transaction settings#1": rules, "delete settings#1": rules,
 	})...)
 	for _, who := range []struct {

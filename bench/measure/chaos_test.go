@@ -493,7 +493,7 @@ func (v *victim) drain(ctx context.Context) error {
 
 // unfinished returns the wallets in the tables that have something left to do.
 func (v *victim) unfinished(ctx context.Context) (left []string, err error) {
-	wallets, err := v.payments.Wallets(ctx, v.chain.ChainID)
+	wallets, err := v.payments.Wallets(ctx, token.Coin{ChainID: v.chain.ChainID, Contract: v.chain.Token.Address})
 	if err != nil {
 		return nil, err
 	}

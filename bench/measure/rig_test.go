@@ -83,7 +83,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	held := map[token.Address]keyring.Key{}
 	for _, w := range wallets {
 		held[w.Address] = must.Get(keyring.ParseKey(w.PrivateKey()))(b)
-		r := wallet.Registration{ID: wallet.ID{ChainID: c.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret}
+		r := wallet.Registration{ID: wallet.ID{ChainID: c.ID(), Address: w.Address}, Token: c.Token().Contract,
+			State: wallet.Active, Key: wallet.InSecret}
 		must.OK(b, within.Register(b.Context(), r))
 	}
 	keys := keyring.New(func(a token.Address) keyring.Read {
@@ -97,7 +98,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
 	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench",
 		Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
-	initial := settings.Default()
+	initial := settings.Default(settings.Rail{ChainID: c.ID(), Token: c.Token(), Network: "bench"})
 	initial.MerchantCap, initial.BatchContract = 100, install.Address()
 	if err := within.SetSettings(context.Background(), initial); err != nil {
 		panic(err)
@@ -105,8 +106,9 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler = httpapi.SendPayment(dispatcher, counted, c.Token()).Current(r, time.Now)
-	r.batches = httpapi.SendPayments(dispatcher, counted, c.Token()).Current(r, time.Now)
+	assets := httpapi.OneAsset(stack.Asset{ChainID: c.ID(), Token: c.Token()})
+	r.handler = httpapi.SendPayment(dispatcher, counted, assets).Current(r, time.Now)
+	r.batches = httpapi.SendPayments(dispatcher, counted, assets).Current(r, time.Now)
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})

@@ -303,8 +303,8 @@ func (s *Stack) StoreKeys(ctx context.Context) error {
 		if _, exists := errors.AsType[*smtypes.ResourceExistsException](err); err != nil && !exists {
 			return err
 		}
-		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret,
-			Since: time.Now()}
+		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, Token: s.Chain.Token().Contract,
+			State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
 		if err := tables.Register(ctx, r); err != nil {
 			return err
 		}
@@ -327,10 +327,11 @@ func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settin
 	if err != nil {
 		return err
 	}
-	v := rules.Settings
-	if rules.Unusable != nil {
-		v = settings.Default()
-		v.Version, v.BatchContract = rules.Settings.Version, install.Address()
+	rail := rules.Rail(token.Coin{ChainID: s.Chain.ID(), Contract: s.Chain.Token().Contract})
+	v := rail.Settings
+	if rail.Unusable != nil {
+		v = settings.Default(settings.Rail{ChainID: s.Chain.ID(), Token: s.Chain.Token(), Network: "devnet"})
+		v.Version, v.BatchContract = rail.Settings.Version, install.Address()
 		v.Minimum, v.Maximum, v.Daily = token.Units(1), token.Units(1_000_000_000), token.Units(1_000_000_000_000)
 	}
 	k, err := keys.KeySettings(ctx)

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // rail reads the parameters of the rail.
@@ -29,12 +28,6 @@ func rail(env *boot.Env) settings.Rail {
 	})
 	env.Refuse(err)
 	return r
-}
-
-// Asset returns the stack's token and the name of its network (chains.Profile.Asset).
-func Asset(env *boot.Env) (token.Token, string) {
-	r := rail(env)
-	return r.Token, r.Network
 }
 
 // Config returns the configuration of both engines: the environment's and, for each part that is empty there, the

@@ -95,7 +95,7 @@ func TestItems(t *testing.T) {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
 	}
 	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
-	rail := settings.Default(settings.Rail{ChainID: 1, Token: s.p.Token, Network: "devnet"})
+	rail := settings.Default(settings.Rail{ChainID: 1, Token: token.Token{Contract: coin.Contract, Symbol: "USDC"}, Network: "devnet"})
 	rail.At = noon
 	s.must("adding a rail", s.SetSettings(ctx, rail))
 

@@ -110,15 +110,20 @@ func Rail() settings.Rail {
 	return rail
 }
 
-// railOf is a rail whose stack has a configuration, as far as that has one.
+// railOf is the rail of a stack that has a configuration, with Rail's values where that has none.
 func railOf(config stack.Config) settings.Rail {
-	return settings.Rail{ChainID: config.ChainID, Token: config.Token, Network: cmp.Or(config.Network, "devnet")}
+	r := Rail()
+	r.ChainID, r.Network = cmp.Or(config.ChainID, r.ChainID), cmp.Or(config.Network, r.Network)
+	r.Token.Contract, r.Token.Symbol = cmp.Or(config.Token.Contract, r.Token.Contract), cmp.Or(config.Token.Symbol, r.Token.Symbol)
+	r.Token.Decimals = cmp.Or(config.Token.Decimals, r.Token.Decimals)
+	return r
 }
 
 // Empty returns a stack in this process without wallets.
 func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 	t.Helper()
 	tables, stored := memory.NewPayments(), settings.Default(railOf(config))
+	config.ChainID, config.Token = stored.ChainID, stored.Token
 	stored.BatchContract = install.Address()
 	must.OK(t, tables.SetSettings(t.Context(), stored))
 	return &deployed.Local{Nodes: nodes, Config: config,

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -60,7 +61,8 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 	}
 	var out bytes.Buffer
 	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
-		Account: a, ChainID: 84532, Mode: "test", Out: &out}
+		Account: a, ChainID: 84532, Mode: "test", Out: &out, Rail: operatortest.Rail(),
+		Config: stack.Config{ChainID: 84532, Token: operatortest.Rail().Token}}
 	failed := (&check.Doctor{MinGasGwei: 1, Only: strings.Join(only, "")}).Run(t.Context(), d)
 	var all []finding
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {

@@ -67,7 +67,9 @@ func TestApply(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "settings")
 	apply := func(changes ...string) string {
 		t.Helper()
-		text := "# settings\n\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nRequireIdempotencyKey=true\nSanctionsList=\n" +
+		text := "# settings\n\nChainId=84532\nTokenAddress=" + operatortest.Rail().Token.Contract.String() +
+			"\nTokenSymbol=USDC\nTokenDecimals=6\nNetwork=base-sepolia\nConfirmationRule=\nQuorum=\nBlockTime=0s\nTokenLow=0\n" +
+			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nRequireIdempotencyKey=true\nSanctionsList=\n" +
 			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n" +
 			"KeyCreation=operator\nRecipientHoldSeconds=5\n"
 		for _, c := range changes {
@@ -78,8 +80,8 @@ func TestApply(t *testing.T) {
 		return "settings apply --yes " + file
 	}
 	spoil := func() {
-		key := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "settings"},
-			"sk": &types.AttributeValueMemberS{Value: "current"}}
+		key := map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "rails"},
+			"sk": &types.AttributeValueMemberS{Value: "01"}}
 		must.Get(dynamotest.Client(t).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("operator-payments"), Key: key,
 			UpdateExpression: aws.String("REMOVE #v.DailyLimit"), ExpressionAttributeNames: map[string]string{"#v": "values"}}))(t)
 	}
