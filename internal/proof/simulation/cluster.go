@@ -501,11 +501,11 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
 	c.started++
 	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
-	ctx, actor := c.scheduler.Actor(name, runTime)
-	c.trace(name, "starts")
-	var settling sync.WaitGroup
 	now := c.clock(c.started)
-	for _, r := range c.rails {
+	for i, r := range c.rails { // each is an actor: their calls may look the same
+		name := name + strings.Repeat("'", i)
+		ctx, actor := c.scheduler.Actor(name, runTime)
+		c.trace(name, "starts")
 		s := settlement.New(c.config(r), settlement.Parts{
 			Store: c.store, Keys: c.keys, Nodes: r.nodes.Watch(now, after), Events: c,
 			Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: now, Wait: func(ctx context.Context, d time.Duration) {
@@ -513,7 +513,8 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 				c.scheduler.Sleep(ctx, d)
 			},
 		})
-		settling.Go(func() {
+		go func() {
+			defer actor.End()
 			report, err := run(s, skewedContext{ctx, skew}, name)
 			c.mu.Lock()
 			c.reports = append(c.reports, report)
@@ -524,12 +525,8 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 			if !errors.Is(err, scheduler.ErrOver) {
 				c.trace(name, "ends, with errors: %t", err != nil)
 			}
-		})
+		}()
 	}
-	go func() {
-		defer actor.End()
-		settling.Wait()
-	}()
 	return name
 }
 
