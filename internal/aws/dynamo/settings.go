@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
@@ -48,6 +49,7 @@ type settingsItem struct {
 	Asset    string `dynamodbav:"asset,omitempty"`
 	Symbol   string `dynamodbav:"token_symbol,omitempty"`
 	Decimals int    `dynamodbav:"token_decimals,omitempty"`
+	Added    string `dynamodbav:"added_at,omitempty"`
 }
 
 // decodeSettings returns a version of settings, or an error of settings with the version's number alone.
@@ -74,7 +76,7 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 	}
 	stamp := *t.Stamp(&v)
 	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
-		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals}
+		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals, Added: of.Added}
 	if stamp.Confirmed {
 		it.Confirmed = table.name
 	}
@@ -134,10 +136,10 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		if err := store.Within("rails", len(rails)+1, store.MaxRails); err != nil {
 			return err
 		}
-		i = len(rails)
+		i, rails = len(rails), append(rails, store.Rail{Added: v.At})
 	}
 	return setSettings(ctx, s.table, settings.Payments, railKey(i+1), v,
-		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals})
+		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added)})
 }
 
 func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
@@ -159,6 +161,7 @@ func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
 		r.errs = nil // of the settings
 		r.require("asset", ok)
 		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals}}
+		rail.Added, _ = time.Parse(time.RFC3339Nano, it.Added)
 		rail.Settings, rail.Unusable = decodeSettings(s.name, settings.Payments, item)
 		if rail.Unusable == nil && (rail.Settings.Coin() != coin || rail.Settings.Token != rail.Token) {
 			rail.Settings, rail.Unusable = settings.Settings{Stamp: settings.Stamp{Version: it.Version}}, settings.ErrDamaged

@@ -47,6 +47,8 @@ func (c Config) Refused(s settings.Settings) error {
 	switch {
 	case !c.Live:
 		return nil
+	case c.Mode == "test":
+		return fmt.Errorf("chain %d is a main network, whose tokens are money; deploy the stack with Mode=live", c.ChainID)
 	case len(unset) > 0:
 		return fmt.Errorf("a live stack pays only with limits; set %s", strings.Join(unset, ", "))
 	case !s.Confirmed:
@@ -66,6 +68,9 @@ type Config struct {
 
 	Gas     chain.GasRule // how the chain's gas is paid
 	GasUnit chain.GasUnit // and so out of the balance of Token, or in ether
+
+	// Further reports that the rail is not the stack's first: its payments name their asset.
+	Further bool
 
 	// Ephemeral reports that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.

@@ -26,11 +26,15 @@ func (d sending) limits(r payment.Request) []payment.DailyLimit {
 	return limits
 }
 
-func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
+func (d sending) limitsOf(t Transfer, coin token.Token) []payment.DailyLimit {
 	if t.Daily.IsZero() {
 		return nil
 	}
-	return []payment.DailyLimit{{Key: "refill/" + coin.Symbol, Amount: t.Daily}}
+	of := coin.Symbol
+	if d.Further {
+		of = d.Coin().String() + "/" + of
+	}
+	return []payment.DailyLimit{{Key: "refill/" + of, Amount: t.Daily}}
 }
 
 // charge takes p from daily limits, in the UTC day of now, and returns the Charge for refund. The request that

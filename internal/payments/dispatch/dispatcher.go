@@ -132,7 +132,8 @@ type Dispatcher struct {
 	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
-	rules    settings.Cached[ruling]
+	rules    *settings.Cached[store.Rules]
+	rails    *Rails // nil: there is one rail
 	crowd    crowd
 }
 
@@ -141,7 +142,7 @@ func New(config stack.Config, parts Parts) *Dispatcher {
 	if parts.After == nil {
 		parts.After = time.After
 	}
-	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(parts.Draw)}
+	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(parts.Draw), rules: new(settings.Cached[store.Rules])}
 }
 
 // A Result is a payment that is committed: its TxHash is durable.
@@ -160,6 +161,9 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	s, err := d.begin(ctx)
 	s.notAfter = r.NotAfter
 	refusal := cmp.Or(err, s.refused)
+	if s.refused == nil && s.Closed {
+		refusal = ErrAssetClosed
+	}
 	if refusal == nil && s.RequireKey && r.IdempotencyKey == "" {
 		return Result{}, ErrKeyMissing
 	}
@@ -301,10 +305,10 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 }
 
 // adopt answers from a payment that was found on the chain. Its ID proves its merchant and key;
-// recipients and amounts are compared.
+// asset, recipients and amounts are compared.
 func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
 	switch {
-	case !p.Pays(r.Outputs()):
+	case !p.Pays(r.Outputs()), p.Tx.ChainID != d.ChainID, p.Token.Contract != d.Token.Contract:
 		return Result{}, ErrKeyReused
 	case p.State == payment.Prepared:
 		return Result{}, ErrWaiting // remit recover is about to commit it

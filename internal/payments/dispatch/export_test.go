@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // Forget has the process read the rules again.
-func (d *Dispatcher) Forget() { d.rules = settings.Cached[ruling]{} }
+func (d *Dispatcher) Forget() { d.rules = new(settings.Cached[store.Rules]) }
 
 // Crowded adds n merchants to a crowd, and returns how many it holds then.
 func Crowded(n int) int {

@@ -26,11 +26,8 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	if err != nil {
 		return offer, g, errors.Join(ErrUnavailable, err)
 	}
-	for i, e := range r.Outputs() {
-		_, own := wallets.Find(e.To)
-		if own { // retired wallets too: their keys may be lost or public
-			return offer, g, &chain.EntryError{Index: i, Err: ErrOwnWallet}
-		}
+	if err := d.ownWallets(ctx, wallets, r); err != nil {
+		return offer, g, err
 	}
 	if r.Entries != nil && d.BatchContract.IsZero() {
 		return offer, g, ErrNoBatches
@@ -67,6 +64,31 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	offer, err = d.assign(ctx, wallets, offer)
 	return offer, g, err
+}
+
+// ownWallets returns ErrOwnWallet if a recipient of r is a wallet of any rail, also a retired one: its key may be lost
+// or public.
+func (d sending) ownWallets(ctx context.Context, wallets wallet.Registry, r payment.Request) error {
+	others, err := d.others(ctx)
+	all := make([]wallet.Registry, len(others))
+	var reads errgroup.Group
+	for i, o := range others {
+		reads.Go(func() (err error) {
+			all[i], err = o.registry(ctx, o.registryAge())
+			return err
+		})
+	}
+	if err := cmp.Or(err, reads.Wait()); err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	for i, e := range r.Outputs() {
+		for _, registry := range append(all, wallets) {
+			if _, own := registry.Find(e.To); own {
+				return &chain.EntryError{Index: i, Err: ErrOwnWallet}
+			}
+		}
+	}
+	return nil
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.

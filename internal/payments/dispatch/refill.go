@@ -39,7 +39,11 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes a wallet that", ErrUnavailable)
 	}
 	t := Transfer{Mode: d.Mode, From: funding.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
-	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, coin.Symbol, n) }
+	of := coin.Symbol
+	if d.Further { // another rail may have the account on another chain, and its token the symbol
+		of = d.Coin().String() + "/" + of
+	}
+	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, of, n) }
 	n, last, err := d.lastRefill(ctx, func(n uint64) payment.ID { return payment.KeyID(payment.Operator, t.Mode, key(n)) })
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ const (
 
 // registry returns the chain's wallets, read at most within ago. A process may pay from a draining wallet for
 // RegistryAge more. A retired wallet reserves no nonce, even for a process that still believes it active.
-func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
+func (d *Dispatcher) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()
 	wallets, age := d.wallets, began.Sub(d.read)
@@ -39,7 +39,7 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 	return wallets, nil
 }
 
-func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
+func (d *Dispatcher) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
 
 // ready returns the key of a wallet if it can sign now. Call it before reserving a nonce, so that
 // no reservations pile up while a key is out of reach.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // errScreened reports a recipient on the sanctions list or the operator's deny list.
@@ -20,29 +22,33 @@ var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
 // A ruling has the settings and the deny list that a process has read.
 type ruling struct {
 	stack.Rules
-	denied map[token.Address]bool // never changed
+	denied []store.Denial // sorted by recipient
 }
 
 // ruling returns the settings and the deny list, read in one request at most settings.MaxAge ago.
 // It returns ErrUnavailable if they cannot be read or stop payments.
 func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
-	r, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (ruling, error) {
-		all, err := d.Store.Rules(ctx)
+	judge := func(all store.Rules) (store.Rail, error) {
 		rail := all.Rail(d.Coin())
-		if err = cmp.Or(err, rail.Unusable); err == nil {
-			err = d.Refused(rail.Settings)
+		if rail.Unusable != nil {
+			return rail, rail.Unusable
 		}
-		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, err)
-		denied := make(map[token.Address]bool, len(all.Denied))
-		for _, denial := range all.Denied {
-			denied[denial.To] = true
+		return rail, d.Refused(rail.Settings)
+	}
+	all, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (store.Rules, error) {
+		if d.rails != nil {
+			return d.rails.read(ctx)
 		}
-		return ruling{d.Rules(rail.Settings), denied}, err
+		all, err := d.Store.Rules(ctx)
+		rail, refused := judge(all)
+		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, cmp.Or(err, refused))
+		return all, cmp.Or(err, refused)
 	})
-	if err != nil {
+	rail, refused := judge(all) // another rail's request may have read them
+	if err = cmp.Or(err, refused); err != nil {
 		err = errors.Join(ErrUnavailable, err)
 	}
-	return r, err
+	return ruling{d.Rules(rail.Settings), all.Denied}, err
 }
 
 // begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the
@@ -58,7 +64,10 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 
 // allowed returns errScreened for the first entry on the operator's deny list.
 func (d sending) allowed(entries ...payment.Entry) error {
-	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return d.denied[e.To] }); i >= 0 {
+	if i := slices.IndexFunc(entries, func(e payment.Entry) bool {
+		_, denied := slices.BinarySearchFunc(d.denied, e.To, func(d store.Denial, to token.Address) int { return bytes.Compare(d.To[:], to[:]) })
+		return denied
+	}); i >= 0 {
 		return &chain.EntryError{Index: i, Err: errScreened}
 	}
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return !d.Gas.Account.IsZero() && e.To == d.Gas.Account }); i >= 0 {

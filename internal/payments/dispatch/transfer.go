@@ -80,6 +80,9 @@ func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, st
 		coin = payment.Ether
 	}
 	r := t.request(coin)
+	if d.Further {
+		r.Asset = d.Coin()
+	}
 	id := payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey)
 	p, err = d.Store.Payment(ctx, id)
 	switch {
@@ -186,7 +189,11 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
 		}
 		stored = !created
-		p, err = d.same(ctx, p, t.request(p.Token))
+		r := t.request(p.Token)
+		if d.Further {
+			r.Asset = d.Coin()
+		}
+		p, err = d.same(ctx, p, r)
 	}
 	if err != nil || p.State != payment.Prepared {
 		return p, err
@@ -197,8 +204,8 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	var taken store.Charge
 	if stored {
 		offer, refusal := d.screen(ctx, p)
-		p, taken, _, err = d.takeUp(ctx, p, t.limits(p.Token), offer, refusal)
-	} else if taken, err = d.charge(ctx, p, t.limits(p.Token)); err != nil {
+		p, taken, _, err = d.takeUp(ctx, p, d.limitsOf(t, p.Token), offer, refusal)
+	} else if taken, err = d.charge(ctx, p, d.limitsOf(t, p.Token)); err != nil {
 		p, err = d.refuse(ctx, p, err)
 	}
 	if err != nil || p.State != payment.Prepared {

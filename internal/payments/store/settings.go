@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -38,6 +39,25 @@ type Rail struct {
 	Token    token.Token       // of the coin; like that, known also of unusable settings
 	Settings settings.Settings // the version alone if they cannot be obeyed
 	Unusable error             // why not: settings.ErrMissing, ErrDamaged or ErrNewer
+	Added    time.Time         // when it was; zero: not known
+}
+
+// Assets returns the rails as merchants see them. A rail whose settings cannot be obeyed has no network.
+func (r Rules) Assets() (all stack.Assets) {
+	for _, rail := range r.Rails {
+		all = append(all, stack.Asset{ChainID: rail.Coin.ChainID, Token: rail.Token, Network: rail.Settings.Network,
+			Closed: rail.Settings.Closed})
+	}
+	return all
+}
+
+// Terms returns the rail's own settings, or the strictest where they cannot be obeyed: its payments are settled then
+// too.
+func (r Rail) Terms() settings.Rail {
+	if r.Unusable != nil {
+		return settings.Rail{ChainID: r.Coin.ChainID, Token: r.Token, Confirmation: "finalized", Quorum: "strict"}
+	}
+	return r.Settings.Rail
 }
 
 // Rail returns the rail of a coin. One that is not stored is settings.ErrMissing.

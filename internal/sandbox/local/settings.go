@@ -92,8 +92,8 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)
 	config.Live = chains.IsMain(config.ChainID)
-	mode := map[bool]string{true: "live", false: "test"}[config.Live]
-	if after, _ := stack.ParseQuorum("", mode); after > 0 {
+	config.Mode = map[bool]string{true: "live", false: "test"}[config.Live]
+	if after, _ := stack.ParseQuorum("", config.Mode); after > 0 {
 		config.SilentAfter = cmp.Or(s.SilentAfter, after)
 	}
 	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime

@@ -86,7 +86,7 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		case i >= 0:
 			return s.rails[i].versions.set(settings.Payments, v)
 		}
-		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token}}
+		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token, Added: v.At.UTC()}}
 		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(settings.Payments, v))
 		if err == nil {
 			s.rails = append(s.rails, added)
