@@ -295,9 +295,23 @@ func (s skewedContext) Deadline() (time.Time, bool) {
 
 // An instance is a process that serves requests.
 type instance struct {
-	*dispatch.Dispatcher                                 // of the first rail
-	rails                map[uint64]*dispatch.Dispatcher // by chain
-	skew                 time.Duration
+	*dispatch.Rails
+	skew time.Duration
+}
+
+// A refiller refills the wallets of a rail.
+type refiller struct {
+	instance
+	rail token.Coin
+}
+
+// Refill implements settlement.Refiller.
+func (r refiller) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
+	d, err := r.Of(ctx, r.rail)
+	if err == nil {
+		err = d.Refill(ctx, to, ether, seen)
+	}
+	return err
 }
 
 // Restart replaces an instance by a new process.
@@ -306,16 +320,13 @@ func (c *Cluster) Restart(i int) { c.instances[i] = c.newInstance() }
 func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
-	in := instance{skew: c.skew(n), rails: map[uint64]*dispatch.Dispatcher{}}
-	for _, r := range c.rails {
-		in.rails[r.ChainID] = dispatch.New(c.config(r), dispatch.Parts{
-			Store: c.store, Keys: c.keys, Book: c, Nodes: r.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler),
-			Now:  c.clock(n),
-			Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
-		})
-	}
-	in.Dispatcher = in.rails[c.ChainID]
-	return in
+	return instance{skew: c.skew(n), Rails: dispatch.NewRails(dispatch.Wiring{
+		Config: func(r store.Rail) (stack.Config, error) { return c.config(c.at(r.Coin.ChainID)), nil },
+		Nodes:  func(s stack.Config) chain.Provider { return c.at(s.ChainID).nodes.Watch(c.clock(n), after) },
+	}, dispatch.Parts{
+		Store: c.store, Keys: c.keys, Book: c, Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
+	})}
 }
 
 // config is the configuration of a rail in every instance and in every run.
@@ -491,13 +502,14 @@ func (c *Cluster) StartRun() string { return c.startRun("run", nil, (*settlement
 
 // StartRefill starts a run of refill-wallets and returns the name of its actor.
 func (c *Cluster) StartRefill() string {
-	return c.startRun("refill", c.newInstance(),
+	in := c.newInstance()
+	return c.startRun("refill", &in,
 		func(s *settlement.Settler, ctx context.Context, _ string) (settlement.Report, error) {
 			return s.Refill(ctx)
 		})
 }
 
-func (c *Cluster) startRun(of string, refiller settlement.Refiller,
+func (c *Cluster) startRun(of string, refills *instance,
 	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
 	c.started++
 	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
@@ -506,9 +518,13 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 		name := name + strings.Repeat("'", i)
 		ctx, actor := c.scheduler.Actor(name, runTime)
 		c.trace(name, "starts")
+		var refilling settlement.Refiller
+		if refills != nil {
+			refilling = refiller{*refills, r.Coin()}
+		}
 		s := settlement.New(c.config(r), settlement.Parts{
 			Store: c.store, Keys: c.keys, Nodes: r.nodes.Watch(now, after), Events: c,
-			Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: now, Wait: func(ctx context.Context, d time.Duration) {
+			Refiller: refilling, Log: slog.New(slog.DiscardHandler), Now: now, Wait: func(ctx context.Context, d time.Duration) {
 				r.oracle.Rounded(name)
 				c.scheduler.Sleep(ctx, d)
 			},

@@ -50,9 +50,12 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		var result dispatch.Result
 		var err error
 		if (order.From == token.Address{}) {
-			result, err = on.rails[to.ChainID].Send(skewedContext{ctx, on.skew}, r)
+			result, err = on.Send(skewedContext{ctx, on.skew}, r)
 		} else {
-			result.Payment, err = on.Move(skewedContext{ctx, on.skew}, order.Transfer())
+			var d *dispatch.Dispatcher
+			if d, err = on.Of(ctx, order.Asset); err == nil {
+				result.Payment, err = d.Move(skewedContext{ctx, on.skew}, order.Transfer())
+			}
 		}
 		if actor.Dead() || errors.Is(err, scheduler.ErrOver) {
 			return
