@@ -377,3 +377,9 @@ func (r remote) answer(ctx context.Context, op string, tx fakechain.Tx) (chain.S
 	}
 	return answer.Signed, answer.err
 }
+
+// Asset returns the coin of the n-th rail.
+func Asset(n int) token.Coin { return assets[n].Coin() }
+
+// ChainOf returns the chain of the n-th rail.
+func (s *Scenario) ChainOf(n int) *fakechain.Chain { return s.rails[n].Chain }
