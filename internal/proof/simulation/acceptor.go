@@ -161,6 +161,9 @@ func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot
 	step := model.Step{Op: op, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce), Rev: number(a.revisions, revision), Bytes: bytes}
 	place := model.Place{Payment: &before.payment, Wallet: &before.wallet, Held: &before.held, Holder: &model.Reservation{},
 		Stored: &before.stored, Nonce: &nonce, Told: &told}
+	if op == model.Reserve {
+		place.Unsure = a.unsure(at.id)
+	}
 	if op == model.PutBack || op == model.Resume {
 		a.survey(&place, at.id)
 	}
@@ -230,18 +233,37 @@ func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 		p.Behind = p.Behind || err == nil && (on.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
 	}
 	w, _ := c.Store.Wallet(context.Background(), of)
-	for at, signatures := range a.signed {
+	for at := range a.signed {
 		n := a.onChain("", at, false)
 		if at.id != of || !n.Final && c.beyond(on) {
 			continue
 		}
 		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final && n.Out&model.Pays != 0
-		for _, s := range signatures {
-			stored, _ := c.Store.Payment(context.Background(), s.payment.ID)
-			p.Lost = p.Lost || s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
-				(len(stored.Attempts) == 0 || stored.Nonce != at.nonce || stored.Wallet != of.Address)
+		p.Lost = p.Lost || a.lost(at, n)
+	}
+}
+
+// lost reports whether a nonce has a payment that the tables do not have there.
+func (a *acceptor) lost(at spot, n model.Nonce) bool {
+	return slices.ContainsFunc(a.signed[at], func(s signature) bool {
+		stored, _ := a.Store.Payment(context.Background(), s.payment.ID)
+		return s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
+			(len(stored.Attempts) == 0 || stored.Nonce != at.nonce || stored.Wallet != at.id.Address)
+	})
+}
+
+// unsure reports whether the tables lack a final payment of another rail: nobody can have found that abreast.
+func (a *acceptor) unsure(of wallet.ID) bool {
+	c := a.cluster
+	if len(c.rails) == 1 || c.losses == 0 || c.accepted || slices.ContainsFunc(c.rails, c.beyond) {
+		return false
+	}
+	for at := range a.signed {
+		if n := a.onChain("", at, false); at.id.ChainID != of.ChainID && n.Final && a.lost(at, n) {
+			return true
 		}
 	}
+	return false
 }
 
 // sign notes an attempt that the tables now have.
@@ -299,7 +321,7 @@ func (a *acceptor) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 
 // tell notes that an actor was told a wallet's reservations, unless the answer is lost.
 func (a *acceptor) tell(ctx context.Context, w wallet.Wallet) {
-	if a.effect.Lost || w.Suspect() {
+	if a.effect.Lost || w.Suspect() || a.unsure(w.ID) {
 		return
 	}
 	for _, r := range w.Reservations {
