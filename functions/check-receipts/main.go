@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/aws/walletenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -19,14 +20,13 @@ import (
 func main() { boot.Schedule(wire) }
 
 func wire(env *boot.Env) boot.Run {
-	config := chainenv.Config(env)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
-	nodes := chainenv.Nodes(env)
-	r := runner{of: measure(env, config), nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	r.settler = settlement.New(config, settlement.Parts{
-		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env), Nodes: nodes,
+	nodes := chainenv.Open(env)
+	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	r.rails = settlement.NewRails(settlement.Wiring{Config: railenv.Config(env), Nodes: nodes.Of, Chains: nodes.Chains}, settlement.Parts{
+		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env),
 		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: env.Now,
 	})
 	return r.run

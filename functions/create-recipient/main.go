@@ -9,6 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -22,5 +23,5 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.CreateRecipient(book, payments, events, boot.Assets(env), env.Now)
+	return httpapi.CreateRecipient(book, payments, events, railenv.Assets(env), env.Now)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
@@ -15,6 +17,12 @@ import (
 func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
-	nodes := chainenv.Nodes(env)
-	return httpapi.GetBalance(boot.Assets(env), func(ctx context.Context, _ token.Coin) (chain.Nodes, error) { return nodes.Nodes(ctx) })
+	assets, nodes := railenv.Assets(env), chainenv.Open(env)
+	return httpapi.GetBalance(assets, func(ctx context.Context, c token.Coin) (chain.Nodes, error) {
+		all, err := assets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nodes.Of(stack.Config{ChainID: c.ChainID, Further: len(all) == 0 || c.ChainID != all[0].ChainID}).Nodes(ctx)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
@@ -20,5 +21,5 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
-	return httpapi.IssueAPIKey(registry, events, boot.Assets(env))
+	return httpapi.IssueAPIKey(registry, events, railenv.Assets(env))
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
 )
 
 func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
-	assets := boot.Assets(env)
+	assets := railenv.Assets(env)
 	return httpapi.ListTransactions(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), assets).With(httpapi.ListAssets(assets))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/railenv"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
@@ -20,17 +22,20 @@ import (
 func main() { boot.Schedule(wire) }
 
 func wire(env *boot.Env) boot.Run {
-	config, nodes := chainenv.Config(env), chainenv.Nodes(env)
+	nodes, config := chainenv.Open(env), railenv.Config(env)
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
-	settler := settlement.New(config, settlement.Parts{
-		Store: payments, Nodes: nodes, Log: slog.Default(), Now: env.Now,
-		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Nodes: nodes, Log: slog.Default(), Now: env.Now, Draw: rand.IntN}),
-	})
+	dispatchers := dispatch.NewRails(dispatch.Wiring{Config: config, Nodes: nodes.Of, Chains: nodes.Chains},
+		dispatch.Parts{Store: payments, Log: slog.Default(), Now: env.Now, Draw: rand.IntN})
+	rails := settlement.NewRails(settlement.Wiring{Config: config, Nodes: nodes.Of,
+		Refiller: func(ctx context.Context, c token.Coin) (settlement.Refiller, error) { return dispatchers.Of(ctx, c) },
+	}, settlement.Parts{Store: payments, Log: slog.Default(), Now: env.Now})
 	return func(ctx context.Context, _ bool) error {
-		report, err := settler.Refill(ctx)
-		if n := report.Unfilled; n > 0 {
-			meter.Add("RefillsRefused", emf.Count, float64(n))
+		accounts, err := rails.Refill(ctx)
+		for _, a := range accounts {
+			if n := a.Report.Unfilled; n > 0 {
+				meter.Add("RefillsRefused", emf.Count, float64(n))
+			}
 		}
 		return errors.Join(err, meter.Flush())
 	}

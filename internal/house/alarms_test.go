@@ -183,10 +183,9 @@ func TestEveryAlarmRings(t *testing.T) {
 			t.Errorf("%s does not ring, or too soon", name)
 		}
 		refusals.Reset()
-		low := must.Get(runreport.TokenLow("", false))(t)
 		if crosses(func(m *emf.Meter) { // a sandbox with a faucet's 20 tokens, and a stack that is well
 			runreport.Add(m, settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}},
-				runreport.Of{Decimals: 6, TokenLow: low, GasLowGwei: 2_000_000})
+				runreport.OfRail(stack.Config{Token: token.Token{Decimals: 6}}, settings.Rail{}))
 			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", emf.Count, 1)

@@ -22,7 +22,7 @@ var floors = []string{
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
 	"boot devnet dynamo emf httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
-	"chainenv emf/runreport meterenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
+	"chainenv emf/runreport meterenv railenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
 		"porttest simulation/oracle simulation/scheduler",
 	"dispatchenv operator/change simulation",
 	"operator/deny operator/key operator/setting operator/webhook local",

@@ -10,7 +10,7 @@ import (
 // template's Rules were not asked: it records what chains.Deployment calls open, next to missing variables.
 func Closed(env *Env) {
 	env.Refuse(chains.Deployment{
-		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"),
+		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"),
 		AlarmTopic: env.Optional("ALARM_TOPIC_ARN", ""),
 	}.Open()...)
 }

@@ -1,71 +1,89 @@
-// Package chainenv reads from a function's environment its part about the chain: the token, the rules of the stack,
-// and the nodes. Nodes change while a function lives, whenever an operator changes the RPC secret.
+// Package chainenv reads from a function's environment the nodes of its rails. Nodes change while a function lives,
+// whenever an operator changes the RPC secret.
 package chainenv
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 )
 
-// rail reads the parameters of the rail.
-func rail(env *boot.Env) settings.Rail {
-	r, err := chains.Rail(map[string]string{
-		"ChainId": env.String("CHAIN_ID"), "Network": env.Optional("NETWORK", ""), "TokenAddress": env.Optional("TOKEN_ADDRESS", ""),
-		"TokenSymbol": env.Optional("TOKEN_SYMBOL", ""), "TokenDecimals": env.Optional("TOKEN_DECIMALS", ""),
-		"BlockTime": env.Optional("BLOCK_TIME", ""), "ConfirmationRule": env.Optional("CONFIRMATION_RULE", ""),
-		"Quorum": env.Optional("QUORUM", ""),
-	})
-	env.Refuse(err)
-	return r
-}
+// Nodes are the nodes that the secret RPC_SECRET names, by chain, watched while it names them.
+type Nodes struct{ secret *secrets.Secret[*lists] }
 
-// Config returns the configuration of both engines: the environment's and, for each part that is empty there, the
-// chain's own, but in live mode the rule finalized. For an unknown chain it logs which values the stack has.
-func Config(env *boot.Env) stack.Config {
-	config, err := chains.Read(env.String("MODE"), rail(env))
-	env.Refuse(err)
-	if _, known := chains.Of(config.ChainID); !known && config.ChainID > 0 {
-		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", config.ConfirmationRule.String(),
-			"block_time", config.BlockTime.String(), "fee_limit", config.Own.FeeLimit.String(), "window", config.Own.Window)
-	}
-	return config
-}
-
-// Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names, watched while it names them. It is not
-// read yet: a function whose secret has no value starts, and fails when a node is needed.
-func Nodes(env *boot.Env) chain.Provider {
-	chainID := env.Uint64("CHAIN_ID")
-	return provider{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (chain.Nodes, error) {
-		nodes, err := open(value, chainID)
-		return nodes.Watch(env.Now, time.After), err
+// Open returns the nodes. The secret is not read yet: a function whose secret has no value starts, and fails when a
+// node is needed.
+func Open(env *boot.Env) Nodes {
+	return Nodes{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (*lists, error) {
+		urls, err := secrets.RPC(value)
+		return &lists{urls: urls, opened: map[uint64]chain.Nodes{}, now: env.Now}, err
 	})}
 }
 
-type provider struct{ nodes *secrets.Secret[chain.Nodes] }
+// Of returns the nodes of a rail's chain. Rails of one chain share them.
+func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID, !c.Further} }
+
+// Chains returns the chains that the secret names, none if it has no value. Nodes without a chain are the first rail's.
+func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
+	l, err := n.secret.Get(ctx)
+	if errors.Is(err, secrets.ErrMissing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(l.urls)), func(id uint64) bool { return id == 0 }), nil
+}
+
+type provider struct {
+	of      Nodes
+	chainID uint64
+	first   bool
+}
 
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
-	nodes, err := p.nodes.Get(ctx)
+	l, err := p.of.secret.Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {
 		err = fmt.Errorf("%w: %w", chain.ErrNoNodes, err)
 	}
-	return nodes, err
-}
-
-func open(value []byte, chainID uint64) (chain.Nodes, error) {
-	urls, err := secrets.RPC(value)
 	if err != nil {
 		return nil, err
+	}
+	return l.open(p.chainID, p.first)
+}
+
+// lists are the nodes of one value of the secret, opened when they are needed first.
+type lists struct {
+	urls map[uint64][]string
+	now  func() time.Time
+
+	mu     sync.Mutex
+	opened map[uint64]chain.Nodes
+}
+
+func (l *lists) open(chainID uint64, first bool) (chain.Nodes, error) {
+	urls, named := l.urls[chainID]
+	if !named && first {
+		urls = l.urls[0]
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("%w: the secret names none of chain %d", chain.ErrNoNodes, chainID)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if nodes, opened := l.opened[chainID]; opened {
+		return nodes, nil
 	}
 	own, _ := chains.Of(chainID)
 	transport := ethrpc.NewTransport()
@@ -73,9 +91,10 @@ func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	for i, url := range urls {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Gas: own.Gas, Transport: transport})
 		if err != nil {
-			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
+			return nil, fmt.Errorf("opening urls[%d] of chain %d: %w", i, chainID, err)
 		}
 		nodes = append(nodes, node)
 	}
-	return nodes, nil
+	l.opened[chainID] = nodes.Watch(l.now, time.After)
+	return l.opened[chainID], nil
 }

@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
-	"github.com/remit-payouts/remit/internal/evm/token"
+	deployment "github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-const contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+func rail(chainID uint64) deployment.Config { return deployment.Config{ChainID: chainID} }
 
 // stack is an environment whose Secrets Manager answers with *secret, or with
 // ResourceNotFoundException while that is empty.
@@ -38,8 +37,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Cleanup(server.Close)
 	always := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"CHAIN_ID": "84532", "MODE": "test", "NETWORK": "base-sepolia", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6",
-		"TOKEN_ADDRESS": contract,
+		"RPC_SECRET": "rpc",
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
@@ -49,45 +47,12 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	})
 }
 
-func TestAsset(t *testing.T) {
-	address := must.Get(token.ParseAddress(contract))(t)
-	usdc := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
-	other := map[string]string{"CHAIN_ID": "31337", "NETWORK": "devnet", "TOKEN_SYMBOL": "EUR", "TOKEN_DECIMALS": "18"}
-	none := map[string]string{"NETWORK": "", "TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "", "TOKEN_ADDRESS": ""}
-	for _, c := range []struct {
-		why  string
-		vars map[string]string
-		want token.Token
-		name string // of the network
-		says string // the error
-	}{
-		{"all are set", nil, usdc, "base-sepolia", ""},
-		{"none is", none, usdc, "base-sepolia", ""},
-		{"another token", other, token.Token{Symbol: "EUR", Decimals: 18, Contract: address}, "devnet", ""},
-		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20),
-			"TOKEN_DECIMALS": ""}, token.Token{}, "", "set TokenSymbol and TokenDecimals"},
-		{"no token on an unknown chain", map[string]string{"CHAIN_ID": "5", "TOKEN_ADDRESS": ""}, token.Token{}, "", "chain 5 is not known"},
-		{"decimals in words", map[string]string{"TOKEN_DECIMALS": "six"}, token.Token{}, "", "TokenDecimals"},
-		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
-	} {
-		env := stack(t, new(string), c.vars)
-		config := chainenv.Config(env)
-		got, name := config.Token, config.Network
-		if diff := cmp.Diff(c.want, got); diff != "" || name != c.name {
-			t.Errorf("%s: network %s (-want +got):\n%s", c.why, name, diff)
-		}
-		if err := env.Err(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: error %v, want %q", c.why, err, c.says)
-		}
-	}
-}
-
 func TestNodes(t *testing.T) {
 	var secret string
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
 	env.Now = func() time.Time { return clock }
-	provider := chainenv.Nodes(env)
+	provider := chainenv.Open(env).Of(rail(84532))
 	must.OK(t, env.Err())
 	for _, step := range []struct {
 		why, secret, want string
@@ -121,54 +86,40 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// TestNodesByChain: each rail has the nodes of its chain, and nodes without a chain are the first rail's.
+func TestNodesByChain(t *testing.T) {
+	secret := `{"urls":["https://first.example"],"137":{"urls":["https://polygon.example"]},"note":"x"}`
+	nodes := chainenv.Open(stack(t, &secret, nil))
+	for _, c := range []struct {
+		chain   uint64
+		further bool
+		want    string
+	}{{84532, false, "[first.example]"}, {137, true, "[polygon.example]"}, {137, false, "[polygon.example]"}, {1, true, ""}} {
+		got, err := nodes.Of(deployment.Config{ChainID: c.chain, Further: c.further}).Nodes(t.Context())
+		if (err == nil) != (c.want != "") || err == nil && fmt.Sprint(got) != c.want || err != nil && !errors.Is(err, chain.ErrNoNodes) {
+			t.Errorf("chain %d: %v, %v; want %s", c.chain, got, err, c.want)
+		}
+	}
+	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[137]" {
+		t.Errorf("chains %v, %v", all, err)
+	}
+}
+
 // TestL1Fee: nodes are asked for the L1 fee of chains that charge one, and of no other.
 func TestL1Fee(t *testing.T) {
-	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false,
-		"42220": false, "31337": false} {
+	for id, want := range map[uint64]bool{8453: true, 84532: true, 10: true, 11155420: true, 1: false, 42220: false, 31337: false} {
 		asked := make(chan bool, 10)
 		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
 		secret := `{"urls":["` + node.URL + `"]}`
-		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id})).Nodes(t.Context())
+		nodes, err := chainenv.Open(stack(t, &secret, nil)).Of(rail(id)).Nodes(t.Context())
 		must.OK(t, err)
 		_, _ = nodes.Fees(t.Context())
 		if got := <-asked; got != want {
-			t.Errorf("chain %s: its GasPriceOracle was asked: %t", id, got)
+			t.Errorf("chain %d: its GasPriceOracle was asked: %t", id, got)
 		}
 		node.Close()
-	}
-}
-
-// TestConfig: a variable overrides the chain's own value, unless it is empty or 0.
-func TestConfig(t *testing.T) {
-	for why, c := range map[string]struct {
-		vars map[string]string
-		want string
-	}{
-		"the chain's own":  {nil, "safe 2s 1000000000 16"},
-		"another chain's":  {map[string]string{"CHAIN_ID": "1"}, "finalized 12s 200000000000 64"},
-		"all overridden":   {map[string]string{"CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 1000000000 16"},
-		"an unknown chain": {map[string]string{"CHAIN_ID": "31337"}, "safe 2s 200000000000 64"},
-		"real money":       {map[string]string{"MODE": "live", "CHAIN_ID": "31337"}, "finalized 2s 200000000000 64"},
-	} {
-		env := stack(t, new(string), c.vars)
-		got := chainenv.Config(env)
-		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.Own.FeeLimit, got.Own.Window); env.Err() != nil || text != c.want {
-			t.Errorf("%s: %s, %v; want %s", why, text, env.Err(), c.want)
-		}
-	}
-	for mode, chainID := range map[string]string{"live": "84532", "test": "8453"} {
-		if config := chainenv.Config(stack(t, new(string), map[string]string{"MODE": mode, "CHAIN_ID": chainID})); !config.Live {
-			t.Errorf("%s on chain %s moves no real money", mode, chainID)
-		}
-	}
-	env := stack(t, new(string), map[string]string{"CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
-	chainenv.Config(env)
-	for _, name := range []string{"ConfirmationRule", "BlockTime"} {
-		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("error %v does not name %s", err, name)
-		}
 	}
 }

@@ -139,6 +139,9 @@ type comparisonItem struct {
 	Hash     string `dynamodbav:"final_hash,omitempty"`
 	Seen     string `dynamodbav:"final_seen,omitempty"`
 	Revision uint64 `dynamodbav:"revision"`
+	Ran      string `dynamodbav:"ran_at,omitempty"`
+	Since    string `dynamodbav:"series_since,omitempty"`
+	Abreast  string `dynamodbav:"abreast_at,omitempty"`
 
 	Silent map[string]string `dynamodbav:"silent,omitempty"`
 }
@@ -148,7 +151,7 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 		return err
 	}
 	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1,
-		Silent: map[string]string{}}
+		Silent: map[string]string{}, Ran: instant(c.Ran), Since: instant(c.Since), Abreast: instant(c.Abreast)}
 	for node, since := range c.Silent {
 		it.Silent[node] = instant(since)
 	}
@@ -169,7 +172,8 @@ func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Compari
 		var it comparisonItem
 		r := read(item, &it)
 		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
-		c := store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision}
+		c := store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision,
+			Ran: r.instant("ran_at", it.Ran), Since: r.instant("series_since", it.Since), Abreast: r.instant("abreast_at", it.Abreast)}
 		for node, since := range it.Silent {
 			if c.Silent == nil {
 				c.Silent = map[string]time.Time{}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -110,24 +111,45 @@ var ErrRPC = errors.New("unusable RPC secret")
 
 // RPC reads the RPC secret,
 //
-//	{"urls": ["https://…", …]}
+//	{"8453": {"urls": ["https://…", …]}, "137": {"urls": […]}}
 //
-// and returns the URLs, of which there is at least one. All are http or https.
-func RPC(value []byte) ([]string, error) {
-	var secret struct {
+// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns each chain's URLs, of which there is at least one.
+// All are http or https.
+func RPC(value []byte) (map[uint64][]string, error) {
+	type list struct {
 		URLs []string `json:"urls"`
 	}
-	if err := json.Unmarshal(value, &secret); err != nil {
-		return nil, fmt.Errorf(`%w: want {"urls":["https://…"]}`, ErrRPC) // the cause quotes the secret
+	var plain list
+	var named map[string]json.RawMessage
+	if json.Unmarshal(value, &plain) != nil || json.Unmarshal(value, &named) != nil {
+		return nil, fmt.Errorf(`%w: want {"8453":{"urls":["https://…"]}}`, ErrRPC) // the cause quotes the secret
 	}
-	if len(secret.URLs) == 0 {
-		return nil, fmt.Errorf("%w: no urls", ErrRPC)
+	lists := map[uint64][]string{}
+	if _, given := named["urls"]; given {
+		lists[0] = plain.URLs
 	}
-	for i, text := range secret.URLs {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-			return nil, fmt.Errorf("%w: urls[%d] is not an http or https URL", ErrRPC, i)
+	for name, text := range named {
+		if id, err := strconv.ParseUint(name, 10, 64); err == nil && id > 0 {
+			var of list
+			if json.Unmarshal(text, &of) != nil {
+				return nil, fmt.Errorf(`%w: want {"urls":["https://…"]} of chain %d`, ErrRPC, id)
+			}
+			lists[id] = of.URLs
 		}
 	}
-	return secret.URLs, nil
+	if len(lists) == 0 {
+		return nil, fmt.Errorf("%w: no urls", ErrRPC)
+	}
+	for id, urls := range lists {
+		if len(urls) == 0 {
+			return nil, fmt.Errorf("%w: no urls of chain %d", ErrRPC, id)
+		}
+		for i, text := range urls {
+			u, err := url.Parse(text)
+			if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+				return nil, fmt.Errorf("%w: urls[%d] is not an http or https URL", ErrRPC, i)
+			}
+		}
+	}
+	return lists, nil
 }

@@ -123,16 +123,17 @@ func TestManyCallersShareARead(t *testing.T) {
 
 func TestRPC(t *testing.T) {
 	urls, err := secrets.RPC([]byte(`{"urls":["https://a.example/k3y","http://127.0.0.1:8545"],"note":"x"}`))
-	if err != nil || fmt.Sprint(urls) != "[https://a.example/k3y http://127.0.0.1:8545]" {
-		t.Errorf("RPC = %q, %v", urls, err)
+	if err != nil || fmt.Sprint(urls) != "map[0:[https://a.example/k3y http://127.0.0.1:8545]]" {
+		t.Errorf("RPC = %v, %v", urls, err)
 	}
 	for _, text := range []string{
 		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"urls":[]}`, `{"urls":"https://k3y"}`, `{"urls":[""]}`, `{"urls":["https://a/k3y","ws://k3y"]}`,
+		`{"137":{"urls":[]}}`, `{"137":["https://k3y"]}`, `{"urls":["https://a"],"137":{"urls":["k3y"]}}`,
 		`{"urls":["https://"]}`, `{"urls":["k3y.example"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]}k3y`,
 	} {
 		urls, err := secrets.RPC([]byte(text))
 		if !errors.Is(err, secrets.ErrRPC) {
-			t.Errorf("RPC(%s) = %q, %v; want ErrRPC", text, urls, err)
+			t.Errorf("RPC(%s) = %v, %v; want ErrRPC", text, urls, err)
 			continue
 		}
 		if strings.Contains(err.Error(), "k3y") {

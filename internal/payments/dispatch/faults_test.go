@@ -663,8 +663,8 @@ func TestQuotesAreKept(t *testing.T) {
 func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
-		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.Now())
-		stored, _ := onchain.Payment(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.Now()}, 1, token.Token{}, "")
+		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, porttest.Rail.Token, "", p.Now())
+		stored, _ := onchain.Payment(chain.MinedTx{From: first, To: porttest.Rail.Token.Contract, Data: string(offer.CallData(true)), At: p.Now()}, 1, porttest.Rail.Token, "")
 		_, _, err := p.Tables.Create(t.Context(), stored)
 		p.Must(err)
 		if commit {

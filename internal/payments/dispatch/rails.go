@@ -22,6 +22,8 @@ type Wiring struct {
 	Config func(store.Rail) (stack.Config, error)
 	// Nodes returns the nodes of a rail's chain.
 	Nodes func(stack.Config) chain.Provider
+	// Hints returns a rail's Hinter; nil: that of the parts.
+	Hints func(stack.Config) Hinter
 	// Chains returns the chains that have nodes; nil: those of the rails.
 	Chains func(context.Context) ([]uint64, error)
 }
@@ -111,7 +113,9 @@ func (r *Rails) all(ctx context.Context) ([]*Dispatcher, error) {
 		}
 		parts := r.Parts
 		parts.Nodes = r.Wiring.Nodes(config)
-		parts.Log = r.logOf(rules, rail)
+		if parts.Log = r.logOf(rules, rail); r.Wiring.Hints != nil {
+			parts.Hints = r.Wiring.Hints(config)
+		}
 		d := New(config, parts)
 		d.rules, d.rails = &r.rules, r
 		now = append(now, d)

@@ -45,10 +45,25 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		return all, cmp.Or(err, refused)
 	})
 	rail, refused := judge(all) // another rail's request may have read them
-	if err = cmp.Or(err, refused); err != nil {
+	if err = cmp.Or(err, refused, d.strange(ctx, all)); err != nil {
 		err = errors.Join(ErrUnavailable, err)
 	}
 	return ruling{d.Rules(rail.Settings), all.Denied}, err
+}
+
+// strange returns errStrange if a chain has nodes and no rail. The rails are read again then, as the rail is stored
+// before its nodes.
+func (d *Dispatcher) strange(ctx context.Context, all store.Rules) error {
+	if d.rails == nil || d.rails.Chains == nil {
+		return nil
+	}
+	chains, err := d.rails.Chains(ctx)
+	if err == nil && len(all.Without(chains)) > 0 {
+		if all, err = d.Store.Rules(ctx); err == nil && len(all.Without(chains)) > 0 {
+			err = errStrange
+		}
+	}
+	return err
 }
 
 // begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the

@@ -32,7 +32,7 @@ func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
 	}
-	if err := d.compareAll(ctx); err != nil {
+	if err := cmp.Or(d.compareAll(ctx), d.othersCleared(ctx)); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	d.checked.Store(true)

@@ -98,8 +98,8 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 // commit commits a payment that is prepared by the transaction that made it; then it settles as any other. A crash
 // leaves a payment that is prepared, which no wallet pays while all are paused.
 func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chain.MinedTx) error {
-	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data {
-		// It was discarded since, and its key used for another request, or the stack pays with another contract.
+	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data || stored.Tx.ChainID != r.ChainID {
+		// It was discarded since, and its key used for another request or asset, or the stack pays with another contract.
 		err := r.Store.Discard(ctx, stored)
 		if err == nil {
 			stored, _, err = r.Store.Create(ctx, found)

@@ -52,6 +52,9 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 		}
 		return err
 	}
+	if p.wallet.Suspect() {
+		p.held.Store(true)
+	}
 	if p.wallet.Damaged != "" {
 		unreadable++
 		p.Log.ErrorContext(ctx, "wallet cannot be read in full", "wallet", id.Address, "damaged", p.wallet.Damaged)

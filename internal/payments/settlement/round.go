@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -20,6 +21,7 @@ type round struct {
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
+	held        atomic.Bool        // a wallet is under suspicion
 
 	suspecting sync.Once
 	suspected  func() error // waits until every wallet is paused
@@ -76,6 +78,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	for _, view := range shared.heads().Late() {
 		view.Doubt(ctx, s.Log, "it answers late")
 	}
+	r.held = r.held || shared.held.Load()
 	s.undecided.Store(report.Undecided > 0)
 	r.patient = false
 	f := shared.final()

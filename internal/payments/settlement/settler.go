@@ -128,8 +128,13 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	for {
 		round, all, err := s.round(ctx, run)
 		total.next(round)
+		if run.known != nil {
+			begin(run.known, began)
+		}
 		if all && total.Suspect == 0 {
-			run.known.At = began
+			if run.known.At = began; !run.held && !s.strange(ctx, *run.known) {
+				run.known.Abreast = began
+			}
 		}
 		if all || run.changed {
 			s.storeComparison(ctx, run)
@@ -154,6 +159,25 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
+// gap is how long no run has begun when a new series of runs begins. A table is restored to five minutes ago at least
+// (Amazon DynamoDB Developer Guide, "Point-in-time backups"): so the first run on it begins one.
+const gap = 5*time.Minute - skew
+
+// begin notes a run of a rail.
+func begin(known *store.Comparison, at time.Time) {
+	if known.Ran.IsZero() || at.Sub(known.Ran).Abs() >= gap {
+		known.Since = at
+	}
+	known.Ran = at
+}
+
+// strange reports whether the rail's chain had nodes when it had no rail, and the rail was not recovered since: the
+// tables may lack its payments, and the wallets that made them.
+func (s *Settler) strange(ctx context.Context, known store.Comparison) bool {
+	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
+	return err != nil || mark.Ran.After(known.Abreast)
+}
+
 // unused reports that no wallet has paid yet.
 func (s *Settler) unused(ctx context.Context) bool {
 	wallets, err := s.Store.Wallets(ctx, s.Coin())
@@ -167,6 +191,7 @@ type run struct {
 	memories sync.Map          // a memory of the last round by wallet.ID
 	known    *store.Comparison // nil before the first read, and after a failed write
 	changed  bool              // known.Silent is not stored yet
+	held     bool              // a wallet is under suspicion
 	patient  bool              // the next round waits for every node
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }

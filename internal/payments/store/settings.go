@@ -51,6 +51,13 @@ func (r Rules) Assets() (all stack.Assets) {
 	return all
 }
 
+// Without returns those of chains that have no rail.
+func (r Rules) Without(chains []uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(chains), func(id uint64) bool {
+		return slices.ContainsFunc(r.Rails, func(r Rail) bool { return r.Coin.ChainID == id })
+	})
+}
+
 // Terms returns the rail's own settings, or the strictest where they cannot be obeyed: its payments are settled then
 // too.
 func (r Rail) Terms() settings.Rail {

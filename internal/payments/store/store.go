@@ -223,7 +223,16 @@ type Comparison struct {
 	// Silent has the nodes, by host, that gave no valid answer in the last round, and since when.
 	Silent   map[string]time.Time
 	Revision uint64 // counts its writes
+
+	// Ran is the start of the last run of check-receipts for the rail, also of one that no node answered, and Since
+	// that of the first of the series of runs without a gap, which began after the tables were last restored. Abreast
+	// is the start of the last run that found no wallet ahead of the tables, and none that is under suspicion.
+	Ran, Since, Abreast time.Time
 }
+
+// Cleared reports whether the rail has been compared with its chain and found abreast of the tables in this series of
+// runs: then these tables lack no payment of it.
+func (c Comparison) Cleared() bool { return !c.Abreast.IsZero() && !c.Abreast.Before(c.Since) }
 
 // DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
 type DailyLimits interface {

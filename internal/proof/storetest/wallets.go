@@ -226,7 +226,7 @@ var walletPromises = []promise[*check]{
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}
 		for n, want := range []store.Comparison{{}, {At: noon.Add(1)},
-			{At: noon, Final: final, Seen: noon.Add(2), Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}},
+			{At: noon, Final: final, Seen: noon.Add(2), Ran: noon.Add(4), Since: noon.Add(5), Abreast: noon.Add(6), Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}},
 			{Final: chain.Block{Hash: final.Hash}}, {}} {
 			want.Revision = uint64(n)
 			if n > 0 {

@@ -129,6 +129,7 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 			return store.ErrChanged
 		}
 		c.At, c.Seen, c.Silent, c.Revision = c.At.UTC(), c.Seen.UTC(), maps.Clone(c.Silent), c.Revision+1
+		c.Ran, c.Since, c.Abreast = c.Ran.UTC(), c.Since.UTC(), c.Abreast.UTC()
 		s.compared[rail] = c
 		return nil
 	}, store.Within("silent nodes", len(c.Silent), store.MaxNodes))

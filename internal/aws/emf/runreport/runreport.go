@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -24,9 +26,14 @@ type Of struct {
 	TokenGas             bool    // the token pays gas, so that there are no gwei to measure
 }
 
-// TokenLow reads Of.TokenLow. Empty is 100, but 5 where no money is real: a faucet gives 20.
-func TokenLow(text string, live bool) (float64, error) {
-	return strconv.ParseFloat(cmp.Or(text, map[bool]string{true: "100", false: "5"}[live]), 64)
+// OfRail returns the units of a rail. Its token is low below 100, but below 5 where no money is real: a faucet gives
+// 20. Its gas is low below 0.002 ether.
+func OfRail(c stack.Config, r settings.Rail) Of {
+	low := map[bool]float64{true: 100, false: 5}[c.Live]
+	if !r.TokenLow.IsZero() {
+		low = rounded(r.TokenLow, c.Token.Decimals)
+	}
+	return Of{Decimals: c.Token.Decimals, TokenGas: c.GasUnit > 0, TokenLow: low, GasLowGwei: float64(cmp.Or(r.GasLowGwei, 2_000_000))}
 }
 
 // Add adds the report of a run of check-receipts to m. Amounts of the token are written as whole tokens, gas in gwei.

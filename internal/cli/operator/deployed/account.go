@@ -81,6 +81,9 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	if err == nil {
 		d.Tables, err = a.tables()
 	}
+	if err == nil {
+		err = d.readRail(ctx)
+	}
 	return d, err
 }
 
@@ -110,6 +113,9 @@ func (a *Account) Read(t Target, out io.Writer) (*Deployment, error) {
 	p := a.Parameters
 	d := &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: p["Mode"], KeyCache: p["AuthorizerCacheSeconds"]}
 	var err error
+	if p["ChainId"] == "" {
+		return d, nil
+	}
 	if d.Rail, err = chains.Rail(p); err == nil {
 		d.Config, err = chains.Read(d.Mode, d.Rail)
 	}
@@ -118,6 +124,20 @@ func (a *Account) Read(t Target, out io.Writer) (*Deployment, error) {
 	}
 	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
 	return d, nil
+}
+
+// readRail has the deployment be of the first rail in its tables, if there is one.
+func (d *Deployment) readRail(ctx context.Context) error {
+	rules, err := d.Payments.Rules(ctx)
+	if err != nil || len(rules.Rails) == 0 {
+		return nil //nolint:nilerr // the commands say that the tables cannot be read
+	}
+	d.Rail = rules.Rails[0].Terms()
+	if d.Config, err = chains.Read(d.Mode, d.Rail); err != nil {
+		return fmt.Errorf("reading the first rail: %w", err)
+	}
+	d.ChainID, d.Asset = d.Config.ChainID, d.Config.Token
+	return nil
 }
 
 // Output returns a stack output, or an error that an older template is deployed.
@@ -172,7 +192,7 @@ func (a *Account) Topic() string {
 }
 
 // RPC implements Platform.
-func (a *Account) RPC(ctx context.Context) ([]string, error) {
+func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 	arn, err := a.Output("RpcSecretArn")
 	if err != nil {
 		return nil, err

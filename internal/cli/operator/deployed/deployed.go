@@ -81,7 +81,7 @@ type KeyStore = interface {
 type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) (urls []string, err error)                 // of the nodes
+	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of the nodes by chain; 0: of the first rail
 	Keyed(ctx context.Context) (map[token.Address]time.Time, error)     // wallets with a stored key, and since when
 	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
 	PutKey(ctx context.Context, key keyring.Key) error                  // ErrKeyStored if the wallet has one
@@ -148,8 +148,12 @@ func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, ol
 
 // Nodes opens the nodes of the stack, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
-	if urls, err = d.RPC(ctx); err != nil {
+	all, err := d.RPC(ctx)
+	if err != nil {
 		return nil, nil, err
+	}
+	if urls = all[d.ChainID]; urls == nil {
+		urls = all[0]
 	}
 	nodes, err = d.Open(urls)
 	return nodes, urls, err

@@ -56,7 +56,9 @@ func (here) Who(context.Context) (string, error) {
 // Publish does nothing: a stack on one machine has no alarms.
 func (here) Publish(context.Context, string, string) error { return nil }
 
-func (h here) RPC(context.Context) ([]string, error) { return h.Nodes, nil }
+func (h here) RPC(context.Context) (map[uint64][]string, error) {
+	return map[uint64][]string{0: h.Nodes}, nil
+}
 
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }
 

@@ -1,0 +1,130 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
+)
+
+// euro is a second rail, on another chain.
+var euro = settings.Rail{ChainID: 2, Token: token.Token{Contract: token.Address{0xe0}, Symbol: "EURC", Decimals: 6}, Network: "other"}
+
+// nodesOf are the nodes of a chain, or why there are none.
+type nodesOf func() (chain.Nodes, error)
+
+func (n nodesOf) Nodes(context.Context) (chain.Nodes, error) { return n() }
+
+// railsOf returns the rails of a process, and the error that the nodes of euro answer with.
+func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
+	down := new(error)
+	s := settings.Default(euro)
+	s.At = p.Now().Add(-time.Hour)
+	p.Must(p.Tables.SetSettings(p.T.Context(), s))
+	parts := p.d.Parts
+	return dispatch.NewRails(dispatch.Wiring{
+		Config: func(r store.Rail) (stack.Config, error) {
+			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, BlockTime: time.Minute}, nil
+		},
+		Nodes: func(c stack.Config) chain.Provider {
+			if c.ChainID == 1 {
+				return p
+			}
+			return nodesOf(func() (chain.Nodes, error) { return chain.Nodes{p}, *down })
+		},
+		Chains: func(context.Context) ([]uint64, error) { return chains, nil },
+	}, parts), down
+}
+
+// TestOneKeyTwoRails: a key is one payment, whatever the asset, and no wallet of any rail is paid.
+func TestOneKeyTwoRails(t *testing.T) {
+	p := newProcess(t, script{})
+	rails, _ := railsOf(p)
+	if r, err := rails.Send(t.Context(), asked); err != nil || r.Payment.Token != porttest.Rail.Token {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	other := asked
+	other.Asset = euro.Coin()
+	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
+		t.Errorf("the same key on another rail: %v", err)
+	}
+	p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: token.Address{7}}, Token: euro.Token.Contract,
+		State: wallet.Retired, Key: wallet.InSecret}))
+	p.Pass(dispatch.RegistryAge)
+	to := asked
+	to.IdempotencyKey, to.To = "own", token.Address{7}
+	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
+		t.Errorf("a wallet of another rail: %v", err)
+	}
+	closed := asked
+	closed.IdempotencyKey = "closed"
+	p.Set(func(s *settings.Settings) { s.Closed = true })
+	p.Pass(settings.MaxAge)
+	if _, err := rails.Send(t.Context(), closed); !errors.Is(err, dispatch.ErrAssetClosed) {
+		t.Errorf("a closed rail: %v", err)
+	}
+	if r, err := rails.Send(t.Context(), asked); err != nil || !r.Replayed {
+		t.Errorf("a repetition: %+v, %v", r, err)
+	}
+}
+
+// TestOthersCleared: a process pays on a rail only once the other one lacks no payment in these tables.
+func TestOthersCleared(t *testing.T) {
+	const ago = 30 * time.Second
+	for name, c := range map[string]struct {
+		before func(p *process, known *store.Comparison) // has changed what a run knows of euro
+		chains []uint64
+		down   bool
+		pays   bool
+	}{
+		"cleared, and down now": {func(*process, *store.Comparison) {}, nil, true, true},
+		"not in this series":    {func(_ *process, c *store.Comparison) { c.Since = c.Ran }, nil, true, false},
+		"but its nodes answer":  {func(_ *process, c *store.Comparison) { c.Since = c.Ran }, nil, false, true},
+		"runs have stopped":     {func(_ *process, c *store.Comparison) { c.Ran = c.Ran.Add(-2 * time.Minute) }, nil, true, false},
+		"a wallet is suspected": {func(p *process, c *store.Comparison) { c.Abreast = time.Time{}; suspect(p) }, nil, false, false},
+		"closed":                {func(p *process, c *store.Comparison) { c.Abreast = time.Time{}; suspect(p); closeEuro(p) }, nil, false, true},
+		"it had nodes and no rail": {func(p *process, c *store.Comparison) {
+			c.Abreast = time.Time{}
+			p.Must(p.Tables.SetCompared(p.T.Context(), token.Coin{ChainID: 2}, store.Comparison{Ran: p.Now()}))
+		}, nil, false, false},
+		"another chain has nodes and no rail": {func(*process, *store.Comparison) {}, []uint64{1, 2, 3}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, script{})
+			rails, down := railsOf(p, c.chains...)
+			w := wallet.ID{ChainID: 2, Address: token.Address{7}}
+			p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: w, Token: euro.Token.Contract, State: wallet.Active, Key: wallet.InSecret}))
+			p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: w, Ceiling: 4}, euro.Token.Contract))
+			known := store.Comparison{Ran: p.Now().Add(-ago), Since: p.Now().Add(-time.Hour), Abreast: p.Now().Add(-2 * ago)}
+			c.before(p, &known)
+			p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), known))
+			if c.down {
+				*down = chain.ErrNoNodes
+			}
+			if _, err := rails.Send(t.Context(), asked); (err == nil) != c.pays || err != nil && !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("%v, want a payment: %t", err, c.pays)
+			}
+		})
+	}
+}
+
+func suspect(p *process) {
+	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
+}
+
+func closeEuro(p *process) {
+	rules, err := p.Tables.Rules(context.Background())
+	p.Must(err)
+	s := rules.Rail(euro.Coin()).Settings
+	s.Closed = true
+	p.Must(p.Tables.SetSettings(context.Background(), s))
+}

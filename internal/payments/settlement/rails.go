@@ -1,0 +1,132 @@
+package settlement
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// A Wiring makes a rail's settler.
+type Wiring struct {
+	// Config returns how payments of a rail are settled.
+	Config func(store.Rail) (stack.Config, error)
+	// Nodes returns the nodes of a rail's chain.
+	Nodes func(stack.Config) chain.Provider
+	// Refiller returns a rail's Refiller; nil: there are no refills.
+	Refiller func(context.Context, token.Coin) (Refiller, error)
+	// Chains returns the chains that have nodes; nil: those of the rails.
+	Chains func(context.Context) ([]uint64, error)
+}
+
+// Rails settle the payments of every rail, side by side, each by a settler of its own.
+type Rails struct {
+	Parts
+	Wiring
+
+	mu       sync.Mutex
+	settlers map[token.Coin]*Settler
+}
+
+// NewRails returns rails without calling any port. It replaces the Nodes and the Refiller of parts.
+func NewRails(wiring Wiring, parts Parts) *Rails {
+	return &Rails{Parts: parts, Wiring: wiring, settlers: map[token.Coin]*Settler{}}
+}
+
+// An Account is the report of one rail.
+type Account struct {
+	stack.Config
+	Rail   settings.Rail
+	Report Report
+}
+
+// Run settles each rail, as Settler.Run does. A rail that hangs or fails holds up no other. It returns a report of each.
+func (r *Rails) Run(ctx context.Context, by string) ([]Account, error) {
+	return r.each(ctx, func(s *Settler) (Report, error) { return s.Run(ctx, by) })
+}
+
+// Refill checks the wallets of each rail, as Settler.Refill does.
+func (r *Rails) Refill(ctx context.Context) ([]Account, error) {
+	return r.each(ctx, func(s *Settler) (Report, error) { return s.Refill(ctx) })
+}
+
+func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]Account, error) {
+	var chains []uint64
+	if r.Chains != nil { // before the rails are read: remit rails add stores a rail before its nodes
+		chains, _ = r.Chains(ctx)
+	}
+	rules, err := r.Store.Rules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rails: %w", err)
+	}
+	marked := r.mark(ctx, rules.Without(chains))
+	accounts := make([]Account, len(rules.Rails))
+	var settling sync.WaitGroup
+	errs := make([]error, len(rules.Rails))
+	for i, rail := range rules.Rails {
+		settling.Go(func() {
+			s, err := r.settler(ctx, rules, i)
+			if err == nil {
+				accounts[i].Config, accounts[i].Rail = s.Config, rail.Terms()
+				accounts[i].Report, err = do(s)
+			}
+			if err != nil && len(rules.Rails) > 1 {
+				err = fmt.Errorf("rail %s: %w", rail.Coin, err)
+			}
+			errs[i] = err
+		})
+	}
+	settling.Wait()
+	return accounts, errors.Join(append(errs, marked)...)
+}
+
+// mark notes chains that have nodes and no rail: a rail that is added later may have made payments that the tables lack.
+func (r *Rails) mark(ctx context.Context, chains []uint64) (err error) {
+	for _, id := range chains {
+		r.Log.ErrorContext(ctx, "a chain has nodes and no rail", "chain_id", id)
+		c := token.Coin{ChainID: id}
+		known, unread := r.Store.Compared(ctx, c)
+		if unread == nil {
+			known.Ran = r.Now()
+			unread = r.Store.SetCompared(ctx, c, known)
+		}
+		err = errors.Join(err, unread)
+	}
+	return err
+}
+
+// settler returns the settler of a rail: the one of the last run, unless its configuration has changed since.
+func (r *Rails) settler(ctx context.Context, rules store.Rules, i int) (*Settler, error) {
+	rail := rules.Rails[i]
+	config, err := r.Config(rail)
+	if err != nil {
+		return nil, err
+	}
+	config.Further = i > 0
+	config.ReservationAge, config.BumpAfter = cmp.Or(config.ReservationAge, ReservationAge), cmp.Or(config.BumpAfter, BumpAfter)
+	parts := r.Parts
+	parts.Nodes = r.Wiring.Nodes(config)
+	if r.Wiring.Refiller != nil {
+		if parts.Refiller, err = r.Wiring.Refiller(ctx, rail.Coin); err != nil {
+			return nil, err
+		}
+	}
+	if len(rules.Rails) > 1 {
+		parts.Log = parts.Log.With("rail", rail.Coin.String())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if was := r.settlers[rail.Coin]; was != nil && was.Config == config {
+		return was, nil
+	}
+	s := New(config, parts)
+	r.settlers[rail.Coin] = s
+	return s, nil
+}
