@@ -109,7 +109,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	n.away.stays = n.away.stays && setup.Skews == nil // times show which blocks were final before
 	rails := rand.New(rand.NewPCG(seed, 0x2a12))
 	if setup.Rails > 1 {
-		n.where, n.away.rail = rails, rails.IntN(setup.Rails)
+		n.where, n.away.rail, n.quiet = rails, rails.IntN(setup.Rails), rails.IntN(2) == 0
 		c.rails[rails.IntN(setup.Rails)].liar.SetHabit(fakechain.Habit{}) // a liar is on one chain only
 	}
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
