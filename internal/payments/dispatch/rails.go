@@ -60,7 +60,7 @@ func (r *Rails) Of(ctx context.Context, c token.Coin) (*Dispatcher, error) {
 			return d, nil
 		}
 	}
-	return nil, errors.Join(ErrUnavailable, cmp.Or(err, settings.ErrMissing))
+	return nil, cmp.Or(err, errors.Join(ErrUnavailable, settings.ErrMissing))
 }
 
 // Assets returns the assets of the rails.

@@ -19,6 +19,10 @@ func TestWorlds(t *testing.T) {
 		"one wallet, emptied tables, a reorg":           {Wallets: 1, Nonces: 3, Revisions: 2, Losses: 1, Reorgs: 1},
 		"one wallet, restored tables, a bump":           {Wallets: 1, Nonces: 2, Revisions: 2, Copies: 1, Losses: 1, Reorgs: 1, Bumps: true},
 		"two wallets, restored tables":                  {Wallets: 2, Nonces: 2, Revisions: 2, Copies: 1, Losses: 1},
+		"two rails, emptied tables":                     {Wallets: 2, Nonces: 2, Revisions: 2, Losses: 1, Rails: true},
+		"two rails, a restored one is found ahead":      {Wallets: 2, Nonces: 1, Revisions: 2, Copies: 1, Losses: 1, Rails: true},
+		"two rails, one is added":                       {Wallets: 2, Nonces: 1, Revisions: 2, Copies: 1, Losses: 1, Rails: true, Adds: true},
+		"two rails, one is closed":                      {Wallets: 2, Nonces: 1, Revisions: 2, Copies: 1, Losses: 1, Rails: true, Closes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,6 +40,9 @@ func TestGuards(t *testing.T) {
 		two    = model.World{Wallets: 2, Nonces: 2, Revisions: 2}
 		one    = model.World{Wallets: 1, Nonces: 2, Revisions: 2, Reorgs: 1, Bumps: true, Cancels: true, Deadline: true}
 		copied = model.World{Wallets: 1, Nonces: 2, Revisions: 2, Copies: 1, Losses: 1}
+		rails  = model.World{Wallets: 2, Nonces: 1, Revisions: 2, Copies: 1, Losses: 1, Rails: true}
+		added  = model.World{Wallets: 2, Nonces: 1, Revisions: 2, Losses: 1, Rails: true, Adds: true}
+		closed = model.World{Wallets: 2, Nonces: 1, Revisions: 2, Copies: 1, Losses: 1, Rails: true, Closes: true}
 	)
 	for _, test := range []struct {
 		without model.Guard
@@ -62,6 +69,14 @@ func TestGuards(t *testing.T) {
 		{model.PutBackFirst, copied, model.PaidTwice, 11},
 		{model.HoldFirst, copied, model.PaidTwice, 12},
 		{model.NewProcesses, copied, model.PaidTwice, 10},
+		{model.EveryRail, rails, model.PaidTwice, 10},
+		{model.AbreastOnce, rails, model.PaidTwice, 12},
+		{model.ThisSeries, rails, model.PaidTwice, 12},
+		{model.HeldToo, rails, model.PaidTwice, 14},
+		{model.NotHeld, rails, model.PaidTwice, 13},
+		{model.ClosedSince, closed, model.PaidTwice, 13},
+		{model.RailsInSecret, added, model.PaidTwice, 10},
+		{model.AddedSince, added, model.PaidTwice, 11},
 		{model.SameRevision, two, model.PaidRefused, 6},
 		{model.OrphanFirst, two, model.TwoOwners, 6},
 		{model.FinalFirst, one, model.WrongEnd, 5},

@@ -36,7 +36,8 @@ const (
 
 var names = [...]string{"create", "reassign", "discard", "reserve", "commit", "orphan", "put a no-op", "release", "return", "send", "bump",
 	"cancel", "confirm", "fail", "publish", "delete", "put back", "resume", "", "mine", "reorganize", "finalize", "copy the tables",
-	"lose the tables", "lose them unnoticed", "hold every wallet", "pass the deadline"}
+	"lose the tables", "lose them unnoticed", "hold every wallet", "pass the deadline", "compare rail", "add rail", "close rail",
+	"open rail"}
 
 // A Step is one step, at a nonce of a wallet, for a revision of the payment, with bytes. Each Op ignores some.
 type Step struct {
@@ -49,7 +50,10 @@ type Step struct {
 // String names the step: "commit 0#2, revision 1".
 func (s Step) String() string {
 	text := names[s.Op]
-	if s.Op < copyTables && s.Op != Resume {
+	switch {
+	case s.Op >= compare:
+		text += fmt.Sprintf(" %d", s.Wallet)
+	case s.Op < copyTables && s.Op != Resume:
 		text += fmt.Sprintf(" %d#%d", s.Wallet, s.Nonce)
 	}
 	if s.Rev > 0 {
@@ -130,7 +134,8 @@ type Place struct {
 	Told    *bool // somebody was told that the payment holds the nonce for the revision
 
 	Late   bool // the request's time has passed
-	Ahead  bool // the chain has more transactions of a wallet than the tables have nonces
+	Ahead  bool // the chain has more transactions of a wallet than the tables have nonces; with rails, of the wallet's rail
+	Unsure bool // nobody has found every other rail abreast of its chain since these tables came to be
 	Behind bool // a nonce below a next_nonce is not final, or reserved
 	Signed bool // a nonce at or above next_nonce has bytes that pay
 	Lost   bool // a payment that is mined is not in the tables
@@ -170,6 +175,14 @@ const (
 	PutBackFirst
 	HoldFirst
 	NewProcesses
+	EveryRail
+	AbreastOnce
+	ThisSeries
+	HeldToo
+	NotHeld
+	ClosedSince
+	RailsInSecret
+	AddedSince
 	guards
 )
 
@@ -202,6 +215,14 @@ var asks = [guards]string{
 	PutBackFirst:    "a recovery puts every payment back before a wallet is resumed",
 	HoldFirst:       "restored tables are held before any process uses them",
 	NewProcesses:    "no process of before the loss uses restored tables",
+	EveryRail:       "no nonce is reserved before every other rail was compared with its chain",
+	AbreastOnce:     "and was found abreast of it once",
+	ThisSeries:      "a comparison counts only for the series of runs that made it, which a loss ends",
+	HeldToo:         "nor is a nonce of restored tables told before that",
+	NotHeld:         "a rail under suspicion is not abreast",
+	ClosedSince:     "a closed rail is left out only if it was closed in this series",
+	RailsInSecret:   "no nonce is reserved while there are nodes of a chain that no rail has",
+	AddedSince:      "a rail whose nodes were there before it does not count as new",
 }
 
 // String is the guard as a sentence.
@@ -331,10 +352,10 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 func (w World) reserve(p Place, s Step) Guard {
 	held := p.Held
 	if held.For == s.Rev {
-		return w.first(need{Abreast, !p.Ahead || !held.Restored})
+		return w.first(need{Abreast, !p.Ahead || !held.Restored}, need{HeldToo, !p.Unsure || !held.Restored})
 	}
 	refused := w.first(need{NotPaused, !p.Wallet.Paused}, need{OneReservation, !held.held()}, need{InTime, !p.Late},
-		need{Abreast, !p.Ahead})
+		need{Abreast, !p.Ahead}, need{EveryRail, !p.Unsure})
 	if refused == None {
 		*held = Reservation{Nonce: p.Wallet.Next, For: s.Rev}
 		p.Wallet.Next++

@@ -25,6 +25,10 @@ const (
 	loseQuietly                         // the same before anybody has noticed, with nothing in flight
 	hold                                // a run or an operator finds the chain ahead, and every wallet is held
 	deadline                            // the time of the requests passes
+	compare                             // a run compares a rail with its chain, and holds it if the chain is ahead
+	addRail                             // an operator adds the second rail, and then its nodes
+	closeRail                           // an operator closes a rail, before any loss
+	openRail                            // and opens it
 )
 
 // A World bounds a search. Each number is at most the largest of its kind.
@@ -32,9 +36,16 @@ type World struct {
 	Wallets, Nonces, Revisions uint8
 	Reorgs, Copies, Losses     uint8
 	Bumps, Cancels, Deadline   bool
+	Rails, Adds, Closes        bool // each wallet is a rail's; the second is added; rails are closed
 
 	Without Guard     // this guard is removed
 	Only    Violation // the search ends with this one only; "": with any
+}
+
+// A rail is the record of a rail, with the marks of its comparison.
+type rail struct {
+	known, closed, compared, abreast bool
+	added, closing                   bool // in this series
 }
 
 // tables are the part that a loss takes back.
@@ -43,6 +54,14 @@ type tables struct {
 	Wallets [maxWallets]Wallet
 	Held    [maxWallets]Reservation
 	Stored  [maxWallets][maxNonces]Bytes
+	Rails   [maxWallets]rail
+}
+
+// endSeries drops the marks of a series of runs.
+func (t *tables) endSeries() {
+	for i, r := range t.Rails {
+		t.Rails[i] = rail{known: r.known, closed: r.closed}
+	}
 }
 
 // A state is the whole of a small world. It is comparable.
@@ -51,6 +70,8 @@ type state struct {
 	copied tables
 	nonces [maxWallets][maxNonces]Nonce
 	told   [maxWallets][maxNonces][maxRevisions]bool
+	sure   [maxWallets]bool // a process has passed its check: it may reserve there, and does not check again
+	nodes  [maxWallets]bool // there are nodes of the rail's chain
 
 	assigned        [maxRevisions]uint8 // the wallet of each revision
 	refused         [maxRevisions]bool  // a client was told that nothing was started
@@ -103,9 +124,12 @@ func (w World) place(s *state, step Step) (p Place, ok bool) {
 	p = Place{
 		Payment: &s.Payment, Wallet: &s.Wallets[i], Held: &s.Held[i], Holder: &s.Held[s.Payment.Wallet], Stored: &s.Stored[i][n],
 		Nonce: &s.nonces[i][n],
-		Told:  &s.told[i][n][max(step.Rev, 1)-1], Late: s.late,
+		Told:  &s.told[i][n][max(step.Rev, 1)-1], Late: s.late, Unsure: w.Rails && !s.sure[i],
 	}
 	for v := range w.Wallets {
+		if w.Rails && v != i { // a rail knows nothing of another
+			continue
+		}
 		next := s.Wallets[v].Next
 		p.Ahead = p.Ahead || uint16(s.count[v]) > next
 		p.Behind = p.Behind || uint16(s.final[v]) < next || s.Held[v].held()
@@ -124,6 +148,9 @@ func (w World) take(s *state, step Step) bool {
 		return w.around(s, step)
 	}
 	if step.Op == Create || step.Op == Reassign {
+		if r := s.Rails[step.Wallet]; w.Rails && (step.Op == Reassign || !r.known || r.closed || !s.nodes[step.Wallet]) {
+			return false
+		}
 		step.Rev = uint16(s.revs) + 1
 	}
 	p, ok := w.place(s, step)
@@ -150,8 +177,8 @@ func (w World) take(s *state, step Step) bool {
 		if s.Wallets[step.Wallet].Suspect { // and raises next_nonce over it
 			s.Wallets[step.Wallet].Next = max(s.Wallets[step.Wallet].Next, step.Nonce+1)
 		}
-	case Resume: // of every wallet
-		for v := range w.Wallets {
+	case Resume: // of every wallet, or of the rail's
+		for v := uint8(0); v < w.Wallets && !w.Rails; v++ {
 			s.Wallets[v].Suspect, s.Wallets[v].Paused = false, false
 		}
 	}
@@ -201,6 +228,9 @@ func (w World) around(s *state, step Step) bool {
 		}
 		s.copies++
 		s.copied = s.tables
+		if w.Without != ThisSeries {
+			s.copied.endSeries()
+		}
 	case lose, loseQuietly:
 		if s.losses >= w.Losses || step.Op == loseQuietly && w.flying(s) {
 			return false
@@ -208,11 +238,12 @@ func (w World) around(s *state, step Step) bool {
 		s.losses++
 		s.refused = [maxRevisions]bool{}
 		s.tables = s.copied
-		s.copied = tables{}
+		s.copied = tables{} // never again
 		s.copies = w.Copies
 		for v := range s.Held {
 			s.Held[v].Restored = s.Held[v].held()
 		}
+		s.sure = [maxWallets]bool{}
 		if w.Without != NewProcesses {
 			s.told = [maxWallets][maxNonces][maxRevisions]bool{}
 			for v := range s.nonces {
@@ -225,7 +256,7 @@ func (w World) around(s *state, step Step) bool {
 			w.hold(s)
 		}
 	case hold:
-		if s.losses == 0 || s.Wallets[0].Suspect {
+		if s.losses == 0 || w.Rails || s.Wallets[0].Suspect {
 			return false
 		}
 		w.hold(s)
@@ -234,12 +265,67 @@ func (w World) around(s *state, step Step) bool {
 			return false
 		}
 		s.late = true
+	default:
+		return w.Rails && w.onRail(s, step)
 	}
 	return true
 }
 
+// onRail takes a step of a run, or of an operator, on a rail.
+func (w World) onRail(s *state, step Step) bool {
+	i := step.Wallet
+	r, wallet := &s.Rails[i], &s.Wallets[i]
+	switch step.Op {
+	case compare:
+		if !r.known {
+			return false
+		}
+		r.compared = true
+		if uint16(s.count[i]) > wallet.Next {
+			wallet.Suspect, wallet.Paused = true, true
+		} else {
+			r.abreast = r.abreast || !wallet.Suspect || w.Without == NotHeld
+		}
+	case addRail:
+		if r.known {
+			return false
+		}
+		r.known, r.added = true, !s.nodes[i] || w.Without == AddedSince
+		s.nodes[i] = true
+	case closeRail:
+		if !w.Closes || s.losses > 0 {
+			return false
+		}
+		r.closed, r.closing = true, true
+	case openRail:
+		r.closed, r.closing = false, false
+	}
+	return true
+}
+
+// check lets a process check the rails: if it finds the others abreast, it may reserve from then on.
+func (w World) check(s *state) {
+	if !w.Rails {
+		return
+	}
+	for v := range w.Wallets {
+		unsure := false
+		for o := range w.Wallets {
+			r := s.Rails[o]
+			abreast := r.compared && (r.abreast || w.Without == AbreastOnce) || r.added || r.closing || r.closed && w.Without == ClosedSince
+			gone := !r.known && (!s.nodes[o] || w.Without == RailsInSecret)
+			unsure = unsure || o != v && !abreast && !gone && w.Without != EveryRail
+		}
+		s.sure[v] = s.sure[v] || !unsure
+	}
+	if !slices.Contains(s.sure[:w.Wallets], false) && w.Without != ThisSeries {
+		s.endSeries() // its marks have served
+	}
+}
+
 // forget drops memories that no step can use: a commit needs the revision of a prepared payment.
 func (w World) forget(s *state) state {
+	w.check(s)
 	for v := range s.told {
 		for n := range s.told[v] {
 			for r := range s.told[v][n] {
@@ -303,8 +389,8 @@ func (w World) steps(s *state, yield func(Step)) {
 					yield(Step{Op: op, Wallet: v, Nonce: s.Held[v].Nonce, Rev: s.Held[v].For})
 				}
 			case Resume:
-				if v == 0 && s.Wallets[v].Suspect {
-					yield(Step{Op: op})
+				if (v == 0 || w.Rails) && s.Wallets[v].Suspect {
+					yield(Step{Op: op, Wallet: v})
 				}
 			default:
 				w.atNonces(s, op, v, yield)
@@ -315,6 +401,9 @@ func (w World) steps(s *state, yield func(Step)) {
 		}
 		yield(Step{Op: reorganize, Wallet: v})
 		yield(Step{Op: finalize, Wallet: v})
+		for op := compare; w.Rails && op <= openRail; op++ {
+			yield(Step{Op: op, Wallet: v})
+		}
 	}
 	for op := copyTables; op <= deadline; op++ {
 		yield(Step{Op: op})
@@ -391,7 +480,12 @@ func (w World) Search() (states int, found *Run) {
 			slices.Reverse(found.Steps)
 		}
 	}
-	add(state{}, 0, Step{})
+	start := state{}
+	for v := range w.Wallets {
+		start.nodes[v] = v == 0 || !w.Adds
+		start.Rails[v].known = start.nodes[v]
+	}
+	add(w.forget(&start), 0, Step{})
 	for first := int32(0); len(next) > 0 && found == nil; first = int32(len(nodes) - len(next)) {
 		here, next = next, here[:0]
 		for i, s := range here {

@@ -135,7 +135,7 @@ func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
 // onChain returns the chain's side of a nonce, and what an actor knows of it. Bytes of a payment that moved nothing, or
 // another amount, count as foreign, unless any will do.
 func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
-	c := a.cluster.Chain
+	c := a.cluster.at(at.id.ChainID).Chain
 	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
 	n.Orphaned = a.orphaned[knower{actor, "", at}]
 	if at.nonce < c.Account(at.id.Address, 0).Nonce {
@@ -161,6 +161,9 @@ func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot
 	step := model.Step{Op: op, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce), Rev: number(a.revisions, revision), Bytes: bytes}
 	place := model.Place{Payment: &before.payment, Wallet: &before.wallet, Held: &before.held, Holder: &model.Reservation{},
 		Stored: &before.stored, Nonce: &nonce, Told: &told}
+	if op == model.Reserve {
+		place.Unsure = a.unsure(at.id)
+	}
 	if op == model.PutBack || op == model.Resume {
 		a.survey(&place, at.id)
 	}
@@ -210,27 +213,57 @@ func (a *acceptor) refuse(e effectDone, why string, args ...any) {
 	a.cluster.oracle.Violate(accepted, "%s", strings.Join(lines, "\n\t\t"))
 }
 
+// flying reports whether a transaction that was ever stored is not final, and so many blocks deeper.
+func (a *acceptor) flying(deeper uint64) bool {
+	for at := range a.signed {
+		if at.nonce >= a.cluster.at(at.id.ChainID).Chain.Account(at.id.Address, a.cluster.Depth+deeper).Nonce {
+			return true
+		}
+	}
+	return false
+}
+
 // survey sets the facts of a recovery about a wallet.
 func (a *acceptor) survey(p *model.Place, of wallet.ID) {
 	c := a.cluster
-	registry, _ := c.Store.Wallets(context.Background(), rail.Coin())
+	on := c.at(of.ChainID)
+	registry, _ := c.Store.Wallets(context.Background(), on.Coin())
 	for _, r := range registry.Working(true) {
 		w, err := c.Store.Wallet(context.Background(), r.ID)
-		p.Behind = p.Behind || err == nil && (c.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
+		p.Behind = p.Behind || err == nil && (on.Chain.Account(r.Address, c.Depth).Nonce < w.NextNonce || len(w.Reservations) > 0)
 	}
 	w, _ := c.Store.Wallet(context.Background(), of)
-	for at, signatures := range a.signed {
+	for at := range a.signed {
 		n := a.onChain("", at, false)
-		if at.id != of || !n.Final && c.beyond() {
+		if at.id != of || !n.Final && c.beyond(on) {
 			continue
 		}
 		p.Signed = p.Signed || at.nonce >= w.NextNonce && !n.Final && n.Out&model.Pays != 0
-		for _, s := range signatures {
-			stored, _ := c.Store.Payment(context.Background(), s.payment.ID)
-			p.Lost = p.Lost || s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
-				(len(stored.Attempts) == 0 || stored.Nonce != at.nonce || stored.Wallet != of.Address)
+		p.Lost = p.Lost || a.lost(at, n)
+	}
+}
+
+// lost reports whether a nonce has a payment that the tables do not have there.
+func (a *acceptor) lost(at spot, n model.Nonce) bool {
+	return slices.ContainsFunc(a.signed[at], func(s signature) bool {
+		stored, _ := a.Store.Payment(context.Background(), s.payment.ID)
+		return s.bytes&n.Mined&model.Pays != 0 && !s.payment.Ether() &&
+			(len(stored.Attempts) == 0 || stored.Nonce != at.nonce || stored.Wallet != at.id.Address)
+	})
+}
+
+// unsure reports whether the tables lack a final payment of another rail: nobody can have found that abreast.
+func (a *acceptor) unsure(of wallet.ID) bool {
+	c := a.cluster
+	if len(c.rails) == 1 || c.losses == 0 || c.accepted || slices.ContainsFunc(c.rails, c.beyond) {
+		return false
+	}
+	for at := range a.signed {
+		if n := a.onChain("", at, false); at.id.ChainID != of.ChainID && n.Final && a.lost(at, n) {
+			return true
 		}
 	}
+	return false
 }
 
 // sign notes an attempt that the tables now have.
@@ -288,7 +321,7 @@ func (a *acceptor) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 
 // tell notes that an actor was told a wallet's reservations, unless the answer is lost.
 func (a *acceptor) tell(ctx context.Context, w wallet.Wallet) {
-	if a.effect.Lost || w.Suspect() {
+	if a.effect.Lost || w.Suspect() || a.unsure(w.ID) {
 		return
 	}
 	for _, r := range w.Reservations {
@@ -388,7 +421,7 @@ func (a *acceptor) publish(ctx context.Context, event string) {
 
 // send takes the step of bytes on their way to a node.
 func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
-	at := spot{wallet.ID{ChainID: chainID, Address: tx.From}, tx.Nonce}
+	at := spot{wallet.ID{ChainID: tx.ChainID, Address: tx.From}, tx.Nonce}
 	step := model.Step{Op: model.Send, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce)}
 	n := model.Nonce{}
 	for _, s := range a.signed[at] {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,22 +39,26 @@ const (
 	runTime     = 55 * time.Second // how long a run lives
 	patience    = 35 * time.Second // how long a client waits for an answer
 	bumpAfter   = time.Minute      // a third of settlement.BumpAfter: more attempts in less time
-	chainID     = 84532
 )
 
-var (
-	coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
-	rail = settings.Rail{ChainID: chainID, Token: coin, Network: "simulated"}
-)
+// assets are those of the rails of a Cluster, in their order.
+var assets = []settings.Rail{
+	{ChainID: 84532, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}, Network: "simulated"},
+	{ChainID: 137, Token: token.Token{Symbol: "EURC", Decimals: 6, Contract: token.Address{0: 0xe0, 19: 0xe0}}, Network: "another"},
+}
+
+// firstWallet is the number of the first wallet of each rail after the first.
+const firstWallet = 100
 
 // quietFee is the base fee of the chain in quiet times, in wei per gas.
 var quietFee = token.Units(100)
 
 // A Setup holds the sizes and settings of a Cluster.
 type Setup struct {
-	Wallets          int
-	Remote           int // of these, the first so many sign over the network, never alike
-	Nodes            int
+	Rails            int           // assets, each on a chain of its own; 0: one
+	Wallets          int           // of each rail
+	Remote           int           // of these, the first so many sign over the network, never alike
+	Nodes            int           // of each rail
 	Instances        int           // processes that serve requests
 	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
@@ -84,26 +89,39 @@ type Setup struct {
 	Goal    oracle.Goal     // that the oracle holds beside the invariants
 }
 
+// A rail is an asset of a Cluster, with its chain, its nodes and the oracle that watches them.
+type rail struct {
+	settings.Rail
+	Chain  *fakechain.Chain
+	first  int // the number of its first wallet
+	oracle *oracle.Oracle
+	nodes  chain.Nodes
+	liar   *fakechain.Liar // lies by its Habit, if any
+	halted bool            // no blocks are made
+}
+
+func (r *rail) walletID(n int) wallet.ID {
+	return wallet.ID{ChainID: r.ChainID, Address: fakechain.Wallet(r.first + n)}
+}
+
 // A Cluster is a whole deployment in a synctest bubble: tables, a chain with its nodes, instances that serve
 // requests, runs of check-receipts, and clients. All that any of them does outside its own memory is an effect, and a
 // policy lets effects happen one at a time.
 type Cluster struct {
 	Setup
+	*rail // the first
+	rails []*rail
 	Store *memory.Payments
-	Chain *fakechain.Chain
 	Keys  *fakechain.Keys
 
 	// Trace, if set, is called with a line for each thing that happens.
 	Trace func(line string)
 
 	keys      *keyService
-	oracle    *oracle.Oracle
 	scheduler *scheduler.Scheduler
-	liar      *fakechain.Liar // lies by its Habit, if any
 	start     time.Time
 	store     watchedStore
 	model     *acceptor
-	nodes     chain.Nodes
 	instances []instance
 	started   int  // runs
 	processes int  // instances ever made
@@ -129,27 +147,33 @@ type Cluster struct {
 func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	setup.Spare = cmp.Or(setup.Spare, 16)
 	c := &Cluster{
-		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
-		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
+		Setup: setup, Store: memory.NewPayments(), Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
-	c.Chain.Epoch, c.Chain.Rule = setup.Epoch, setup.Gas
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
-	for range setup.Wallets {
-		c.AddWallet()
+	for i, asset := range assets[:max(1, setup.Rails)] {
+		r := &rail{Rail: asset, Chain: fakechain.New(asset.ChainID, asset.Token.Contract, setup.Depth, setup.Nodes), first: firstWallet * i}
+		r.Chain.Epoch, r.Chain.Rule = setup.Epoch, setup.Gas
+		c.rails = append(c.rails, r)
+		for range setup.Wallets {
+			c.addWallet(r)
+		}
 	}
+	c.rail = c.rails[0]
 	if setup.Refills != (settings.Refills{}) {
 		c.funding = len(c.Chain.Funded())
 		c.AddWallet()
 		c.Chain.Fund(fakechain.Wallet(c.funding), token.Units(3*c.Coins), token.Units(2e12))
-		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
+		_ = c.Store.SetState(context.Background(), c.walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window,
-		MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
-		Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
 	c.model = newAcceptor(c)
-	for i := range c.Chain.Nodes {
-		c.nodes = append(c.nodes, c.node(i))
+	for _, r := range c.rails {
+		r.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: r.Chain, Depth: c.Depth, Window: c.Window,
+			MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
+			Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
+		for i := range r.Chain.Nodes {
+			r.nodes = append(r.nodes, c.node(r, i))
+		}
 	}
 	c.store = watchedStore{&interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
@@ -158,16 +182,18 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")
 				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks have fractions of a second
-				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })
+				c.at(by.order.Asset.ChainID).oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })
 			} else if ok && call.Op == "CreateGuarded" {
 				c.oracle.Creating(by.order, func() { apply(ctx) })
 			} else {
 				apply(ctx)
 			}
 			c.oracle.Called(scheduler.ActorOf(ctx), "", call.Op, call.Args)
-			c.oracle.Stored(call.Op)
+			for _, r := range c.rails {
+				r.oracle.Stored(call.Op)
+			}
 		})
-	}}, c.oracle}
+	}}, c}
 	c.Set(token.Amount{})
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
@@ -175,18 +201,24 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	return c
 }
 
-// AddWallet makes and registers one more wallet, with coins and ether.
-func (c *Cluster) AddWallet() {
+// at returns the rail on a chain; 0: the first.
+func (c *Cluster) at(chainID uint64) *rail {
+	return c.rails[max(0, slices.IndexFunc(c.rails, func(r *rail) bool { return r.ChainID == chainID }))]
+}
+
+// AddWallet makes and registers one more wallet of the first rail, with coins and ether.
+func (c *Cluster) AddWallet() { c.addWallet(c.rail) }
+
+func (c *Cluster) addWallet(r *rail) {
 	wei, _ := token.Units(c.Gwei).Times(1_000_000_000)
-	a := fakechain.Wallet(len(c.Chain.Funded()))
-	c.Keys.Add(a)
-	key := wallet.InSecret
-	if len(c.Chain.Funded()) < c.Remote {
+	n := len(r.Chain.Funded())
+	id, key := r.walletID(n), wallet.InSecret
+	c.Keys.Add(id.Address)
+	if n < c.Remote {
 		key = inService
 	}
-	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, Token: coin.Contract,
-		State: wallet.Active, Key: key})
-	c.Chain.Fund(a, token.Units(c.Coins), wei)
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: id, Token: r.Token.Contract, State: wallet.Active, Key: key})
+	r.Chain.Fund(id.Address, token.Units(c.Coins), wei)
 }
 
 // denyAge is how long a process may believe the operator's deny list that it has read.
@@ -199,27 +231,31 @@ func (c *Cluster) Bar(to token.Address, deny bool) {
 		_ = c.Store.Deny(context.Background(), store.Denial{To: to}) // in memory
 		from = from.Add(denyAge)
 	}
-	c.oracle.Bar(to, from)
+	for _, r := range c.rails {
+		r.oracle.Bar(to, from)
+	}
 	c.trace("chain", "%x is barred, by the deny list %t", to[18:], deny)
 }
 
 // Drain keeps new payments off the n-th wallet.
 func (c *Cluster) Drain(n int) {
-	_ = c.Store.SetState(context.Background(), walletID(n), wallet.Active, wallet.Draining, time.Now())
+	_ = c.Store.SetState(context.Background(), c.walletID(n), wallet.Active, wallet.Draining, time.Now())
 }
 
 // StartRetirement has an operator drain the n-th wallet, and retire it once all that it
 // has signed has ended. The operator gives up after some minutes.
-func (c *Cluster) StartRetirement(n int) {
+func (c *Cluster) StartRetirement(n int) { c.startRetirement(c.rail, n) }
+
+func (c *Cluster) startRetirement(r *rail, n int) {
 	c.operators++
 	ctx, actor := c.scheduler.Actor(fmt.Sprint("operator", c.operators), 0)
-	s := settlement.New(c.config(), settlement.Parts{Store: c.store, Nodes: c.nodes, Now: c.clock(c.operators)})
+	s := settlement.New(c.config(r), settlement.Parts{Store: c.store, Nodes: r.nodes, Now: c.clock(c.operators)})
 	go func() {
 		defer actor.End()
 		for range 12 {
-			err := c.store.SetState(ctx, walletID(n), wallet.Active, wallet.Draining, s.Now())
+			err := c.store.SetState(ctx, r.walletID(n), wallet.Active, wallet.Draining, s.Now())
 			if err == nil || errors.Is(err, store.ErrChanged) {
-				err = s.Retire(ctx, walletID(n), false)
+				err = s.Retire(ctx, r.walletID(n), false)
 			}
 			if err == nil || ctx.Err() != nil {
 				return
@@ -259,8 +295,23 @@ func (s skewedContext) Deadline() (time.Time, bool) {
 
 // An instance is a process that serves requests.
 type instance struct {
-	*dispatch.Dispatcher
+	*dispatch.Rails
 	skew time.Duration
+}
+
+// A refiller refills the wallets of a rail.
+type refiller struct {
+	instance
+	rail token.Coin
+}
+
+// Refill implements settlement.Refiller.
+func (r refiller) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
+	d, err := r.Of(ctx, r.rail)
+	if err == nil {
+		err = d.Refill(ctx, to, ether, seen)
+	}
+	return err
 }
 
 // Restart replaces an instance by a new process.
@@ -269,17 +320,19 @@ func (c *Cluster) Restart(i int) { c.instances[i] = c.newInstance() }
 func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
-	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler),
-		Now:  c.clock(n),
+	return instance{skew: c.skew(n), Rails: dispatch.NewRails(dispatch.Wiring{
+		Config: func(r store.Rail) (stack.Config, error) { return c.config(c.at(r.Coin.ChainID)), nil },
+		Nodes:  func(s stack.Config) chain.Provider { return c.at(s.ChainID).nodes.Watch(c.clock(n), after) },
+	}, dispatch.Parts{
+		Store: c.store, Keys: c.keys, Book: c, Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
 
-// config is the configuration of every instance and of every run.
-func (c *Cluster) config() stack.Config {
+// config is the configuration of a rail in every instance and in every run.
+func (c *Cluster) config(r *rail) stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test",
+		ChainID: r.ChainID, Token: r.Token, Network: r.Network, Mode: "test",
 		ByCall: !c.Estimates, GasUnit: chain.GasUnit(c.Gas.Unit), Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
 		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime),
 		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
@@ -288,22 +341,31 @@ func (c *Cluster) config() stack.Config {
 
 // Set stores the Setup's settings with a largest payment; 0 is no limit.
 func (c *Cluster) Set(maximum token.Amount) {
-	s := settings.Default(rail)
+	for i, r := range c.rails {
+		c.set(r, maximum, i)
+	}
+	c.trace("operator", "sets AmountMaximum to %s, NonceWindow to %d", maximum, c.Narrow)
+}
+
+func (c *Cluster) set(r *rail, maximum token.Amount, i int) {
+	s := settings.Default(r.Rail)
 	s.Maximum, s.Daily, s.Refills, s.MerchantCap, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
 	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
 	if c.MerchantCap > 0 {
 		s.MerchantCap = min(100, (100*c.MerchantCap+c.Window-1)/c.Window)
 	}
 	rules, _ := c.Store.Rules(context.Background()) // in memory
-	s.Version = rules.Rail(rail.Coin()).Settings.Version
+	s.Version = rules.Rail(r.Coin()).Settings.Version
+	if i > 0 {
+		s.Refills = settings.Refills{}
+	}
 	_ = c.Store.SetSettings(context.Background(), s)
-	c.oracle.Ruled(nil)
-	c.trace("operator", "sets AmountMaximum to %s, NonceWindow to %d", maximum, c.Narrow)
+	r.oracle.Ruled(nil)
 }
 
 // Damage makes the settings unusable until others are set.
 func (c *Cluster) Damage(unusable error) {
-	c.Store.SpoilSettings(rail.Coin(), unusable)
+	c.Store.SpoilSettings(c.Coin(), unusable)
 	c.oracle.Ruled(unusable)
 	c.trace("operator", "damages the settings: %v", unusable)
 }
@@ -339,7 +401,9 @@ func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, e
 // Publish implements settlement.Events.
 func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
 	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(ctx context.Context) {
-		c.oracle.Published(e)
+		for _, r := range c.rails {
+			r.oracle.Published(e)
+		}
 		c.model.publish(ctx, e.ID)
 	})
 }
@@ -355,18 +419,18 @@ type node struct {
 	host   string
 }
 
-// node returns the i-th node of the chain as engines reach it.
-func (c *Cluster) node(i int) node {
-	var of chain.Node = c.Chain.Nodes[i]
+// node returns the i-th node of a chain as engines reach it.
+func (c *Cluster) node(r *rail, i int) node {
+	var of chain.Node = r.Chain.Nodes[i]
 	name, host := of.String(), of.String()
 	late := func() time.Duration { return c.Latency + c.Latency*time.Duration(i)/16 }
 	if i == c.Liar {
-		c.liar = &fakechain.Liar{Node: c.Chain.Nodes[i]}
-		c.liar.SetHabit(c.Habit)
-		of, late = c.liar, c.liar.Delay
+		r.liar = &fakechain.Liar{Node: r.Chain.Nodes[i]}
+		r.liar.SetHabit(c.Habit)
+		of, late = r.liar, r.liar.Delay
 	}
-	if c.OneHost && i == (c.Liar+1)%len(c.Chain.Nodes) {
-		host = c.Chain.Nodes[c.Liar].String()
+	if c.OneHost && i == (c.Liar+1)%len(r.Chain.Nodes) {
+		host = r.Chain.Nodes[c.Liar].String()
 	}
 	around := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		took := late()
@@ -374,7 +438,7 @@ func (c *Cluster) node(i int) node {
 			c.scheduler.Sleep(ctx, min(took, requestTime))
 		}
 		err := c.scheduler.Around(ctx, call, func(ctx context.Context) {
-			c.oracle.Called(scheduler.ActorOf(ctx), name, call.Op, call.Args)
+			r.oracle.Called(scheduler.ActorOf(ctx), name, call.Op, call.Args)
 			apply(ctx)
 		})
 		if took >= requestTime {
@@ -382,7 +446,7 @@ func (c *Cluster) node(i int) node {
 		}
 		return err
 	}
-	return node{interpose.Node{Node: of, Around: around}, c.oracle, c.model, host}
+	return node{interpose.Node{Node: of, Around: around}, r.oracle, c.model, host}
 }
 
 // String implements chain.Node: it is the host.
@@ -400,19 +464,19 @@ func (n node) Account(ctx context.Context, of, contract token.Address, head chai
 // A watchedStore shows the oracle a run's progress of a wallet before it is stored.
 type watchedStore struct {
 	*interpose.Store
-	oracle *oracle.Oracle
+	cluster *Cluster
 }
 
 // Claim implements store.Wallets.
 func (s watchedStore) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	s.oracle.Storing(scheduler.ActorOf(ctx), id, seen)
+	s.cluster.at(id.ChainID).oracle.Storing(scheduler.ActorOf(ctx), id, seen)
 	return s.Store.Claim(ctx, id, by, now, until, seen)
 }
 
 // Reconcile implements store.Wallets.
 func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
-	s.oracle.Storing(scheduler.ActorOf(ctx), w.ID, seen)
+	s.cluster.at(w.ID.ChainID).oracle.Storing(scheduler.ActorOf(ctx), w.ID, seen)
 	return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 }
 
@@ -438,38 +502,47 @@ func (c *Cluster) StartRun() string { return c.startRun("run", nil, (*settlement
 
 // StartRefill starts a run of refill-wallets and returns the name of its actor.
 func (c *Cluster) StartRefill() string {
-	return c.startRun("refill", c.newInstance(),
+	in := c.newInstance()
+	return c.startRun("refill", &in,
 		func(s *settlement.Settler, ctx context.Context, _ string) (settlement.Report, error) {
 			return s.Refill(ctx)
 		})
 }
 
-func (c *Cluster) startRun(of string, refiller settlement.Refiller,
+func (c *Cluster) startRun(of string, refills *instance,
 	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
 	c.started++
 	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
-	ctx, actor := c.scheduler.Actor(name, runTime)
-	s := settlement.New(c.config(), settlement.Parts{
-		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
-		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: func(ctx context.Context, d time.Duration) {
-			c.oracle.Rounded(name)
-			c.scheduler.Sleep(ctx, d)
-		},
-	})
-	c.trace(name, "starts")
-	go func() {
-		defer actor.End()
-		report, err := run(s, skewedContext{ctx, skew}, name)
-		c.mu.Lock()
-		c.reports = append(c.reports, report)
-		if err != nil && !errors.Is(err, scheduler.ErrOver) {
-			c.failed = append(c.failed, err)
+	now := c.clock(c.started)
+	for i, r := range c.rails { // each is an actor: their calls may look the same
+		name := name + strings.Repeat("'", i)
+		ctx, actor := c.scheduler.Actor(name, runTime)
+		c.trace(name, "starts")
+		var refilling settlement.Refiller
+		if refills != nil {
+			refilling = refiller{*refills, r.Coin()}
 		}
-		c.mu.Unlock()
-		if !errors.Is(err, scheduler.ErrOver) {
-			c.trace(name, "ends, with errors: %t", err != nil)
-		}
-	}()
+		s := settlement.New(c.config(r), settlement.Parts{
+			Store: c.store, Keys: c.keys, Nodes: r.nodes.Watch(now, after), Events: c,
+			Refiller: refilling, Log: slog.New(slog.DiscardHandler), Now: now, Wait: func(ctx context.Context, d time.Duration) {
+				r.oracle.Rounded(name)
+				c.scheduler.Sleep(ctx, d)
+			},
+		})
+		go func() {
+			defer actor.End()
+			report, err := run(s, skewedContext{ctx, skew}, name)
+			c.mu.Lock()
+			c.reports = append(c.reports, report)
+			if err != nil && !errors.Is(err, scheduler.ErrOver) {
+				c.failed = append(c.failed, err)
+			}
+			c.mu.Unlock()
+			if !errors.Is(err, scheduler.ErrOver) {
+				c.trace(name, "ends, with errors: %t", err != nil)
+			}
+		}()
+	}
 	return name
 }
 
@@ -479,8 +552,10 @@ func (c *Cluster) startRun(of string, refiller settlement.Refiller,
 func (c *Cluster) Lose(image *memory.Payments) {
 	c.Forget(image)
 	c.Keys.Down(false) // until then the operator waits
-	if _, err := c.recoverer(c.Store, "").Hold(context.Background()); err != nil {
-		c.oracle.Violate(oracle.Settles, "pausing every wallet: %v", err)
+	for _, r := range c.rails {
+		if _, err := c.recoverer(r, c.Store, "").Hold(context.Background()); err != nil {
+			c.oracle.Violate(oracle.Settles, "pausing every wallet: %v", err)
+		}
 	}
 }
 
@@ -489,17 +564,24 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	before := c.Store.Image()
 	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
 	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
-	for n := range len(c.Chain.Funded()) {
-		txs, _, _ := before.PendingTxs(context.Background(), walletID(n), 0)
-		for _, tx := range txs {
-			c.Chain.Keep(tx.Raw)
+	for _, r := range c.rails {
+		for n := range len(r.Chain.Funded()) {
+			txs, _, _ := before.PendingTxs(context.Background(), r.walletID(n), 0)
+			for _, tx := range txs {
+				r.Chain.Keep(tx.Raw)
+			}
 		}
 	}
 	c.Store.Restore(image)
-	c.oracle.Lost(before)
 	rules, _ := c.Store.Rules(context.Background())
-	unusable := rules.Rail(rail.Coin()).Unusable
-	if c.oracle.Ruled(unusable); errors.Is(unusable, settings.ErrMissing) {
+	missing := false
+	for _, r := range c.rails {
+		r.oracle.Lost(before)
+		unusable := rules.Rail(r.Coin()).Unusable
+		r.oracle.Ruled(unusable)
+		missing = missing || errors.Is(unusable, settings.ErrMissing)
+	}
+	if missing {
 		c.Set(token.Amount{}) // before any process uses the tables
 	}
 	c.mu.Lock()
@@ -510,45 +592,49 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	}
 }
 
-// accept has an operator take the nodes' chain for the right one.
-func (c *Cluster) accept() error {
-	return settlement.New(c.config(), settlement.Parts{Store: c.Store}).Accept(context.Background())
+// accept has an operator take the nodes' chain of a rail for the right one.
+func (c *Cluster) accept(r *rail) error {
+	return settlement.New(c.config(r), settlement.Parts{Store: c.Store}).Accept(context.Background())
 }
 
-// stay has the chain go back below finality for good, once every wallet is paused for that and
+// stay has a chain go back below finality for good, once every wallet of it is paused for that and
 // every node shows it. An operator accepts that, and then recovers the wallets.
-func (c *Cluster) stay() bool {
-	wallets, _ := c.Store.Wallets(context.Background(), rail.Coin())
+func (c *Cluster) stay(on *rail) bool {
+	wallets, _ := c.Store.Wallets(context.Background(), on.Coin())
 	for _, r := range wallets.Working(true) {
 		if w, err := c.Store.Wallet(context.Background(), r.ID); err != nil || !w.RolledBack() {
 			return false
 		}
 	}
-	base, stays := c.Chain.Stay()
-	if stays && c.accept() == nil {
-		c.oracle.RolledBack(base)
+	base, stays := on.Chain.Stay()
+	if stays && c.accept(on) == nil {
+		for _, r := range c.rails { // all are recovered
+			r.oracle.Recovers()
+		}
+		on.oracle.RolledBack(base)
 		c.accepted, c.recovers = true, true
 	}
 	return stays
 }
 
-// recoverer is `remit recover` on a store, by the clock of its process.
-func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
+// recoverer is `remit recover` of a rail on a store, by the clock of its process.
+func (c *Cluster) recoverer(of *rail, store store.Store, name string) *recovery.Recovery {
 	now := c.clock(c.recovery)
-	settler := settlement.New(c.config(), settlement.Parts{
-		Store: store, Keys: c.keys, Nodes: c.nodes, Events: c, Log: slog.New(slog.DiscardHandler), Now: now,
+	settler := settlement.New(c.config(of), settlement.Parts{
+		Store: store, Keys: c.keys, Nodes: of.nodes, Events: c, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	return &recovery.Recovery{
-		Config: c.config(), Store: store, Keys: c.keys, Nodes: c.nodes, Now: now, Wait: c.scheduler.Sleep,
+		Config: c.config(of), Store: store, Keys: c.keys, Nodes: of.nodes, Now: now, Wait: c.scheduler.Sleep,
 		Settle: func(ctx context.Context) error {
 			_, err := settler.Round(ctx, "recover", true)
 			return err
 		},
 		Say: func(format string, args ...any) {
 			c.trace(name, format, args...)
-			c.hear(format, args)
+			c.hear(of, format, args)
 		},
-		Keyed: c.Keys.All(), Window: c.Spare,
+		Keyed:  slices.DeleteFunc(c.Keys.All(), func(a token.Address) bool { return int(a[19])/firstWallet != of.first/firstWallet }),
+		Window: c.Spare,
 	}
 }
 
@@ -558,21 +644,18 @@ func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 	losses := c.losses
 	name := fmt.Sprint("recover", c.recovery)
 	ctx, actor := c.scheduler.Actor(name, 0)
-	r := c.recoverer(c.store, name)
-	for _, change := range changes {
-		change(r)
+	var all []*recovery.Recovery
+	for _, on := range c.rails {
+		r := c.recoverer(on, c.store, name)
+		for _, change := range changes {
+			change(r)
+		}
+		all = append(all, r)
 	}
 	c.trace(name, "starts")
 	go func() {
 		defer actor.End()
-		ids, err := r.Hold(ctx)
-		var done recovery.Report
-		if err == nil {
-			done, err = r.Run(ctx, ids)
-		}
-		if err == nil && !r.DryRun {
-			err = r.Resume(ctx, ids)
-		}
+		done, err := recoverRails(ctx, all)
 		if ctx.Err() != nil {
 			return // the simulation is over
 		}
@@ -583,10 +666,35 @@ func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.last, c.lastErr = done, err
-		if err == nil && c.losses == losses && !r.DryRun {
+		if err == nil && c.losses == losses && !all[0].DryRun {
 			c.recovers = false
 		}
 	}()
+}
+
+// recoverRails holds all rails, recovers one after the other, and resumes them all.
+func recoverRails(ctx context.Context, all []*recovery.Recovery) (total recovery.Report, err error) {
+	ids := make([][]wallet.ID, len(all))
+	for i, r := range all {
+		if ids[i], err = r.Hold(ctx); err != nil {
+			return total, err
+		}
+	}
+	for i, r := range all {
+		done, err := r.Run(ctx, ids[i])
+		if total.Differ = append(total.Differ, done.Differ...); i == 0 {
+			total = done
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+	for i, r := range all {
+		if !r.DryRun && err == nil {
+			err = r.Resume(ctx, ids[i])
+		}
+	}
+	return total, err
 }
 
 // lost reports whether a loss has not been recovered from.
@@ -603,8 +711,6 @@ func (c *Cluster) trace(who, format string, args ...any) {
 		c.Trace(fmt.Sprintf("%9.3fs %-8s %s", time.Since(c.start).Seconds(), who, fmt.Sprintf(format, args...)))
 	}
 }
-
-func walletID(n int) wallet.ID { return wallet.ID{ChainID: chainID, Address: fakechain.Wallet(n)} }
 
 // after is time.After, a nanosecond late: a timer that ends at the instant of an answer
 // would leave to the Go scheduler which of them a select takes.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -26,8 +27,8 @@ type policy interface {
 	freeze() time.Duration
 	// nap is how long time elapses while no effect happens.
 	nap() time.Duration
-	// miner is the node whose pool fills the next block; nil: no block.
-	miner() *fakechain.Node
+	// miner is the node whose pool fills the next block of a rail's chain; nil: no block.
+	miner(r *rail) *fakechain.Node
 	// runs reports whether a run starts when one is due.
 	runs() bool
 }
@@ -81,9 +82,11 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 		switch now := time.Now(); {
 		case !due.block.After(now):
 			due.block = now.Add(blockTime)
-			if n := p.miner(); n != nil {
-				c.Chain.Mine(n)
-				c.trace("chain", "block")
+			for _, r := range c.rails {
+				if n := p.miner(r); n != nil {
+					r.Chain.Mine(n)
+					c.trace("chain", "block")
+				}
 			}
 		case !due.run.After(now):
 			due.run = now.Add(runEvery)
@@ -114,7 +117,6 @@ func (c *Cluster) takeHint() bool {
 type faultless struct {
 	Idle   bool // no runs start by themselves
 	Halted bool // no blocks are made
-	chain  *fakechain.Chain
 	blocks int
 }
 
@@ -124,12 +126,12 @@ func (f *faultless) freeze() time.Duration                            { return 0
 func (f *faultless) nap() time.Duration                               { return time.Second }
 func (f *faultless) runs() bool                                       { return !f.Idle }
 
-func (f *faultless) miner() *fakechain.Node {
+func (f *faultless) miner(r *rail) *fakechain.Node {
 	if f.Halted {
 		return nil
 	}
 	f.blocks++
-	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
+	return r.Chain.Nodes[f.blocks%len(r.Chain.Nodes)]
 }
 
 // drainSteps bounds the steps of drain. More of them are a livelock: 500 merchants need some 40,000.
@@ -157,32 +159,61 @@ func (c *Cluster) Finish(settled bool) []string {
 	}
 	c.settle()
 	c.askRivals()
-	c.Chain.Replay()
-	for range c.Depth + 2 {
-		c.Chain.Mine(c.Chain.Nodes[0])
+	times, all := map[string]int{}, []string(nil) // by key
+	for _, r := range c.rails {
+		r.Chain.Replay()
+		for range c.Depth + 2 {
+			r.Chain.Mine(r.Chain.Nodes[0])
+		}
+		if len(c.rails) > 1 {
+			r.oracle.Paid(times)
+		}
 	}
-	return c.oracle.Violations(settled)
+	for _, key := range slices.Sorted(maps.Keys(times)) {
+		if times[key] > 1 {
+			c.oracle.Violate(oracle.PaidOnce, "%s was paid %d times on all chains together", key, times[key])
+		}
+	}
+	for _, r := range c.rails {
+		all = append(all, r.oracle.Violations(settled)...)
+	}
+	return all
+}
+
+// stolen reports whether a thief has ever used a key.
+func (c *Cluster) stolen() bool {
+	return slices.ContainsFunc(c.rails, func(r *rail) bool { return r.oracle.Stolen() })
+}
+
+// orders are those of all rails.
+func (c *Cluster) orders() (all []oracle.Order) {
+	for _, r := range c.rails {
+		all = append(all, r.oracle.Orders()...)
+	}
+	return all
 }
 
 // recoverAll recovers from a loss of the tables, if that has not been done. Strangers
 // send all that they have, and every payment is requested again.
 func (c *Cluster) recoverAll() {
-	p := &faultless{chain: c.Chain, Idle: true}
-	due, beyond := newTimetable(), c.beyond()
+	p := &faultless{Idle: true}
+	due, beyond := newTimetable(), slices.ContainsFunc(c.rails, c.beyond)
 	for tries := 0; c.lost() && tries < 3 && c.scheduler.Busy("recover") == 0; tries++ {
 		c.StartRecovery()
 		c.drain(p, due)
 	}
-	if c.lost() && !c.oracle.Stolen() {
+	if c.lost() && !c.stolen() {
 		c.oracle.Violate(oracle.Settles, "the tables were not recovered")
 	}
-	c.Chain.Replay()
+	for _, r := range c.rails {
+		r.Chain.Replay()
+	}
 	c.settle()
-	if beyond && c.suspects() && !c.oracle.Stolen() {
+	if beyond && slices.ContainsFunc(c.rails, c.suspects) && !c.stolen() {
 		c.StartRecovery()
 		c.drain(p, due)
 	}
-	for i, o := range c.oracle.Orders() {
+	for i, o := range c.orders() {
 		c.StartClient(fmt.Sprint("client-again", i), o, 3, false)
 	}
 	c.drain(p, due)
@@ -191,18 +222,18 @@ func (c *Cluster) recoverAll() {
 // beyond reports whether a recovery that starts now may miss a signed nonce: reorgs in a row have
 // taken back more nonces of a wallet than it uses up. When the missed one is mined, every wallet is
 // paused, and the operator recovers again.
-func (c *Cluster) beyond() bool {
-	for w := range c.Chain.Funded() {
-		if c.Chain.MostMined(w)+c.Window > c.Chain.Account(w, 0).Nonce+c.Spare {
+func (c *Cluster) beyond(r *rail) bool {
+	for w := range r.Chain.Funded() {
+		if r.Chain.MostMined(w)+c.Window > r.Chain.Account(w, 0).Nonce+c.Spare {
 			return true
 		}
 	}
 	return false
 }
 
-// suspects reports whether a wallet is paused for a suspicion.
-func (c *Cluster) suspects() bool {
-	wallets, _ := c.Store.Wallets(context.Background(), rail.Coin())
+// suspects reports whether a wallet of a rail is paused for a suspicion.
+func (c *Cluster) suspects(on *rail) bool {
+	wallets, _ := c.Store.Wallets(context.Background(), on.Coin())
 	return slices.ContainsFunc(wallets, func(r wallet.Registration) bool {
 		w, err := c.Store.Wallet(context.Background(), r.ID)
 		return err == nil && w.Suspect()
@@ -213,14 +244,17 @@ func (c *Cluster) suspects() bool {
 // were under way arrive, and handlers and clients come to their ends.
 func (c *Cluster) heal() {
 	c.trace("cluster", "heals")
-	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
-	c.Chain.Return()
-	c.Chain.Each((*fakechain.Node).Heal)
-	c.Latency, c.oracle.Goal = 0, oracle.Goal{}
-	c.liar.SetHabit(fakechain.Habit{})
+	for _, r := range c.rails {
+		r.Chain.BaseFee, r.Chain.L1Gas, r.Chain.Epoch = quietFee, 0, 0
+		r.Chain.Return()
+		r.Chain.Each((*fakechain.Node).Heal)
+		r.oracle.Goal = oracle.Goal{}
+		r.liar.SetHabit(fakechain.Habit{})
+		r.Chain.Mute = false
+	}
+	c.Latency = 0
 	c.sends = c.losses > 0 || c.accepted || c.mispriced
 	c.send()
-	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
 	c.Refills = settings.Refills{} // or the last runs would leave some under way
@@ -229,7 +263,7 @@ func (c *Cluster) heal() {
 	c.Skews = nil
 	synctest.Wait()
 	c.scheduler.Thaw()
-	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
+	c.drain(&faultless{Idle: true}, newTimetable())
 	if c.mispriced { // again, or the last sweep takes it
 		c.send()
 	}
@@ -238,25 +272,27 @@ func (c *Cluster) heal() {
 // send has the operator of a chain whose gas is the token send coins to every wallet once faults
 // end, for a recovery and after sweeps at an absurd price.
 func (c *Cluster) send() {
-	for w := range c.Chain.Funded() {
-		if c.sends && c.Gas.Unit > 0 {
-			c.Chain.Fund(w, token.Units(2_000), token.Amount{})
+	for _, r := range c.rails {
+		for w := range r.Chain.Funded() {
+			if c.sends && c.Gas.Unit > 0 {
+				r.Chain.Fund(w, token.Units(2_000), token.Amount{})
+			}
 		}
 	}
 }
 
 // hear has that operator send a wallet the coins that a recovery asks for.
-func (c *Cluster) hear(format string, args []any) {
+func (c *Cluster) hear(of *rail, format string, args []any) {
 	if c.sends && c.Gas.Unit > 0 && strings.HasPrefix(format, "waiting for %s: send") {
-		coins, _ := token.ParseTokens(args[1].(string), c.config().Token.Decimals)
-		c.Chain.Fund(args[3].(token.Address), coins, token.Amount{})
+		coins, _ := token.ParseTokens(args[1].(string), of.Token.Decimals)
+		of.Chain.Fund(args[3].(token.Address), coins, token.Amount{})
 	}
 }
 
 // settle is invariant I6: once reservations have aged, two runs of
 // check-receipts settle everything, while blocks are made.
 func (c *Cluster) settle() {
-	p := &faultless{chain: c.Chain, Idle: true}
+	p := &faultless{Idle: true}
 	due := newTimetable()
 	c.elapse(p, due, runEvery)
 	runs := 2

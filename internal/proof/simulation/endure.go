@@ -98,7 +98,7 @@ func Endure(seed uint64, metered bool, r Reduction, trace func(string)) []string
 	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
-	p, due := &calm{faultless{chain: c.Chain}, rng}, newTimetable()
+	p, due := &calm{faultless{}, rng}, newTimetable()
 	elapse := func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); {
 			c.step(p, due)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -18,6 +20,10 @@ import (
 // faults of the chain, the nodes and the processes.
 type nemesis struct {
 	cluster   *Cluster
+	at        *rail      // where its next fault strikes
+	notice    int        // once in so many steps, an operator who has lost the tables recovers them
+	where     *rand.Rand // chooses that; nil: there is one
+	quiet     bool       // the tables of two rails are lost, and nobody notices at first
 	reduction Reduction
 	rng       *rand.Rand
 	effects   int      // faults in 1,000 effects
@@ -30,14 +36,13 @@ type nemesis struct {
 	steps     int
 	away      journey
 	returns   time.Duration      // when the nodes return, since the start; 0: they have not left
-	halted    bool               // no blocks are made
 	images    []*memory.Payments // of the tables since they were last lost, oldest first
 }
 
 // draw draws the nemesis of a seed.
 func draw(c *Cluster, rng *rand.Rand, byzantine bool, r Reduction) *nemesis {
 	n := &nemesis{
-		cluster: c, reduction: r, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
+		cluster: c, at: c.rail, reduction: r, notice: 30, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
 		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
 	}
 	// Faults that end others come twice, so that things get better too.
@@ -60,7 +65,7 @@ func draw(c *Cluster, rng *rand.Rand, byzantine bool, r Reduction) *nemesis {
 func (n *nemesis) one(in int) bool   { return n.rng.IntN(in) == 0 }
 func (n *nemesis) share(of int) bool { return n.rng.IntN(1000) < of }
 func (n *nemesis) node() *fakechain.Node {
-	return n.cluster.Chain.Nodes[n.rng.IntN(len(n.cluster.Chain.Nodes))]
+	return n.at.Chain.Nodes[n.rng.IntN(len(n.at.Chain.Nodes))]
 }
 func (n *nemesis) ended() bool { return n.reduction.Steps > 0 && n.steps > n.reduction.Steps }
 
@@ -115,23 +120,24 @@ func (n *nemesis) nap() time.Duration {
 
 func (n *nemesis) runs() bool { return n.cluster.scheduler.Busy("run") < 3 && !n.one(6) }
 
-func (n *nemesis) miner() *fakechain.Node {
-	if n.halted {
+func (n *nemesis) miner(on *rail) *fakechain.Node {
+	if on.halted {
 		return nil
 	}
-	return n.node()
+	return on.Chain.Nodes[n.rng.IntN(len(on.Chain.Nodes))]
 }
 
 // strike plays at most one of this seed's faults.
 func (n *nemesis) strike() {
-	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
+	if c := n.cluster; n.steps%20 == 0 && (slices.Contains(n.kinds, loss) || n.quiet) {
 		n.images = append(n.images, c.Store.Image())
 	}
-	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
+	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(n.notice) {
 		c.StartRecovery()
 		synctest.Wait() // else chance decides whether the next fault comes before its first effect
 	}
 	n.travel()
+	n.forget()
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
 		return
 	}
@@ -139,10 +145,58 @@ func (n *nemesis) strike() {
 	if n.reduction.Without[kind] {
 		return
 	}
+	if n.where != nil {
+		n.at = n.cluster.rails[n.where.IntN(len(n.cluster.rails))]
+	}
 	node := n.node()
 	faults[kind](n, node)
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
+
+// forget takes the tables of two rails back unnoticed, once every transaction of theirs is so deep that a node that
+// lags has it too. So only a comparison can show that a payment is lost.
+func (n *nemesis) forget() {
+	c := n.cluster
+	if !n.quiet || n.ended() || n.reduction.Without[unnoticed] || c.losses == 2 || c.accepted || n.where.IntN(5) > 0 || c.model.flying(8) ||
+		slices.ContainsFunc(c.rails, func(r *rail) bool { return r.Chain.Away() }) {
+		return
+	}
+	images := slices.DeleteFunc(append([]*memory.Payments{memory.NewPayments()}, n.images...), func(image *memory.Payments) bool { return !c.loses(image) })
+	if len(images) == 0 {
+		return
+	}
+	n.images = nil
+	c.Forget(images[n.where.IntN(len(images))])
+	c.trace("operator", unnoticed)
+	for _, order := range c.orders() { // the same keys, at once, for the other asset
+		if order.Asset != assets[1].Coin() {
+			order.Asset = assets[1].Coin()
+		} else {
+			order.Asset = token.Coin{}
+		}
+		if (order.From == token.Address{}) && order.Guard == 0 {
+			order = c.at(order.Asset.ChainID).oracle.Order(order)
+			c.StartClient(fmt.Sprintf("client-other%d-%s%d", n.steps, order.Key, order.Asset.ChainID), order, 1+n.where.IntN(6), false)
+		}
+	}
+}
+
+// loses reports whether an image lacks transactions of one rail, and of no other.
+func (c *Cluster) loses(image *memory.Payments) bool {
+	lossy := 0
+	for _, r := range c.rails {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(r.Chain.Funded())), func(a token.Address) bool {
+			w, _ := image.Wallet(context.Background(), wallet.ID{ChainID: r.ChainID, Address: a})
+			return w.NextNonce < r.Chain.Account(a, 0).Nonce
+		}) {
+			lossy++
+		}
+	}
+	return lossy == 1
+}
+
+// unnoticed is the fault of seeds with two rails.
+const unnoticed = "tables lost, unnoticed"
 
 // thief is the fault that few seeds have: a thief uses a wallet's key. An operator has to look at the wallet then, so
 // not everything settles by itself; but no payment may be made twice or reported wrongly.
@@ -171,27 +225,27 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		if n.cluster.SilentAfter > 0 {
 			alone = 2
 		}
-		if liar := n.cluster.Chain.Nodes[0]; len(n.cluster.Chain.Nodes) > alone {
+		if liar := n.at.Chain.Nodes[0]; len(n.at.Chain.Nodes) > alone {
 			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
 		}
 	},
-	liar:          func(n *nemesis, _ *fakechain.Node) { n.cluster.liar.SetHabit(habit(n.rng, n.reduction)) },
+	liar:          func(n *nemesis, _ *fakechain.Node) { n.at.liar.SetHabit(habit(n.rng, n.reduction)) },
 	"black hole":  func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
 	"full":        func(_ *nemesis, on *fakechain.Node) { on.Full = true },
 	"strict fees": func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
 	"deaf":        func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
 	"dear data":   func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
 	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
-		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
+		n.at.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
 	},
 	"dear L1 data": func(n *nemesis, _ *fakechain.Node) {
-		n.cluster.Chain.L1Gas = []uint64{0, 500, 5_000, 50_000}[n.rng.IntN(4)]
+		n.at.Chain.L1Gas = []uint64{0, 500, 5_000, 50_000}[n.rng.IntN(4)]
 	},
 	"L1 fee": func(n *nemesis, _ *fakechain.Node) {
 		if n.cluster.Gas.Unit > 0 { // no such chain has one
 			return
 		}
-		n.cluster.Chain.L1Fee = token.Units([]uint64{0, 1_000, 1_000_000}[n.rng.IntN(3)])
+		n.at.Chain.L1Fee = token.Units([]uint64{0, 1_000, 1_000_000}[n.rng.IntN(3)])
 	},
 	"nonsense": func(n *nemesis, on *fakechain.Node) {
 		names := slices.Sorted(maps.Keys(fakechain.Nonsenses))
@@ -199,36 +253,36 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		n.cluster.mispriced = true
 	},
 	"forget":        func(_ *nemesis, on *fakechain.Node) { on.Forget() },
-	"forget all":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
+	"forget all":    func(n *nemesis, _ *fakechain.Node) { n.at.Chain.Each((*fakechain.Node).Forget) },
 	"evict":         func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
 	"heal":          func(_ *nemesis, on *fakechain.Node) { on.Heal() },
 	"fork":          func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
-	"reorg":         func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
-	"fees up":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
-	"fees down":     func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
-	"halt":          func(n *nemesis, _ *fakechain.Node) { n.halted = true },
-	"go on":         func(n *nemesis, _ *fakechain.Node) { n.halted = false },
+	"reorg":         func(n *nemesis, on *fakechain.Node) { n.at.Chain.Reorg(n.depth(), on) },
+	"fees up":       func(n *nemesis, _ *fakechain.Node) { n.at.Chain.BaseFee = token.Units(800) },
+	"fees down":     func(n *nemesis, _ *fakechain.Node) { n.at.Chain.BaseFee = quietFee },
+	"halt":          func(n *nemesis, _ *fakechain.Node) { n.at.halted = true },
+	"go on":         func(n *nemesis, _ *fakechain.Node) { n.at.halted = false },
 	"restart":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
 	"no keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
 	"keys":          func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
 	"no signatures": func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(true) },
 	"signatures":    func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(false) },
-	"block":         func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Blocked[n.wallet()] = true },
+	"block":         func(n *nemesis, _ *fakechain.Node) { n.at.Chain.Blocked[n.wallet()] = true },
 	"unblock": func(n *nemesis, _ *fakechain.Node) {
-		for w := range n.cluster.Chain.Blocked {
-			n.cluster.Chain.Blocked[w] = false
+		for w := range n.at.Chain.Blocked {
+			n.at.Chain.Blocked[w] = false
 		}
 	},
-	"old copies": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Replay() },
+	"old copies": func(n *nemesis, _ *fakechain.Node) { n.at.Chain.Replay() },
 	"retire": func(n *nemesis, _ *fakechain.Node) {
 		if wallets := n.cluster.Wallets; wallets > 1 { // the first one goes on paying
-			n.cluster.StartRetirement(1 + n.rng.IntN(wallets-1))
+			n.cluster.startRetirement(n.at, 1+n.rng.IntN(wallets-1))
 		}
 	},
 	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1) },
 	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(n.rng.Uint64N(60)) },
 	loss: func(n *nemesis, _ *fakechain.Node) {
-		if n.cluster.losses == 2 || n.cluster.Chain.Away() { // tables that know no final block know no fork
+		if n.cluster.losses == 2 || n.cluster.rails[n.away.rail].Chain.Away() { // tables that know no final block know no fork
 			return
 		}
 		image := memory.NewPayments()
@@ -240,7 +294,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	},
 	thief: func(n *nemesis, on *fakechain.Node) {
 		wallet := n.wallet()
-		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
+		n.at.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
 	},
 }
 
@@ -248,7 +302,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 // that a run has called final, and perhaps all of them. Before any has, no run could know.
 func (n *nemesis) elsewhere(blocks uint64) {
 	c := n.cluster
-	known, err := c.Store.Compared(context.Background(), rail.Coin())
+	known, err := c.Store.Compared(context.Background(), n.at.Coin())
 	if err != nil || known.Final.Number < 2 {
 		return
 	}
@@ -256,8 +310,8 @@ func (n *nemesis) elsewhere(blocks uint64) {
 	if n.away.kind == fork {
 		base = []uint64{1, 1 + n.rng.Uint64N(known.Final.Number-1), known.Final.Number - 1}[n.rng.IntN(3)]
 	}
-	from := []int{0, 0, n.rng.IntN(len(c.Chain.Nodes))}[n.rng.IntN(3)]
-	c.Chain.Elsewhere(base, blocks, c.Chain.Nodes[from:]...)
+	from := []int{0, 0, n.rng.IntN(len(n.at.Chain.Nodes))}[n.rng.IntN(3)]
+	n.at.Chain.Elsewhere(base, blocks, n.at.Chain.Nodes[from:]...)
 	n.returns = time.Since(c.start) + n.away.stay
 }
 
@@ -265,18 +319,19 @@ func (n *nemesis) elsewhere(blocks uint64) {
 func (n *nemesis) travel() {
 	c := n.cluster
 	at := time.Since(c.start)
+	n.at = c.rails[n.away.rail]
 	switch {
 	case n.away.kind == "" || n.ended() || n.reduction.Without[n.away.kind]:
 	case n.returns == 0 && at >= n.away.leave:
-		if faults[n.away.kind](n, nil); c.Chain.Away() {
+		if faults[n.away.kind](n, nil); n.at.Chain.Away() {
 			c.trace("chain", "%s", n.away.kind)
 		}
-	case c.Chain.Away() && at >= n.returns:
-		if n.away.stays && c.stay() {
+	case n.at.Chain.Away() && at >= n.returns:
+		if n.away.stays && c.stay(n.at) {
 			c.trace("chain", "stays")
 			return
 		}
-		c.Chain.Return()
+		n.at.Chain.Return()
 		c.trace("chain", "returns")
 	}
 }
@@ -286,6 +341,7 @@ type journey struct {
 	kind        string // reset, fork, or "" for none
 	leave, stay time.Duration
 	stays       bool // it becomes the chain
+	rail        int  // whose nodes do
 }
 
 // journeyOf draws a seed's journey.
@@ -299,5 +355,5 @@ func journeyOf(rng *rand.Rand) (j journey) {
 	return j
 }
 
-func (n *nemesis) wallet() token.Address { return fakechain.Wallet(n.rng.IntN(n.cluster.Wallets)) }
+func (n *nemesis) wallet() token.Address { return n.at.walletID(n.rng.IntN(n.cluster.Wallets)).Address }
 func (n *nemesis) depth() uint64         { return 1 + n.rng.Uint64N(n.cluster.Depth) }

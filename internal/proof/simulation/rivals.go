@@ -53,10 +53,10 @@ func (c *Cluster) askRivals() {
 	for i, o := range rivals {
 		o.Key, o.Guard = fmt.Sprint("last-rival", i), time.Minute
 		answers := c.Post(o.Key, 0, o)
-		c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
+		c.drain(&faultless{Idle: true}, newTimetable())
 		select {
 		case a := <-answers:
-			if errors.Is(a.Err, dispatch.ErrSimilarPending) && !c.skewed && !c.oracle.Stolen() { // an operator looks at a robbed wallet first
+			if errors.Is(a.Err, dispatch.ErrSimilarPending) && !c.skewed && !c.stolen() { // an operator looks at a robbed wallet first
 				c.oracle.Violate(oracle.Settles, "%s waits for a similar payment although all are settled", o.Key)
 			}
 		default:

@@ -68,7 +68,7 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 					strings.ReplaceAll(t.Name(), "/", "$/^"), strings.Join(trace[max(0, len(trace)-300):], "\n"))
 			}
 		}()
-		s := &Scenario{Cluster: c, faultless: faultless{chain: c.Chain}, T: bubble, due: newTimetable()}
+		s := &Scenario{Cluster: c, faultless: faultless{}, T: bubble, due: newTimetable()}
 		scenario(s)
 		for _, violation := range c.Finish(!s.Pending) {
 			bubble.Error(violation)
@@ -225,7 +225,7 @@ func (s *Scenario) State(o oracle.Order) payment.State { return s.Payment(o).Sta
 // Record returns the stored record of a wallet.
 func (s *Scenario) Record(n int) wallet.Wallet {
 	s.T.Helper()
-	w, err := s.Store.Wallet(context.Background(), walletID(n))
+	w, err := s.Store.Wallet(context.Background(), s.walletID(n))
 	if err != nil {
 		s.T.Errorf("reading wallet %d: %v", n, err)
 	}
@@ -243,27 +243,27 @@ func (s *Scenario) Retire(n int) error {
 	for _, node := range s.Chain.Nodes {
 		nodes = append(nodes, node)
 	}
-	return settlement.New(s.config(), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(),
-		walletID(n), false)
+	return settlement.New(s.config(s.rail), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(),
+		s.walletID(n), false)
 }
 
 // Accept takes the nodes' chain for the right one, as an operator does.
 func (s *Scenario) Accept() {
-	if err := s.accept(); err != nil {
+	if err := s.accept(s.rail); err != nil {
 		s.T.Errorf("accepting the chain: %v", err)
 	}
 }
 
 // Pause pauses a wallet, as an operator does.
 func (s *Scenario) Pause(n int, reason string) {
-	if err := s.Store.Pause(context.Background(), walletID(n), reason); err != nil {
+	if err := s.Store.Pause(context.Background(), s.walletID(n), reason); err != nil {
 		s.T.Errorf("pausing wallet %d: %v", n, err)
 	}
 }
 
 // Resume ends the pause of a wallet, as an operator does.
 func (s *Scenario) Resume(n int) {
-	if err := s.Store.Repause(context.Background(), walletID(n), s.Record(n).Paused, ""); err != nil {
+	if err := s.Store.Repause(context.Background(), s.walletID(n), s.Record(n).Paused, ""); err != nil {
 		s.T.Errorf("resuming wallet %d: %v", n, err)
 	}
 }
@@ -377,3 +377,9 @@ func (r remote) answer(ctx context.Context, op string, tx fakechain.Tx) (chain.S
 	}
 	return answer.Signed, answer.err
 }
+
+// Asset returns the coin of the n-th rail.
+func Asset(n int) token.Coin { return assets[n].Coin() }
+
+// ChainOf returns the chain of the n-th rail.
+func (s *Scenario) ChainOf(n int) *fakechain.Chain { return s.rails[n].Chain }

@@ -72,7 +72,7 @@ func (s *Schedule) Run() (violations []string, effects int) {
 		Coins: 1_000, Gwei: 1_000, ReservationAge: time.Nanosecond,
 	}, s.Trace)
 	defer c.Close()
-	p := &scripted{faultless: faultless{chain: c.Chain}, Schedule: s, turns: map[*scheduler.Actor]int{}}
+	p := &scripted{faultless: faultless{}, Schedule: s, turns: map[*scheduler.Actor]int{}}
 	for i := range s.Clients {
 		c.StartClient("client"+string(rune('a'+i)), oracle.Order{Key: "key", To: fakechain.Payee(0), Amount: 700}, 2, true)
 	}

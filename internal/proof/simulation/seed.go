@@ -63,6 +63,9 @@ func further(setup *Setup, seed uint64) {
 	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
 		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
 	}
+	if rand.New(rand.NewPCG(seed, 0x2a11)).IntN(3) == 0 {
+		setup.Rails = 2
+	}
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
@@ -104,6 +107,11 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	}
 	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
 	n.away.stays = n.away.stays && setup.Skews == nil // times show which blocks were final before
+	rails := rand.New(rand.NewPCG(seed, 0x2a12))
+	if setup.Rails > 1 {
+		n.where, n.away.rail, n.quiet = rails, rails.IntN(setup.Rails), rails.IntN(2) == 0
+		c.rails[rails.IntN(setup.Rails)].liar.SetHabit(fakechain.Habit{}) // a liar is on one chain only
+	}
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {
@@ -116,6 +124,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	}
 	several := rand.New(rand.NewPCG(seed, 0x3e2c))
 	of := 1 + 2*several.IntN(2)
+	var orders []oracle.Order
 	for i := range 1 + rng.IntN(4) {
 		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i),
 			Amount: uint64(100*i + 500)}
@@ -129,6 +138,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 			c.Chain.Recipients[order.To] = fakechain.Guarded
 		}
 		order = c.batch(order, i, batches)
+		orders = append(orders, order)
 		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
 			for j := range 6 {
 				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
@@ -146,12 +156,18 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 			}
 		}
 	}
+	if setup.Rails > 1 {
+		c.startElsewhere(orders, rails, r)
+	}
 	c.startRivals(rand.New(rand.NewPCG(seed, 0x6a7d)), r)
 	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
 	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
 	changing := changes.IntN(4) == 0
 	due := newTimetable()
 	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
+	if n.quiet {
+		n.notice, length = 200, length+5*time.Minute
+	}
 	for n.steps = range 4_000 + 20*crowd.merchants {
 		if came := crowd.step(c); came && time.Since(c.start) > length {
 			break
@@ -162,7 +178,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		}
 		c.step(n, due)
 	}
-	return c.Finish(!c.oracle.Stolen())
+	return c.Finish(!c.stolen())
 }
 
 // batch makes a batch of some orders. It may pay a recipient the same amount twice.
@@ -184,9 +200,32 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 	return order.Batched(others...)
 }
 
+// startElsewhere has clients ask for other assets, mostly under keys for which others ask for the default.
+func (c *Cluster) startElsewhere(orders []oracle.Order, rng *rand.Rand, r Reduction) {
+	for _, order := range orders {
+		c.oracle.Order(order)
+	}
+	for i, n := range rng.Perm(len(orders)) {
+		order := orders[n]
+		order.Asset = assets[1].Coin()
+		switch rng.IntN(3) {
+		case 0:
+			order.To, order.Entries, order.Amount = fakechain.Payee(500+i), nil, uint64(400+i)
+		case 1:
+			order.Key, order.To, order.Entries = fmt.Sprint("elsewhere", i), fakechain.Payee(600+i), nil
+		}
+		c.rails[1].oracle.Order(order)
+		for j := range 1 + rng.IntN(2) {
+			if r.Clients == 0 || 26+i*2+j < r.Clients {
+				c.StartClient(fmt.Sprintf("client-elsewhere%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)
+			}
+		}
+	}
+}
+
 // change changes the rules for payments, or has an order asked for once more under it.
 func (c *Cluster) change(rng *rand.Rand, step int) {
-	switch orders := c.oracle.Orders(); rng.IntN(10) {
+	switch orders := c.orders(); rng.IntN(10) {
 	case 0:
 		c.Bar(fakechain.Payee([]int{0, 1, 2, 3, 100, 101}[rng.IntN(6)]), rng.IntN(2) == 0)
 	case 1:
@@ -256,7 +295,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
 		try(func(r *Reduction) { r.Steps = n })
 	}
-	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost})
+	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost, unnoticed})
 	for _, o := range scheduler.Faults() {
 		names = append(names, o.String())
 	}

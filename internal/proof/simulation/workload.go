@@ -43,7 +43,8 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	}
 	ctx = context.WithValue(ctx, requestKey{}, by)
 	answers := make(chan oracle.Answer, 1)
-	committed := c.oracle.Requested(order)
+	to := c.at(order.Asset.ChainID)
+	committed := to.oracle.Requested(order)
 	go func() {
 		defer actor.End()
 		var result dispatch.Result
@@ -51,15 +52,18 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		if (order.From == token.Address{}) {
 			result, err = on.Send(skewedContext{ctx, on.skew}, r)
 		} else {
-			result.Payment, err = on.Move(skewedContext{ctx, on.skew}, order.Transfer())
+			var d *dispatch.Dispatcher
+			if d, err = on.Of(ctx, order.Asset); err == nil {
+				result.Payment, err = d.Move(skewedContext{ctx, on.skew}, order.Transfer())
+			}
 		}
 		if actor.Dead() || errors.Is(err, scheduler.ErrOver) {
 			return
 		}
 		c.trace(name, "answers %s %v", result.Payment.State, err)
 		answer := oracle.Answer{Order: order, Payment: result.Payment, Err: err}
-		c.oracle.Answered(answer, committed)
-		c.oracle.Served(name, answer, time.Since(began))
+		to.oracle.Answered(answer, committed)
+		to.oracle.Served(name, answer, time.Since(began))
 		answers <- answer
 	}()
 	return answers

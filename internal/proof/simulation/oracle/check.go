@@ -43,6 +43,10 @@ func (o *Oracle) Violations(settled bool) []string {
 			o.Violate(Settles, "%s cannot be read: %v", key, err)
 			continue
 		}
+		elsewhere := err == nil && !o.here(p)
+		if elsewhere { // under the same key
+			p = payment.Payment{}
+		}
 		seen := payees[r.payee()]
 		delete(payees, r.payee())
 		if r.Ether && len(o.lost)+len(o.past) > 0 {
@@ -68,6 +72,9 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkState(r, p, seen, settled)
 		o.checkFee(r, p)
 		o.checkAnswers(r, p)
+		if elsewhere {
+			continue
+		}
 		o.checkEvents(r, p, settled)
 		if p.State == payment.Confirmed && !slices.Contains(wallets, r.To) {
 			sum, _ = sum.Add(p.Coins())
@@ -87,6 +94,17 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkWallets(sum)
 	}
 	return o.violations
+}
+
+// Paid adds how often each order was paid, by key.
+func (o *Oracle) Paid(times map[string]int) {
+	payees := o.payees()
+	for key, r := range o.orders {
+		if r.Ether { // the chain does not show which transfer it was
+			continue
+		}
+		times[key] += payees[r.payee()].times
+	}
 }
 
 // charged returns the UTC day on which a payment was charged, and false if none was, or if

@@ -106,13 +106,10 @@ func (o *Oracle) window() uint64 {
 	return cmp.Or(o.rail().Settings.NonceWindow, o.Window)
 }
 
-// rail is the first rail, zero if there is none.
+// rail is the rail in the tables.
 func (o *Oracle) rail() store.Rail {
 	rules, _ := o.Store.Rules(context.Background())
-	if len(rules.Rails) == 0 {
-		return store.Rail{}
-	}
-	return rules.Rails[0]
+	return rules.Rail(o.Chain.Coin())
 }
 
 // may reports whether any settings let a payment of an amount be made that were in force
@@ -158,14 +155,15 @@ func (o *Oracle) Violate(i Invariant, format string, args ...any) {
 // Requested counts a request in, and reports whether its payment is committed already.
 func (o *Oracle) Requested(r Order) (committed bool) {
 	p, err := o.Store.Payment(context.Background(), r.ID())
+	o.Order(r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.orders[r.Key]; !ok {
-		o.orders[r.Key] = r
-	}
 	o.requests[r.Key]++
-	return err == nil && p.State != payment.Prepared
+	return err == nil && p.State != payment.Prepared && o.here(p)
 }
+
+// here reports whether a payment is of the oracle's rail.
+func (o *Oracle) here(p payment.Payment) bool { return p.Tx.ChainID == o.Chain.ID }
 
 // Answered records an answer. A request that came when its payment was
 // committed must not get the answer that nothing was started.
@@ -266,16 +264,26 @@ func (o *Oracle) Lost(before *memory.Payments) {
 	clear(o.events)
 }
 
+// Recovers accepts that a recovery uses up nonces, and changes what the tables show.
+func (o *Oracle) Recovers() { o.past = append(o.past, o.Store.Image()) }
+
 // RolledBack accepts that the chain went back below finality, to a block: what the tables show
 // as final behind it is so no more, and nobody can know.
-func (o *Oracle) RolledBack(base uint64) {
-	o.past = append(o.past, o.Store.Image())
-	o.base, o.rolled = base, time.Now()
-}
+func (o *Oracle) RolledBack(base uint64) { o.base, o.rolled = base, time.Now() }
 
 // gone reports whether p ended on blocks that were rolled back.
 func (o *Oracle) gone(p payment.Payment) bool {
 	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
+}
+
+// Order returns the order that was asked for first under o's key: r, if none was.
+func (o *Oracle) Order(r Order) Order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.orders[r.Key]; !ok {
+		o.orders[r.Key] = r
+	}
+	return o.orders[r.Key]
 }
 
 // Orders returns every order that was ever asked for, in the order of keys.
@@ -441,7 +449,7 @@ func (o *Oracle) owners(id wallet.ID) {
 				o.MerchantCap)
 		}
 	}
-	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Coin.ChainID != id.ChainID {
+	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Token.Contract != o.Chain.Token {
 		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables have its rail", short(id.Address))
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op

@@ -18,6 +18,7 @@ type Order struct {
 	Key      string // the Idempotency-Key
 	Merchant string // of a payment; "": mer_1
 	To       token.Address
+	Asset    token.Coin    // zero: the default
 	Amount   uint64        // in units of the token, or in wei; of a transfer, 0: all
 	From     token.Address // the wallet of a transfer; zero: a payment
 	Ether    bool          // of a transfer
@@ -53,7 +54,7 @@ func (o Order) byID() bool { return o.operators() || o.Entries != nil || o.Guard
 
 // Request is the request that clients post for the order.
 func (o Order) Request() payment.Request {
-	r := payment.Request{Merchant: o.merchant(), Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	r := payment.Request{Merchant: o.merchant(), Mode: "test", IdempotencyKey: o.Key, Asset: o.Asset, To: o.To, Amount: token.Units(o.Amount)}
 	if o.Entries != nil {
 		r, _ = r.Batch(o.Entries)
 	}

@@ -104,7 +104,7 @@ func (o *Oracle) told(id payment.ID) bool {
 func (o *Oracle) checkOrder(kind string, tx chain.Hash) {
 	p, err := o.known(tx)
 	switch {
-	case err != nil || len(o.past) > 0 || !WantsMined(p.Merchant):
+	case err != nil || len(o.past) > 0 || !WantsMined(p.Merchant) || !o.here(p):
 	case kind == "payment.mined":
 		o.checkPaid(p)
 	case !p.Cancelled(p.Onchain) && !o.told(p.ID):
