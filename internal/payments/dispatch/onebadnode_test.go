@@ -18,6 +18,7 @@ type badNode struct {
 	more  uint64 // that it counts as mined
 	pool  uint64 // that its pool holds besides
 	rich  bool   // it calls every wallet rich
+	alone bool   // the others give no account
 	shown bool   // it shows a signed transaction at every nonce
 }
 
@@ -77,5 +78,24 @@ func TestOneNodeCallsAWalletRich(t *testing.T) {
 	w, err := p.Tables.Wallet(t.Context(), walletOf(first))
 	if err == nil && w.Paused != "" || err != nil && !errors.Is(err, wallet.ErrUnknown) {
 		t.Errorf("%q, %v", w.Paused, err)
+	}
+}
+
+// A mute node gives no account.
+type mute struct{ chain.Node }
+
+func (mute) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	return chain.Account{}, chain.ErrRejected
+}
+
+// TestOneNodeAnswersAlone: the only one of three nodes that answers opens no wallet: it could promise coins.
+func TestOneNodeAnswersAlone(t *testing.T) {
+	p := newProcess(t, script{})
+	p.bad = badNode{Node: p, rich: true, alone: true}
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if w, err := p.Tables.Wallet(t.Context(), walletOf(first)); !errors.Is(err, wallet.ErrUnknown) {
+		t.Errorf("%+v, %v", w, err)
 	}
 }

@@ -83,11 +83,14 @@ func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 }
 
 // spendable returns the amounts that enough nodes allow. Nodes that lag, and uncertain conclusions, do not count. If
-// none counts, the stored amounts stay.
+// none counts, the stored amounts stay. A node alone may lower them.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	sure := slices.DeleteFunc(p.conclude(ctx, held), func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) })
 	if len(sure) == 0 {
 		return p.wallet.Balance, p.wallet.Gas
+	}
+	if p.Nodes.Alone(len(sure)) {
+		sure = append(sure, conclusion{View: sure[0].View, coin: p.wallet.Balance, gas: p.wallet.Gas})
 	}
 	coin = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.coin })
 	gas = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.gas })
