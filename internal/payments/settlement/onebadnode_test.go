@@ -387,6 +387,24 @@ func TestOneNodeTakesABlockBack(t *testing.T) {
 	}
 }
 
+// TestNodesChangeChains: nodes that call less final than when the round began have counted at a block of another chain.
+// A nonce that they call final gets no owner then, so next_nonce does not pass it.
+func TestNodesChangeChains(t *testing.T) {
+	for _, recedes := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.mined, w.settled = 2, 2
+		asks := 0
+		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", head: func(h *chain.Head) {
+			if asks++; recedes && asks == 1 {
+				h.Final++
+			}
+		}}}
+		if _, err := w.round(); (err != nil) != recedes || w.record().NextNonce != map[bool]uint64{false: 2, true: 0}[recedes] {
+			t.Errorf("recedes: %t: next nonce %d, %v", recedes, w.record().NextNonce, err)
+		}
+	}
+}
+
 // TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
 func TestTwoNodesOfOneHost(t *testing.T) {
 	w := newWorld(t, nil)

@@ -267,11 +267,11 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 // every payment behind it. For a wallet whose key is gone it fails until all are final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
-	if err != nil {
-		return err
+	if err == nil && !p.steady(ctx) {
+		err = errors.New("nodes call less final than when the round began")
 	}
-	if p.unusable != nil {
-		return p.unusable
+	if err = cmp.Or(err, p.unusable); err != nil {
+		return err
 	}
 	for nonce := max(first, settled); nonce < below; nonce++ {
 		if _, err := p.storeNoop(ctx, nonce); err != nil {

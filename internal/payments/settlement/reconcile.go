@@ -107,7 +107,7 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 func (p *pass) allOwned(ctx context.Context) bool {
 	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	_, err := p.tied(ctx, used)
-	return err == nil
+	return err == nil && p.steady(ctx)
 }
 
 // moveCeiling moves the ceiling to the mined count plus the window, but not below next_nonce. A

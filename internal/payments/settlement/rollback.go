@@ -137,6 +137,13 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 	})
 }
 
+// steady reports whether enough nodes still call final what they did when the round began. If not, the nodes may have
+// changed chains, and counted at a block that is final on one chain what the other may take back.
+func (p *pass) steady(ctx context.Context) bool {
+	look := p.lookAgain(ctx)
+	return look.same && p.heads().Enough(len(p.views)-len(look.receded), p.final().silent)
+}
+
 // checks runs one check at a time. Callers that wait meanwhile share the next one.
 type checks[T any] struct {
 	mu            sync.Mutex
