@@ -280,9 +280,6 @@ func grantedRights(t *testing.T) map[right]bool {
 					resource = resource.Content[1]
 				}
 				for _, action := range allow.Action {
-					if action == "sqs:SendMessageBatch" {
-						continue // which the local AWS asks for beside sqs:SendMessage
-					}
 					granted[right{function, action, resourceName(resource.Value)}] = true
 				}
 			}
