@@ -72,6 +72,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s did %s on %s, which template.yaml does not grant", r.function, r.action, r.resource)
 		}
 	}
+	s.simulated(t, 100)
 	for r, reason := range spare {
 		if !granted[r] {
 			t.Errorf("%v is excused (%s) and not granted", r, reason)
