@@ -190,9 +190,9 @@ func (c *calls) onPaper() error {
 	if err := asked(map[string]any{"calls": all}, &found, ".cache/venv/bin/python", "tools/models"); err != nil {
 		return err
 	}
-	planted := slices.DeleteFunc(found.Findings, func(f string) bool { return strings.HasPrefix(f, "planted: ") })
-	if len(planted) > 0 || len(planted) == len(found.Findings) || found.Checked != len(all) {
-		return fmt.Errorf("AWS's models of %d recorded requests, one of them with a mistake: %s", len(all), strings.Join(found.Findings, "\n"))
+	wrong := slices.DeleteFunc(slices.Clone(found.Findings), func(f string) bool { return strings.HasPrefix(f, "planted: ") })
+	if len(wrong) > 0 || len(found.Findings) == 0 || found.Checked != len(all) {
+		return fmt.Errorf("AWS's models of %d requests, one of them with a mistake: %s", len(all), strings.Join(found.Findings, "\n"))
 	}
 	fmt.Fprintf(os.Stderr, "%d recorded requests are as AWS's models have them.\n", len(all))
 	return nil
@@ -233,7 +233,8 @@ func (s *stack) simulated(t *testing.T, least int) {
 		if refused++; a.allowed || !thief {
 			refused--
 		}
-		request := map[string]any{"name": role, "policies": policies[role], "action": a.action, "resource": s.arn(a.resource), "allowed": a.allowed}
+		request := map[string]any{"name": role, "policies": policies[role], "action": a.action, "resource": s.arn(a.resource),
+			"allowed": a.allowed}
 		if len(a.partitions) > 0 {
 			request["context"] = map[string]any{"dynamodb:LeadingKeys": a.partitions}
 		}

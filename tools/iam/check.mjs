@@ -49,6 +49,7 @@ for (const r of requests) {
     serviceControlPolicies: [], resourceControlPolicies: [],
   }, {});
   const said = result.overallResult ?? JSON.stringify(result.errors);
-  if ((said === "Allowed") !== r.allowed) found.add(`${r.name}: ${r.action} on ${r.resource} with ${JSON.stringify(r.context)}: ${said}`);
+  const on = `${r.action} on ${r.resource} with ${JSON.stringify(r.context)}`;
+  if ((said === "Allowed") !== r.allowed) found.add(`${r.name}: ${on}: ${said}`);
 }
 console.log(JSON.stringify([...found].sort()));
