@@ -258,6 +258,8 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case answered:
 		p.lost(r, refused, why(refusal))
+	case ctx.Err() != nil:
+		p.lost(r, unknown, "the command was interrupted before the answer")
 	default:
 		p.lost(r, unknown, Plain(err))
 	}
@@ -317,7 +319,7 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.status, r.problem = status, problem
+	r.status, r.problem = status, strings.ReplaceAll(problem, "\n", "; ") // a record is a line
 }
 
 // inProgress reports whether a payment was accepted and is not signed: it may be made.
