@@ -94,7 +94,7 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string {
-	return fmt.Sprintf("refused with %d %s: %s", e.Status, e.Code, e.Detail)
+	return fmt.Sprintf("refused with %s: %s", strings.TrimSpace(fmt.Sprint(e.Status, " ", e.Code)), e.Detail)
 }
 
 // An OutcomeUnknown reports that no answer settled the call: it may be carried out, even later.
@@ -104,7 +104,11 @@ type OutcomeUnknown struct {
 }
 
 func (e *OutcomeUnknown) Error() string {
-	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%v; %d %.300s)", e.Cause, e.Last.Status, e.Last.Body)
+	last := strings.ReplaceAll(fmt.Sprint(e.Cause), "\n", "; ")
+	if e.Last.Status != 0 {
+		last = fmt.Sprintf("%d %.300s", e.Last.Status, e.Last.Body)
+	}
+	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%s)", last)
 }
 
 func (e *OutcomeUnknown) Unwrap() error { return e.Cause }

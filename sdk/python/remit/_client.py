@@ -68,7 +68,7 @@ class Refused(_Error):
     settled = False
 
     def __init__(self, status: int, code: str, detail: str, index: int | None) -> None:
-        super().__init__(f"refused with {status} {code}: {detail}")
+        super().__init__(f"refused with {f'{status} {code}'.strip()}: {detail}")
         self.status, self.code, self.detail, self.index = status, code, detail, index
 
 

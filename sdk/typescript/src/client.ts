@@ -59,7 +59,7 @@ export class Refused extends Error {
     /** Of the refused entry of a batch, if one is named. */
     readonly index: number | undefined,
   ) {
-    super(`refused with ${status} ${code}: ${detail}`);
+    super(`refused with ${`${status} ${code}`.trim()}: ${detail}`);
   }
 }
 
