@@ -113,7 +113,6 @@ type Attempt struct {
 // Succeeded reports whether the endpoint took the message.
 func (a Attempt) Succeeded() bool { return a.StatusCode/100 == 2 }
 
-// LastAttempt returns the newest attempt; ok is false when there is none.
 func (d Delivery) LastAttempt() (a Attempt, ok bool) {
 	if len(d.Attempts) == 0 {
 		return Attempt{}, false
@@ -124,6 +123,12 @@ func (d Delivery) LastAttempt() (a Attempt, ok bool) {
 // with returns d with one more attempt; d keeps its own list.
 func (d Delivery) with(a Attempt) Delivery {
 	d.Attempts = append(slices.Clip(d.Attempts), a)
+	return d
+}
+
+// ended returns d in a final status.
+func (d Delivery) ended(s DeliveryStatus, at time.Time) Delivery {
+	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, at
 	return d
 }
 
@@ -150,10 +155,9 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 	if _, err := io.ReadFull(random, salt[:]); err != nil {
 		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
 	}
-	return Delivery{
-		Ref: Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, Event: ev, Status: Pending,
-		NextAttemptAt: now, CreatedAt: now, Parked: true,
-	}, nil
+	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, ev)
+	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
+	return d, nil
 }
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ

@@ -61,7 +61,7 @@ func (d *Deliverer) putOff(ctx context.Context, e Endpoint, del Delivery) error 
 		age = 0 // its first attempt, however late it was published
 	}
 	if age > patience(del.Mode) {
-		next.Status, next.NextAttemptAt, next.Parked = Exhausted, time.Time{}, false
+		next = next.ended(Exhausted, now)
 		if err := d.assess(ctx, e, next, Attempt{Duration: slowAfter}); err != nil { // no news of the endpoint
 			return err
 		}
