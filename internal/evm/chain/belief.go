@@ -41,9 +41,9 @@ import (
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
-//	tip                                                        low    Fees: the middle, the lower of two; of three, two that agree
-//	gas of a call                                              high   Estimate; of three, the higher of two that are alike
-//	gas of a transfer at its dearest                           high   WorstCase: Estimate, but of two nodes as its comment says
+//	tip                                                        low    Fees: the middle; of three, two that agree
+//	gas of a call                                              high   Estimate; of three, two that are alike
+//	gas of a transfer at its dearest                           high   WorstCase
 func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	sorted := slices.SortedFunc(slices.Values(answers), safest)
 	return sorted[max(0, len(sorted)-configured/2-1)]

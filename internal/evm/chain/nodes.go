@@ -322,8 +322,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 		case !gave && t.whole && !block.IsZero():
 			says = "no receipt"
 		case final && !block.IsZero():
-			a.By = append(a.By, t.View)
-			if r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
+			if a.By = append(a.By, t.View); r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
 				a.Fee = nil
 			}
 		}
@@ -335,7 +334,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	return a
 }
 
-// Names returns the names of the views' nodes.
+// Names are of the views' nodes.
 func (v Views) Names() (names []string) {
 	for _, view := range v {
 		names = append(names, view.Name())

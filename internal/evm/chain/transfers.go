@@ -38,7 +38,7 @@ type MinedTx struct {
 
 // String describes l for errors.
 func (l LoggedTransfer) String() string {
-	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
+	return fmt.Sprint(l.Amount, " units from ", l.From, " to ", l.To, " by ", l.Tx, " in block ", l.Block, " ", l.BlockHash)
 }
 
 // Noop reports whether tx only used up its nonce and moved neither ether nor a token.
@@ -55,11 +55,7 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
 		return 0, unavailable(h.errs)
 	}
-	final := h.heads[0].Final
-	for _, head := range h.heads {
-		final = min(final, head.Final)
-	}
-	return final, nil
+	return slices.Min(h.answered().numbers(func(v View) uint64 { return v.Final })), nil
 }
 
 // Transfers returns the transfers of a token out of wallets in the final blocks from first to last.

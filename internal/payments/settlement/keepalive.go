@@ -145,8 +145,8 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 				class = chain.Replacement // a node calls the bytes known, but no pool has had them for BumpAfter
 			}
 		}
+		var err error
 		if market == (chain.Market{}) {
-			var err error
 			if market, err = p.Nodes.Fees(ctx); err != nil {
 				return err
 			}
@@ -154,7 +154,8 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		bumped, err := (&bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}).store(ctx)
+		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}
+		bumped, err := next.store(ctx)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
@@ -171,8 +172,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		p.report.Bumps++
 		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount))
 		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
-		waiting[i] = bumped
-		p.pendingTxs[slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == s.Nonce })] = bumped // for reconcile
+		waiting[i], p.pendingTxs[p.pending(s.Nonce)] = bumped, bumped // for reconcile too
 		p.rebroadcast(ctx, bumped)
 	}
 	return nil
@@ -223,12 +223,10 @@ func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 		return wallet.PendingTx{}, errSame
 	case b.tx.Noop():
 		return b.storeNoop(ctx)
-	default:
-		return b.storePayment(ctx)
 	}
+	return b.storePayment(ctx)
 }
 
-// storeNoop stores the next attempt at a nonce without a payment.
 func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
 	tx := b.priced(b.noop(ctx))
 	if !b.better(tx) {
@@ -242,7 +240,6 @@ func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
 	return bumped, b.Store.BumpNoop(ctx, bumped)
 }
 
-// storePayment stores the next attempt at a payment.
 func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	stored, err := b.Store.Payment(ctx, b.tx.Payment)
 	if err != nil {
@@ -340,9 +337,8 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone 
 		return token.Units(1) // zero would be no limit
 	case p.FeeLimit.IsZero() || affordable.Less(p.FeeLimit):
 		return affordable
-	default:
-		return p.FeeLimit
 	}
+	return p.FeeLimit
 }
 
 // noPaymentAfter reports whether every later nonce is a no-op's: none is reserved, and none pays.

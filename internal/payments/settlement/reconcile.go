@@ -41,7 +41,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.report.Wallets = append(p.report.Wallets, funds)
 	for try := 0; err == nil && try < reconcileTries; try++ {
 		coin, gas := p.spendable(ctx, held)
-		if coin == p.wallet.Balance && gas == p.wallet.Gas && maps.Equal(held.perMerchant, p.wallet.PerMerchant) && p.wallet.Damaged == "" {
+		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == ""
+		if same && maps.Equal(held.perMerchant, p.wallet.PerMerchant) {
 			break
 		}
 		if err = p.Store.Reconcile(ctx, p.wallet, coin, gas, held.perMerchant, p.seen); err == nil {
@@ -85,7 +86,8 @@ func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 // spendable returns the amounts that enough nodes allow. Nodes that lag, and uncertain conclusions, do not count. If
 // none counts, the stored amounts stay. A node alone may lower them.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
-	sure := slices.DeleteFunc(p.conclude(ctx, held), func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) })
+	unsure := func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) }
+	sure := slices.DeleteFunc(p.conclude(ctx, held), unsure)
 	if len(sure) == 0 {
 		return p.wallet.Balance, p.wallet.Gas
 	}

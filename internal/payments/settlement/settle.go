@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -148,8 +146,12 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 
 // reservable reports whether a payment had reserved the nonce when the pass read the wallet, or may have since.
 func (p *pass) reservable(nonce uint64) bool {
-	held := slices.Collect(maps.Values(p.wallet.Reservations))
-	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
+	for _, r := range p.wallet.Reservations {
+		if r.Nonce == nonce {
+			return true
+		}
+	}
+	return nonce >= p.wallet.NextNonce
 }
 
 // nonceUsed ends a payment if a foreign transaction used its nonce in a final block on every configured node:
@@ -262,14 +264,10 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	if err != nil || !final.State.Final() {
 		return false, err
 	}
-	e := webhook.Event{
-		Merchant: final.Merchant, Mode: final.Mode,
-		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
-	}
 	// A payment that was found on the chain has no merchant until a request has its key.
-	if e.Merchant != "" && e.Merchant != payment.Operator {
-		if err := p.Events.Publish(ctx, e); err != nil {
-			return done, fmt.Errorf("publishing %s: %w", e.ID, err)
+	if final.Merchant != "" && final.Merchant != payment.Operator {
+		if err := p.publish(ctx, final, *final.Event, final.UpdatedAt); err != nil {
+			return false, fmt.Errorf("publishing %s: %w", final.Event.ID, err)
 		}
 	}
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
@@ -337,17 +335,13 @@ func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Pay
 	if a.Tx.IsZero() {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
 	}
-	switch verdict {
-	case chain.Transferred:
+	if verdict == chain.Transferred {
 		return stored.Confirm(a.Receipt, p.Now())
-	case chain.Reverted:
-		call := chain.Call{From: s.Address, To: stored.Tx.To, Value: stored.Tx.Value, Data: stored.Tx.Data, Within: stored.Gas(),
-			Fees: stored.LastAttempt().Fees}
-		a.Reason = p.Nodes.Reason(ctx, call, a.Block)
-		return stored.Fail(payment.ExecutionReverted, a.Receipt, p.Now())
-	case chain.AmountDiffers:
-		return stored.Fail(payment.AmountDiffers, a.Receipt, p.Now())
-	default:
-		return stored.Fail(payment.TransferMissing, a.Receipt, p.Now())
 	}
+	if verdict == chain.Reverted {
+		call := chain.Call{From: s.Address, To: stored.Tx.To, Value: stored.Tx.Value, Data: stored.Tx.Data}
+		call.Within, call.Fees = stored.Gas(), stored.LastAttempt().Fees
+		a.Reason = p.Nodes.Reason(ctx, call, a.Block)
+	}
+	return stored.Fail(payment.FailureCode(verdict), a.Receipt, p.Now())
 }
