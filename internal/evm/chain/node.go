@@ -59,7 +59,6 @@ type EntryError struct {
 
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index, e.Err) }
 
-// Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
 // A Market is the price of gas in a block, in wei per gas, with the chain's charges besides gas.

@@ -36,7 +36,6 @@ type MinedTx struct {
 	Signed   bool      // the node has shown the signature of From's key; not compared between nodes
 }
 
-// String describes l for errors.
 func (l LoggedTransfer) String() string {
 	return fmt.Sprint(l.Amount, " units from ", l.From, " to ", l.To, " by ", l.Tx, " in block ", l.Block, " ", l.BlockHash)
 }
@@ -44,7 +43,6 @@ func (l LoggedTransfer) String() string {
 // Noop reports whether tx only used up its nonce and moved neither ether nor a token.
 func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
 
-// String describes tx for errors.
 func (tx MinedTx) String() string {
 	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
 }
@@ -152,7 +150,6 @@ func agreedOn[T comparable](ctx context.Context, nodes Nodes, subject string, as
 	return value, err
 }
 
-// differ returns the index of the first difference, or -1.
 func differ[T comparable](a, b []T) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

@@ -164,7 +164,6 @@ func ChainOf(ctx context.Context, rawURL string) (uint64, error) {
 	return uint64(id), nil
 }
 
-// admit compares the node's chain id with the configured one.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
 		return fmt.Errorf("eth_chainId: %w", err)
@@ -188,12 +187,10 @@ func (n *Node) warn(ctx context.Context, message string, args ...any) {
 	}
 }
 
-// call returns one call of a batch; result is a pointer.
 func call(method string, result any, args ...any) query {
 	return query{Method: method, Args: args, Result: result}
 }
 
-// firstError returns the first call's error, with its method.
 func firstError(calls []query) error {
 	for _, c := range calls {
 		if c.Error != nil {

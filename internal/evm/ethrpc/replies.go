@@ -78,7 +78,6 @@ var replies = []reply{
 	{"oversized data", chain.Wrong},
 }
 
-// classOf returns the class of the first matching reply.
 func classOf(words string, replies []reply) chain.Class {
 	words = strings.ToLower(words)
 	for _, r := range replies {

@@ -109,7 +109,6 @@ func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) e
 	return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))
 }
 
-// after returns a delivery as an attempt leaves it.
 func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	next, now := del.with(x.Attempt), instant(d.now)
 	made := len(next.Attempts)
@@ -146,7 +145,6 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
 
-// cancel ends a delivery whose endpoint is disabled or deleted.
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
 	_, err := d.record(ctx, del.ended(Cancelled, instant(d.now)), len(del.Attempts))
 	return err

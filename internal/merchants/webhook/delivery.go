@@ -21,7 +21,6 @@ type Ref struct {
 	Delivery string // "dlv_…"
 }
 
-// String returns the job: mode, merchant, endpoint and delivery between slashes.
 func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
@@ -110,7 +109,6 @@ type Attempt struct {
 	Response   string        // the first 1,024 bytes of the answer as UTF-8 text
 }
 
-// Succeeded reports whether the endpoint took the message.
 func (a Attempt) Succeeded() bool { return a.StatusCode/100 == 2 }
 
 func (d Delivery) LastAttempt() (a Attempt, ok bool) {
@@ -126,13 +124,11 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
-// ended returns d in a final status.
 func (d Delivery) ended(s DeliveryStatus, at time.Time) Delivery {
 	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, at
 	return d
 }
 
-// due returns d with its next attempt after a wait that begins now.
 func (d Delivery) due(now time.Time, wait time.Duration) Delivery {
 	d.NextAttemptAt, d.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
 	return d

@@ -120,7 +120,6 @@ type SendError struct {
 
 func (e *SendError) Error() string { return e.Reason + ": " + e.Err.Error() }
 
-// Unwrap returns e.Err.
 func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.

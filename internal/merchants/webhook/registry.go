@@ -234,7 +234,6 @@ func checkDescription(d string) error {
 	return nil
 }
 
-// newID returns prefix and 96 random bits in hex.
 func newID(prefix string, random io.Reader) (string, error) {
 	var b [12]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -25,7 +25,6 @@ type Sealed struct {
 // sealedPrefix begins the text of a sealed secret; base64 follows.
 const sealedPrefix = "sealed_"
 
-// AddEndpoint implements EndpointStore.
 func (s Sealed) AddEndpoint(ctx context.Context, e Endpoint, limit int) error {
 	e, err := s.sealed(ctx, e)
 	if err == nil {
@@ -60,7 +59,6 @@ func (s Sealed) Load(ctx context.Context, r Ref) (Endpoint, Delivery, error) {
 	return e, d, err
 }
 
-// sealed returns e with none of its secrets in clear.
 func (s Sealed) sealed(ctx context.Context, e Endpoint) (Endpoint, error) {
 	for _, secret := range []*Secret{&e.Secret, &e.PreviousSecret} {
 		if s.Seal != nil && secret.sealed == "" && secret.text != "" {

@@ -68,7 +68,6 @@ func unsealed(text string) ([]byte, error) {
 // Reveal returns the text that the merchant is shown once, "" of a sealed secret.
 func (s Secret) Reveal() string { return s.text }
 
-// IsZero reports whether s is no secret.
 func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
 func (s Secret) String() string { return secretPrefix + "…" }
@@ -78,7 +77,6 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText keeps a log line, or an endpoint encoded by mistake, from showing the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// key returns the decoded bytes, with which HMAC is keyed.
 func (s Secret) key() ([]byte, error) {
 	if s.text == "" && s.sealed != "" {
 		return nil, errors.New("the webhook secret is sealed: give the process the key in KMS")

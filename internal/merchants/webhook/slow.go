@@ -21,7 +21,6 @@ const (
 	putOffLimit = 24 * time.Hour // the longest wait of a delivery that is put off
 )
 
-// slowness returns e.Slow and e.RetryAt after an attempt.
 func (e Endpoint) slowness(a Attempt, now time.Time) (slow int, retryAt time.Time) {
 	switch {
 	case a.Duration < slowAfter:

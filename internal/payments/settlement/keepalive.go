@@ -30,7 +30,6 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	return cmp.Or(p.resendAll(ctx, waiting), err)
 }
 
-// waiting returns the pending transactions from a nonce on that have bytes.
 func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	for _, s := range p.pendingTxs {
 		if s.Nonce >= from && len(s.Raw) > 0 {
@@ -279,14 +278,12 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	return store.PendingTxOf(bumped), b.Store.AddAttempt(ctx, bumped)
 }
 
-// noop returns a no-op for the nonce.
 func (b *bump) noop(ctx context.Context) chain.Tx {
 	tx := b.Nodes.Noop(ctx, b.ChainID, b.tx.Address, b.tx.Fees)
 	tx.L1Fee, tx.GasUnit = b.market.L1Reserve(tx), b.GasUnit
 	return tx
 }
 
-// priced returns tx with the fees of the next attempt.
 func (b *bump) priced(tx chain.Tx) chain.Tx {
 	b.same = errDear
 	limit := b.limit(b.tx, b.coins, tx, b.alone)
@@ -306,7 +303,6 @@ func (b *bump) priced(tx chain.Tx) chain.Tx {
 	return tx
 }
 
-// better reports whether a priced tx has a better chance than the last attempt.
 func (b *bump) better(tx chain.Tx) bool {
 	coin, gas := tx.Takes(b.coins)
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)

@@ -110,7 +110,6 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	return unreadable, nil
 }
 
-// busy reports whether a nonce of the wallet is reserved or has a pending transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
 // unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet again: a handler that
@@ -150,7 +149,6 @@ func (p *pass) steps(ctx context.Context) error {
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
-// tally changes the report under its lock.
 func (p *pass) tally(change func(*Report)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,7 +144,6 @@ func (p *pass) namedBy(ctx context.Context, merchant string) named {
 	return read()
 }
 
-// setWaits sets why the lowest nonce is not mined.
 func (p *pass) setWaits(why payment.Progress) {
 	if p.seen != nil {
 		p.seen.Waits = why

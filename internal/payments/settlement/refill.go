@@ -105,7 +105,6 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 // mostRefills is the highest number of refills in a report.
 const mostRefills = 100
 
-// times returns how often one amount can be taken from another, up to mostRefills.
 func times(has, each token.Amount) (n uint64) {
 	for n < mostRefills && !has.Less(each) {
 		n, has = n+1, has.Sub(each)

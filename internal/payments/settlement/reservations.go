@@ -30,13 +30,11 @@ func (p *pass) finishReservations(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reserved returns the payments that hold a reservation, in nonce order.
 func (p *pass) reserved() []payment.ID {
 	held := p.wallet.Reservations
 	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 }
 
-// pending returns the index of the pending transaction at a nonce, or -1.
 func (p *pass) pending(nonce uint64) int {
 	return slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == nonce })
 }

@@ -88,7 +88,6 @@ func (p *pass) finalBelow(ctx context.Context) uint64 {
 	return max(final, 1)
 }
 
-// lowest returns the lowest nonce that has a pending transaction, or the next one.
 func (p *pass) lowest() uint64 {
 	lowest := p.wallet.NextNonce
 	for _, tx := range p.pendingTxs {
@@ -97,7 +96,6 @@ func (p *pass) lowest() uint64 {
 	return lowest
 }
 
-// endAll ends payments side by side, and drops their pending transactions from the pass.
 func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) error {
 	ended := map[uint64]bool{}
 	err := abreast(final, func(s wallet.PendingTx) error {
