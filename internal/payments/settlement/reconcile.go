@@ -118,7 +118,7 @@ func (p *pass) moveCeiling(ctx context.Context, mined uint64) error {
 	switch ceiling := mined + p.Window; {
 	case p.unusable != nil:
 		return nil
-	case ceiling > p.wallet.Ceiling:
+	case ceiling > p.wallet.Ceiling && !p.Nodes.Alone(len(p.views)):
 		return p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling)
 	case max(ceiling, p.wallet.NextNonce) < p.wallet.Ceiling:
 		return p.Store.LowerCeiling(ctx, p.wallet.ID, ceiling)
