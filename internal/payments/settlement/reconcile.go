@@ -98,7 +98,8 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 	gas = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.gas })
 	for _, c := range sure {
 		if c.coin.ScaleUp(2, 1).Less(coin) || c.gas.ScaleUp(2, 1).Less(gas) {
-			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined, "balance", c.Balance, "gas", c.Gas)
+			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined,
+				"balance", c.Balance, "gas", c.Gas)
 		}
 	}
 	return coin, gas

@@ -102,7 +102,8 @@ func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, walle
 		}
 		views, err := nodes.Latest(ctx, r.Address, s.Token.Contract)
 		if err == nil && nodes.Mined(views) > w.NextNonce {
-			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", nodes.Mined(views)-w.NextNonce)
+			more := nodes.Mined(views) - w.NextNonce
+			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", more)
 		}
 		return err
 	})

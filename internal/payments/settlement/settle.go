@@ -207,15 +207,14 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	if err != nil {
 		return false, err
 	}
-	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tx", hash)
+	p.about(s).WarnContext(ctx, "attempt found that the tables had lost", "tx", hash)
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
 // undecided counts a mined nonce that waits for the nodes to agree, logs why, and returns false.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) bool {
 	p.tally(func(r *Report) { r.Undecided++ })
-	p.Log.WarnContext(ctx, "payment undecided: "+why,
-		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
+	p.about(s).WarnContext(ctx, "payment undecided: "+why, attributes...)
 	return false
 }
 
@@ -271,9 +270,6 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
-// errForeignTx reports a pending transaction that does not belong to the payment it names.
-var errForeignTx = errors.New("pending transaction does not match its payment")
-
 // finish makes the pending transaction's payment final, unless another run has, and returns
 // it. If too few nodes agree on its end, it returns the payment as it is.
 func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (payment.Payment, error) {
@@ -285,7 +281,7 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	case err != nil:
 		return payment.Payment{}, err
 	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared:
-		return payment.Payment{}, fmt.Errorf("%w: %s", errForeignTx, s.Payment)
+		return payment.Payment{}, fmt.Errorf("pending transaction does not match its payment %s", s.Payment)
 	case stored.State.Final():
 		return stored, nil
 	}
